@@ -1,0 +1,1 @@
+"""What each agent client says, turned into captured events."""

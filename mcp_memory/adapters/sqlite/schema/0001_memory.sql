@@ -1,0 +1,174 @@
+-- Why: the first schema. Events are canonical and append-only; everything below them is derived and can be rebuilt.
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The hook appends here and nowhere else. state: 0 = to be read, 1 = of no known form, kept as it is.
+CREATE TABLE inbox (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    received_ms INTEGER NOT NULL,
+    client      TEXT    NOT NULL,
+    root        TEXT    NOT NULL,
+    label       TEXT    NOT NULL DEFAULT '',
+    payload     TEXT    NOT NULL,
+    state       INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX inbox_state ON inbox (state, id);
+
+-- What the hook prints at the start of a session, ready made.
+CREATE TABLE brief (
+    root       TEXT PRIMARY KEY,
+    text       TEXT    NOT NULL,
+    updated_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE project (
+    id   INTEGER PRIMARY KEY,
+    slug TEXT NOT NULL UNIQUE,
+    root TEXT NOT NULL UNIQUE
+);
+
+CREATE TABLE session (
+    id         INTEGER PRIMARY KEY,
+    client     TEXT    NOT NULL,
+    session_id TEXT    NOT NULL,
+    project    INTEGER NOT NULL REFERENCES project (id),
+    UNIQUE (client, session_id)
+);
+CREATE INDEX session_name ON session (session_id);
+CREATE INDEX session_project ON session (project);
+
+-- key is the random part of the event's ULID; with timestamp_ms it gives the id, alone it tells duplicates.
+CREATE TABLE event (
+    id           INTEGER PRIMARY KEY,
+    key          BLOB    NOT NULL UNIQUE,
+    session      INTEGER NOT NULL REFERENCES session (id),
+    timestamp_ms INTEGER NOT NULL,
+    type         TEXT    NOT NULL,
+    role         TEXT    NOT NULL,
+    text         TEXT    NOT NULL,
+    tokens       INTEGER NOT NULL,
+    truncated    INTEGER NOT NULL,
+    source_ids   TEXT    NOT NULL,
+    metadata     TEXT    NOT NULL
+);
+CREATE INDEX event_session ON event (session, timestamp_ms, id);
+CREATE INDEX event_time ON event (timestamp_ms);
+
+-- Which transcript was read how far.
+CREATE TABLE checkpoint (
+    name     TEXT PRIMARY KEY,
+    position TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Work queues of the derived stages: a row is removed in the transaction that does its work.
+CREATE TABLE dirty_session (
+    session INTEGER PRIMARY KEY,
+    from_ms INTEGER NOT NULL
+);
+CREATE TABLE dirty_node (
+    project INTEGER NOT NULL,
+    level   INTEGER NOT NULL,
+    key     TEXT    NOT NULL,
+    PRIMARY KEY (project, level, key)
+) WITHOUT ROWID;
+
+-- A run of one session's events, from the first to the last in (timestamp_ms, id) order.
+-- done_hash is the hash of the events its node was written from; input_hash of those it has now.
+CREATE TABLE segment (
+    id             INTEGER PRIMARY KEY,
+    key            BLOB    NOT NULL UNIQUE,
+    session        INTEGER NOT NULL REFERENCES session (id),
+    start_ms       INTEGER NOT NULL,
+    end_ms         INTEGER NOT NULL,
+    first_event    INTEGER NOT NULL,
+    last_event     INTEGER NOT NULL,
+    context_ms     INTEGER NOT NULL,
+    context_event  INTEGER NOT NULL,
+    events         INTEGER NOT NULL,
+    tokens         INTEGER NOT NULL,
+    closed         INTEGER NOT NULL,
+    input_hash     TEXT    NOT NULL,
+    done_hash      TEXT    NOT NULL DEFAULT ''
+);
+CREATE INDEX segment_session ON segment (session, start_ms);
+CREATE INDEX segment_todo ON segment (start_ms) WHERE input_hash <> done_hash;
+CREATE INDEX segment_open ON segment (end_ms) WHERE closed = 0;
+
+CREATE TABLE node (
+    id      INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project (id),
+    level   INTEGER NOT NULL,
+    key     TEXT    NOT NULL,
+    parent  TEXT    NOT NULL,
+    session INTEGER REFERENCES session (id),
+    current INTEGER NOT NULL DEFAULT 0,
+    start_ms INTEGER NOT NULL,
+    end_ms  INTEGER NOT NULL,
+    open    INTEGER NOT NULL DEFAULT 0,
+    removed INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (project, level, key)
+);
+CREATE INDEX node_parent ON node (project, level, parent, start_ms);
+CREATE INDEX node_open ON node (end_ms) WHERE open = 1;
+CREATE INDEX node_time ON node (project, level, start_ms);
+
+CREATE TABLE node_version (
+    id         INTEGER PRIMARY KEY,
+    node       INTEGER NOT NULL REFERENCES node (id),
+    version    INTEGER NOT NULL,
+    title      TEXT    NOT NULL,
+    start_ms   INTEGER NOT NULL,
+    end_ms     INTEGER NOT NULL,
+    keywords   TEXT    NOT NULL,
+    children   TEXT    NOT NULL,
+    open       INTEGER NOT NULL,
+    removed    INTEGER NOT NULL,
+    written_by TEXT    NOT NULL,
+    input_hash TEXT    NOT NULL,
+    tokens     INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    UNIQUE (node, version)
+);
+
+CREATE TABLE bullet (
+    node_version INTEGER NOT NULL REFERENCES node_version (id),
+    position     INTEGER NOT NULL,
+    text         TEXT    NOT NULL,
+    grips        TEXT    NOT NULL,
+    children     TEXT    NOT NULL,
+    PRIMARY KEY (node_version, position)
+) WITHOUT ROWID;
+
+CREATE TABLE grip (
+    id           INTEGER PRIMARY KEY,
+    key          BLOB    NOT NULL UNIQUE,
+    node         INTEGER NOT NULL REFERENCES node (id),
+    timestamp_ms INTEGER NOT NULL,
+    event        INTEGER NOT NULL REFERENCES event (id),
+    start        INTEGER NOT NULL,
+    end          INTEGER NOT NULL,
+    excerpt      TEXT    NOT NULL,
+    first_event  INTEGER NOT NULL,
+    last_event   INTEGER NOT NULL,
+    live         INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX grip_node ON grip (node);
+CREATE INDEX grip_event ON grip (event);
+
+-- Only one process at a time works on the pipeline; token grows with every change of hands.
+CREATE TABLE lease (
+    name       TEXT PRIMARY KEY,
+    holder     TEXT    NOT NULL,
+    token      INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Contentless: the texts live in event, grip and node_version. rowid = 4 * id + kind (0 event, 1 grip, 2 node).
+-- parts holds what the tokenizer cannot see: the words inside camelCase, and pairs of unspaced characters.
+CREATE VIRTUAL TABLE search USING fts5 (
+    head, user, assistant, tool, parts,
+    content = '', tokenize = 'porter unicode61 remove_diacritics 2'
+);

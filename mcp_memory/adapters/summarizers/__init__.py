@@ -1,0 +1,1 @@
+"""Summarizers behind the Summarizer port."""

@@ -1,0 +1,1 @@
+"""Pure values and functions: no input, no output, no clock."""

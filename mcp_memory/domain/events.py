@@ -1,0 +1,93 @@
+"""Events: the canonical record of what was said and done. Everything else in memory is derived from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from mcp_memory.domain.ids import ulid
+
+
+class EventType(StrEnum):
+    SESSION_START = "session_start"
+    USER_MESSAGE = "user_message"
+    ASSISTANT_MESSAGE = "assistant_message"
+    TOOL_RESULT = "tool_result"
+    ASSISTANT_STOP = "assistant_stop"
+    SUBAGENT_START = "subagent_start"
+    SUBAGENT_STOP = "subagent_stop"
+    COMPACTION = "compaction"
+    NOTE = "note"
+    SESSION_END = "session_end"
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+#: Types that mark a point in a session's life and say nothing that a summary could cite.
+LIFECYCLE = frozenset(
+    {EventType.SESSION_START, EventType.ASSISTANT_STOP, EventType.SUBAGENT_START, EventType.SESSION_END}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One event as a client told it, before redaction, clipping and counting.
+
+    `source_key` names the event within (client, session) whichever way it reached us, so that the hook and the
+    transcript of one message give one event; `source_ids` are the client's own names of the lines behind it.
+    """
+
+    client: str
+    session_id: str
+    source_key: str
+    timestamp_ms: int
+    event_type: EventType
+    role: Role
+    text: str
+    source_ids: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A stored event. `tokens` counts what segmentation counts: tool results only up to the configured characters."""
+
+    key: bytes
+    client: str
+    session_id: str
+    project: str
+    timestamp_ms: int
+    event_type: EventType
+    role: Role
+    text: str
+    tokens: int
+    truncated: bool = False
+    source_ids: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def event_id(self) -> str:
+        return ulid(self.timestamp_ms, self.key)
+
+    @property
+    def source_id(self) -> str:
+        return self.source_ids[0] if self.source_ids else ""
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a summary could cite this event."""
+        return self.event_type not in LIFECYCLE and bool(self.text.strip())
+
+
+def event_key(client: str, session_id: str, source_key: str) -> bytes:
+    """The 80 bits that identify an event whatever its timestamp; they are the random part of its ULID."""
+    name = "\x1f".join((client, session_id, source_key))
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).digest()

@@ -1,0 +1,66 @@
+"""Grips: from a bullet to the very words. A grip's id follows from what it holds, so making it twice makes one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_memory.domain.ids import parse_ulid, ulid
+from mcp_memory.errors import BadId
+
+State = Literal["exact", "moved", "gone"]
+_FORM = re.compile(r"grip:(\d{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Grip:
+    """An excerpt of one event, with the range of events that belong to it."""
+
+    key: bytes
+    timestamp_ms: int
+    event_key: bytes
+    start: int
+    end: int
+    excerpt: str
+    first_event_key: bytes
+    last_event_key: bytes
+
+    @property
+    def grip_id(self) -> str:
+        return grip_id(self.timestamp_ms, self.key)
+
+
+def grip_id(timestamp_ms: int, key: bytes) -> str:
+    return f"grip:{timestamp_ms}:{ulid(timestamp_ms, key)}"
+
+
+def grip_key(event_key: bytes, start: int, end: int) -> bytes:
+    name = event_key + f"{start}:{end}".encode()
+    return hashlib.blake2b(name, digest_size=10, person=b"grip").digest()
+
+
+def event_grip_id(timestamp_ms: int, event_key: bytes) -> str:
+    """Every event can be gripped whole, without a bullet: its own key stands in the id."""
+    return grip_id(timestamp_ms, event_key)
+
+
+def parse_grip_id(text: str) -> tuple[int, bytes, str | None]:
+    """Time, key and project of a grip id."""
+    match = _FORM.fullmatch(text.strip())
+    if not match:
+        raise BadId(
+            f"{text[:80]!r} is not a grip id. Grip ids look like grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE and "
+            "stand behind the bullets of get_node and the hits of teleport."
+        )
+    _, key = parse_ulid(match[2])
+    return int(match[1]), key, match[3]
+
+
+def locate(text: str, excerpt: str, start: int, end: int) -> tuple[State, int, int]:
+    """Whether the excerpt still stands where it stood, elsewhere in the text, or nowhere."""
+    if text[start:end] == excerpt:
+        return "exact", start, end
+    found = text.find(excerpt)
+    return ("moved", found, found + len(excerpt)) if found >= 0 else ("gone", 0, 0)

@@ -1,0 +1,92 @@
+"""Cutting one session's events into segments: a pure, greedy pass, so a prefix of a session is always cut alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.ids import ulid
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    gap_ms: int = 30 * 60_000
+    max_tokens: int = 4_000
+    overlap_ms: int = 5 * 60_000
+    overlap_tokens: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """As much of an event as cutting needs."""
+
+    key: bytes
+    timestamp_ms: int
+    tokens: int
+    ends_session: bool = False
+    says_something: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Events `first:last` make a segment; `context:first` come before it and are never cited by it.
+
+    An open cut may still grow: nothing has ended it yet.
+    """
+
+    first: int
+    last: int
+    context: int
+    closed: bool
+
+    def key(self, session_key: bytes, marks: Sequence[Mark]) -> bytes:
+        return segment_key(session_key, marks[self.first].key)
+
+
+def segment_key(session_key: bytes, first_event_key: bytes) -> bytes:
+    return hashlib.blake2b(session_key + first_event_key, digest_size=10, person=b"segment").digest()
+
+
+def segment_ulid(start_ms: int, key: bytes) -> str:
+    return ulid(start_ms, key)
+
+
+def cut(marks: Sequence[Mark], rules: Rules, now_ms: int, start: int = 0) -> list[Cut]:
+    """Cut the events from index `start` on; earlier ones only lend context.
+
+    A boundary is a gap of more than `gap_ms`, an event that would bring the sum over `max_tokens`, or the session's
+    end. `marks` must be in time order.
+    """
+    cuts: list[Cut] = []
+    first, tokens = start, 0
+    for index in range(start, len(marks)):
+        mark = marks[index]
+        if index > first and _ends_before(marks[index - 1], mark, tokens, rules):
+            cuts.append(_cut(marks, first, index, rules, closed=True))
+            first, tokens = index, 0
+        tokens += mark.tokens
+    if first < len(marks):
+        last = marks[-1]
+        closed = last.ends_session or now_ms - last.timestamp_ms > rules.gap_ms
+        cuts.append(_cut(marks, first, len(marks), rules, closed=closed))
+    return cuts
+
+
+def _ends_before(previous: Mark, mark: Mark, tokens: int, rules: Rules) -> bool:
+    return (
+        previous.ends_session
+        or mark.timestamp_ms - previous.timestamp_ms > rules.gap_ms
+        or tokens + mark.tokens > rules.max_tokens
+    )
+
+
+def _cut(marks: Sequence[Mark], first: int, last: int, rules: Rules, *, closed: bool) -> Cut:
+    context, tokens = first, 0
+    while context > 0:
+        mark = marks[context - 1]
+        tokens += mark.tokens
+        if tokens > rules.overlap_tokens or marks[first].timestamp_ms - mark.timestamp_ms > rules.overlap_ms:
+            break
+        context -= 1
+    return Cut(first, last, context, closed)

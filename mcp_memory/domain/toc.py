@@ -1,0 +1,213 @@
+"""The table of contents: levels, node ids and the calendar they live in.
+
+A week belongs to the month and year of its Thursday, so a day may belong to another year than its date says:
+2024-12-30 lies in 2025-W01, in January 2025. Titles, bounds and parents all follow from `period`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from enum import IntEnum
+
+from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.errors import BadId
+
+
+class Level(IntEnum):
+    """Ordered from the root down."""
+
+    YEAR = 0
+    MONTH = 1
+    WEEK = 2
+    DAY = 3
+    SEGMENT = 4
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+#: How many bullets a node of this level has when there is that much to say.
+BULLETS = {
+    Level.YEAR: (3, 5),
+    Level.MONTH: (5, 8),
+    Level.WEEK: (5, 10),
+    Level.DAY: (3, 8),
+    Level.SEGMENT: (2, 5),
+}
+
+#: How long after its end a period still counts as open, because late events are likely.
+GRACE = {
+    Level.YEAR: timedelta(days=7),
+    Level.MONTH: timedelta(hours=24),
+    Level.WEEK: timedelta(hours=24),
+    Level.DAY: timedelta(hours=1),
+}
+
+_FORMS = {
+    Level.YEAR: re.compile(r"(\d{4})"),
+    Level.MONTH: re.compile(r"(\d{4})[-:](\d{2})"),
+    Level.WEEK: re.compile(r"(\d{4})[-:]W(\d{2})", re.I),
+    Level.DAY: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2})"),
+    Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26})"),
+}
+_SLUG = re.compile(r"[\w.-]+")
+_HELP = (
+    "Ids look like toc:year:2024, toc:month:2024-01, toc:week:2024-W03, toc:day:2024-01-15 or "
+    "toc:segment:2024-01-15:<ULID>; call toc_root to see those that exist."
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NodeRef:
+    """A node's place in its project's tree: the level and the canonical rest of its id."""
+
+    level: Level
+    key: str
+
+    def node_id(self, project: str | None = None) -> str:
+        """The id; with a project, the form that other projects use."""
+        suffix = f"@{project}" if project else ""
+        return f"toc:{self.level.label}:{self.key}{suffix}"
+
+    @property
+    def day(self) -> date:
+        """The first day of this node's period."""
+        if self.level is Level.YEAR:
+            return first_day_of_year(int(self.key))
+        if self.level is Level.MONTH:
+            year, month = self.key.split("-")
+            return first_day_of_month(int(year), int(month))
+        if self.level is Level.WEEK:
+            year, week = self.key.split("-W")
+            return date.fromisocalendar(int(year), int(week), 1)
+        return date.fromisoformat(self.key[:10])
+
+    @property
+    def end_day(self) -> date:
+        """The day after this node's last day."""
+        start = self.day
+        if self.level is Level.YEAR:
+            return first_day_of_year(int(self.key) + 1)
+        if self.level is Level.MONTH:
+            year, month = map(int, self.key.split("-"))
+            return first_day_of_month(year + month // 12, month % 12 + 1)
+        return start + timedelta(days=7 if self.level is Level.WEEK else 1)
+
+    @property
+    def parent(self) -> NodeRef | None:
+        if self.level is Level.YEAR:
+            return None
+        if self.level is Level.SEGMENT:
+            return NodeRef(Level.DAY, self.key[:10])
+        if self.level is Level.MONTH:
+            return NodeRef(Level.YEAR, self.key[:4])
+        if self.level is Level.WEEK:
+            thursday = self.day + timedelta(days=3)
+            return NodeRef(Level.MONTH, f"{thursday.year:04d}-{thursday.month:02d}")
+        iso = self.day.isocalendar()
+        return NodeRef(Level.WEEK, f"{iso.year:04d}-W{iso.week:02d}")
+
+    def bounds(self, zone: tzinfo) -> tuple[int, int]:
+        """First millisecond and first millisecond after the period, in the user's zone."""
+        return start_of_day_ms(self.day, zone), start_of_day_ms(self.end_day, zone)
+
+    @property
+    def title(self) -> str:
+        """The calendar name of a period; a segment's title comes from its summary."""
+        start, last = self.day, self.end_day - timedelta(days=1)
+        if self.level is Level.YEAR:
+            return self.key
+        if self.level is Level.MONTH:
+            return f"{_MONTHS[int(self.key[5:7]) - 1]} {self.key[:4]}"
+        if self.level is Level.WEEK:
+            if start.year != last.year:
+                return f"Week of {_day(start)}, {start.year} – {_day(last)}, {last.year}"
+            right = str(last.day) if start.month == last.month else _day(last)
+            return f"Week of {_day(start)}–{right}, {last.year}"
+        return f"{_WEEKDAYS[start.weekday()]}, {_day(start)}, {start.year}"
+
+
+_MONTHS = (
+    "January February March April May June July August September October November December"
+).split()  # fmt: skip
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+
+
+def _day(day: date) -> str:
+    return f"{_MONTHS[day.month - 1]} {day.day}"
+
+
+def first_day_of_month(year: int, month: int) -> date:
+    """The Monday of the first week whose Thursday lies in this month."""
+    first = date(year, month, 1)
+    thursday = first + timedelta(days=(3 - first.weekday()) % 7)
+    return thursday - timedelta(days=3)
+
+
+def first_day_of_year(year: int) -> date:
+    return first_day_of_month(year, 1)
+
+
+def start_of_day_ms(day: date, zone: tzinfo) -> int:
+    """The first instant of a local day. Where midnight does not exist, the clock's first instant after the jump."""
+    local = datetime.combine(day, time(), zone)
+    return round(local.astimezone(UTC).timestamp() * 1000)
+
+
+def local_day(timestamp_ms: int, zone: tzinfo) -> date:
+    return datetime.fromtimestamp(timestamp_ms / 1000, zone).date()
+
+
+def day_ref(timestamp_ms: int, zone: tzinfo) -> NodeRef:
+    return NodeRef(Level.DAY, local_day(timestamp_ms, zone).isoformat())
+
+
+def segment_ref(timestamp_ms: int, zone: tzinfo, segment_ulid: str) -> NodeRef:
+    return NodeRef(Level.SEGMENT, f"{local_day(timestamp_ms, zone).isoformat()}:{segment_ulid}")
+
+
+def ancestors(ref: NodeRef) -> list[NodeRef]:
+    """From the parent up to the year."""
+    found = []
+    parent = ref.parent
+    while parent:
+        found.append(parent)
+        parent = parent.parent
+    return found
+
+
+def covering(level: Level, day: date) -> NodeRef:
+    """The node of a level whose period holds this day."""
+    ref = NodeRef(Level.DAY, day.isoformat())
+    return next(node for node in [ref, *ancestors(ref)] if node.level is level)
+
+
+def parse_node_id(text: str) -> tuple[NodeRef, str | None]:
+    """Read both forms of an id; the second value is the project after `@`, if any."""
+    body, _, project = text.strip().partition("@")
+    prefix, _, rest = body.partition(":")
+    name, _, key = rest.partition(":")
+    level = next((level for level in Level if level.label == name.lower()), None)
+    if prefix.lower() != "toc" or level is None or (project and not _SLUG.fullmatch(project)):
+        raise BadId(f"{text[:80]!r} is not a node id. {_HELP}")
+    match = _FORMS[level].fullmatch(key)
+    if not match:
+        raise BadId(f"{text[:80]!r} is not the id of a {level.label}. {_HELP}")
+    ref = NodeRef(level, _canonical(level, match.groups()))
+    try:
+        _ = ref.day, ref.end_day
+    except (ValueError, OverflowError):
+        raise BadId(f"{text[:80]!r} names a date that does not exist. {_HELP}") from None
+    return ref, project or None
+
+
+def _canonical(level: Level, parts: tuple[str, ...]) -> str:
+    if level is Level.WEEK:
+        return f"{parts[0]}-W{parts[1]}"
+    if level is Level.SEGMENT:
+        parse_ulid(parts[3])
+        return f"{'-'.join(parts[:3])}:{parts[3].upper()}"
+    return "-".join(parts)

@@ -1,0 +1,1 @@
+"""The read side: queries, time phrases and rendering."""

@@ -1,0 +1,1 @@
+"""The write side, in the order of flow: ingest, segment, summarize, rollup, and the loop that runs them."""

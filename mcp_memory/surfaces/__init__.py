@@ -1,0 +1,1 @@
+"""What people and agents meet: the MCP server and the command line."""
