@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcp_memory.domain.events import Captured, Event
+from mcp_memory.domain.grips import Grip
+from mcp_memory.domain.segments import Mark
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.toc import Level, NodeRef
 
 
 class Clock(Protocol):
@@ -104,3 +106,304 @@ class ClientAdapter(Protocol):
     def recognizes(self, path: Path) -> bool:
         """Whether the file looks like a transcript of this client."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """One hook payload as the hook left it."""
+
+    id: int
+    received_ms: int
+    client: str
+    root: str
+    label: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Events of one session, and the project it belongs to if the session is new."""
+
+    events: tuple[Event, ...]
+    root: str
+    label: str = ""
+
+
+class EventLog(Protocol):
+    """The canonical record. Adding is idempotent: an event known by its key changes nothing."""
+
+    async def inbox(self, limit: int) -> list[InboxRow]: ...
+
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        """Append to the inbox what the hook could only spool."""
+        ...
+
+    async def checkpoint(self, name: str) -> dict[str, Any]: ...
+
+    async def add(
+        self,
+        intakes: Sequence[Intake],
+        *,
+        consumed: Sequence[int] = (),
+        unknown: Sequence[int] = (),
+        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+        lease_token: int | None = None,
+    ) -> int:
+        """Store what is new, index it, mark its sessions for cutting, take inbox rows away: all in one transaction.
+
+        Returns how many events were new.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment as the store knows it; `first_event` and `last_event` are the store's own numbers."""
+
+    key: bytes
+    start_ms: int
+    end_ms: int
+    first_event: int
+    last_event: int
+    context_ms: int
+    context_event: int
+    events: int
+    tokens: int
+    closed: bool
+    input_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """What is needed to cut a session anew from the first place that changed.
+
+    `marks[start:]` are to be cut; those before lend context. `numbers` are the store's own numbers of the marks.
+    """
+
+    session: int
+    session_key: bytes
+    seq: int
+    marks: tuple[Mark, ...]
+    numbers: tuple[int, ...]
+    start: int
+    stored: tuple[StoredSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentJob:
+    """A segment that lacks a summary of what it holds now."""
+
+    segment: StoredSegment
+    session: int
+    session_id: str
+    project: int
+    slug: str
+    events: tuple[Event, ...]
+    context: tuple[Event, ...]
+
+
+class SegmentStore(Protocol):
+    """Where one session's events are cut, and which segments lack a summary."""
+
+    async def expire(self, before_ms: int) -> None:
+        """Mark the sessions whose open segment ended before this time: nothing will join it any more."""
+        ...
+
+    async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]: ...
+
+    async def save_cut(
+        self, cutting: Cutting, segments: Sequence[StoredSegment], removed: Sequence[StoredSegment], lease_token: int
+    ) -> None:
+        """Store the new segments, take the removed ones and their nodes out of the tree."""
+        ...
+
+    async def jobs(self, limit: int, quiet_before_ms: int) -> list[SegmentJob]:
+        """Segments to summarize, oldest first; open ones only if nothing was said since `quiet_before_ms`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentWrite:
+    """A segment's node with its grips, ready to be stored."""
+
+    job: SegmentJob
+    node: Node
+    grips: tuple[Grip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A period whose children changed, or which has closed."""
+
+    project: int
+    slug: str
+    ref: NodeRef
+
+
+class TreeStore(Protocol):
+    """The versioned nodes. A write stores node, bullets, grips and index rows, and marks the parent, in one go."""
+
+    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None: ...
+
+    async def mark_closed_periods(self, now_ms: int) -> None:
+        """Mark open periods that have closed meanwhile."""
+        ...
+
+    async def stale(self, level: Level, limit: int) -> list[Stale]: ...
+
+    async def children(self, stale: Stale) -> list[Node]: ...
+
+    async def current_hash(self, stale: Stale) -> str | None:
+        """The input hash of the period's current version, if it has one that is not removed."""
+        ...
+
+    async def save_rollup(self, stale: Stale, node: Node | None, lease_token: int) -> None:
+        """Store the new version (None: nothing has changed; a node marked removed: nothing is left beneath it)."""
+        ...
+
+
+class Lease(Protocol):
+    """The right to run the pipeline, which one process at a time has."""
+
+    token: int | None
+
+    async def acquire(self, now_ms: int) -> bool: ...
+
+    async def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BriefSource:
+    """What a project's brief is made of: its latest days, newest first, and its pinned notes."""
+
+    project: int
+    slug: str
+    root: str
+    days: tuple[Node, ...]
+    notes: tuple[Event, ...]
+
+
+class BriefStore(Protocol):
+    """The texts that the hook prints at the start of a session."""
+
+    async def outdated(self, limit: int) -> list[BriefSource]: ...
+
+    async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GripRecord:
+    """A grip with the events around it, all of one session, in order."""
+
+    grip_id: str
+    excerpt: str
+    start: int
+    end: int
+    node_id: str
+    before: tuple[Event, ...]
+    events: tuple[Event, ...]
+    after: tuple[Event, ...]
+    cited: Event | None
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document of the index: an event, a grip (with its event) or a node."""
+
+    kind: str
+    rank: float
+    project: str
+    start_ms: int
+    event: Event | None = None
+    grip_id: str = ""
+    excerpt: str = ""
+    node: Node | None = None
+    segment_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectInfo:
+    slug: str
+    root: str
+    sessions: int
+    events: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+class Library(Protocol):
+    """The read side. No method reads more than its answer needs."""
+
+    async def project_of_root(self, root: str, label: str) -> str | None: ...
+
+    async def has_project(self, slug: str) -> bool: ...
+
+    async def projects(self) -> list[ProjectInfo]: ...
+
+    async def node(self, project: str, ref: NodeRef, version: int | None = None) -> Node | None: ...
+
+    async def history(self, project: str, ref: NodeRef) -> list[Node]: ...
+
+    async def children(self, project: str, ref: NodeRef) -> list[Node]: ...
+
+    async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
+        """The ids of the previous and the next node of the same level."""
+        ...
+
+    async def top(self, project: str | None, level: Level, limit: int) -> list[Node]:
+        """The latest nodes of a level, newest first; of all projects if none is given."""
+        ...
+
+    async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
+        """The nodes of a level that touch the time, oldest first."""
+        ...
+
+    async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None: ...
+
+    async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+        """The cited event of each grip."""
+        ...
+
+    async def search(
+        self,
+        match: str,
+        *,
+        project: str | None,
+        kinds: frozenset[str] | None,
+        start_ms: int | None,
+        end_ms: int | None,
+        limit: int,
+    ) -> list[Candidate]:
+        """The best documents for an expression of the index, best first."""
+        ...
+
+    async def session(self, session_id: str, limit: int) -> list[Event]: ...
+
+    async def root_of(self, project: str) -> str | None:
+        """The root by which the store knows a project."""
+        ...
+
+    async def counts(self) -> Counts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much of everything there is."""
+
+    schema: int
+    timezone: str
+    projects: int
+    sessions: int
+    events: int
+    segments: int
+    nodes: int
+    grips: int
+    inbox: int
+    unknown: int
+    dirty_sessions: int
+    dirty_segments: int
+    dirty_nodes: int
+    last_event_ms: int | None
+    last_rollup_ms: int | None
+    lease: dict[str, Any] | None

@@ -11,7 +11,7 @@ from mcp_memory.domain.ids import parse_ulid, ulid
 from mcp_memory.errors import BadId
 
 State = Literal["exact", "moved", "gone"]
-_FORM = re.compile(r"grip:(\d{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
+_FORM = re.compile(r"grip:([0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
 
 
 @dataclass(frozen=True, slots=True)

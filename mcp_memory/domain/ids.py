@@ -18,7 +18,7 @@ def ulid(timestamp_ms: int, key: bytes) -> str:
 
 def parse_ulid(text: str) -> tuple[int, bytes]:
     """The time and the random part of a ULID."""
-    if len(text) != 26 or text[0] > "7":
+    if len(text) != 26 or not text.isascii() or text[0] > "7":
         raise BadId(f"{text!r} is not a ULID: 26 characters such as 01HN4QXKN6YWXVKZ3JMHP4BCDE are expected.")
     try:
         number = 0

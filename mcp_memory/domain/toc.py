@@ -47,11 +47,11 @@ GRACE = {
 }
 
 _FORMS = {
-    Level.YEAR: re.compile(r"(\d{4})"),
-    Level.MONTH: re.compile(r"(\d{4})[-:](\d{2})"),
-    Level.WEEK: re.compile(r"(\d{4})[-:]W(\d{2})", re.I),
-    Level.DAY: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2})"),
-    Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26})"),
+    Level.YEAR: re.compile(r"(\d{4})", re.A),
+    Level.MONTH: re.compile(r"(\d{4})[-:](\d{2})", re.A),
+    Level.WEEK: re.compile(r"(\d{4})[-:]W(\d{2})", re.A | re.I),
+    Level.DAY: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2})", re.A),
+    Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26})", re.A),
 }
 _SLUG = re.compile(r"[\w.-]+")
 _HELP = (
@@ -198,7 +198,7 @@ def parse_node_id(text: str) -> tuple[NodeRef, str | None]:
         raise BadId(f"{text[:80]!r} is not the id of a {level.label}. {_HELP}")
     ref = NodeRef(level, _canonical(level, match.groups()))
     try:
-        _ = ref.day, ref.end_day
+        _ = [(node.day, node.end_day) for node in (ref, *ancestors(ref))]
     except (ValueError, OverflowError):
         raise BadId(f"{text[:80]!r} names a date that does not exist. {_HELP}") from None
     return ref, project or None

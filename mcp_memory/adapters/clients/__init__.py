@@ -1,1 +1,25 @@
 """What each agent client says, turned into captured events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from mcp_memory.adapters.clients.claude_code import ClaudeCode
+from mcp_memory.adapters.clients.jsonl import GenericJsonl
+from mcp_memory.ports import ClientAdapter
+
+_ALL = (ClaudeCode(), GenericJsonl())
+#: Every client we understand, by the name that `import --client` and the hook give it.
+ADAPTERS: Mapping[str, ClientAdapter] = MappingProxyType({adapter.name: adapter for adapter in _ALL})
+
+
+def detect(path: Path) -> ClientAdapter | None:
+    """The adapter that recognizes the file; None if none does."""
+    return next((adapter for adapter in _ALL if adapter.recognizes(path)), None)
+
+
+def default_places(home: Path) -> dict[str, list[Path]]:
+    """Where the known clients keep their transcripts below a home directory, by the client's name."""
+    return {adapter.name: places for adapter in _ALL if (places := adapter.default_places(home))}

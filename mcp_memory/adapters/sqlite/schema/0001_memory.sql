@@ -56,6 +56,7 @@ CREATE TABLE event (
 );
 CREATE INDEX event_session ON event (session, timestamp_ms, id);
 CREATE INDEX event_time ON event (timestamp_ms);
+CREATE INDEX event_note ON event (session, timestamp_ms) WHERE type = 'note';
 
 -- Which transcript was read how far.
 CREATE TABLE checkpoint (
@@ -64,9 +65,11 @@ CREATE TABLE checkpoint (
 ) WITHOUT ROWID;
 
 -- Work queues of the derived stages: a row is removed in the transaction that does its work.
+-- seq tells whether more came while a session was being cut.
 CREATE TABLE dirty_session (
     session INTEGER PRIMARY KEY,
-    from_ms INTEGER NOT NULL
+    from_ms INTEGER NOT NULL,
+    seq     INTEGER NOT NULL DEFAULT 1
 );
 CREATE TABLE dirty_node (
     project INTEGER NOT NULL,
@@ -74,6 +77,10 @@ CREATE TABLE dirty_node (
     key     TEXT    NOT NULL,
     PRIMARY KEY (project, level, key)
 ) WITHOUT ROWID;
+
+CREATE TABLE dirty_brief (
+    project INTEGER PRIMARY KEY
+);
 
 -- A run of one session's events, from the first to the last in (timestamp_ms, id) order.
 -- done_hash is the hash of the events its node was written from; input_hash of those it has now.
@@ -91,7 +98,8 @@ CREATE TABLE segment (
     tokens         INTEGER NOT NULL,
     closed         INTEGER NOT NULL,
     input_hash     TEXT    NOT NULL,
-    done_hash      TEXT    NOT NULL DEFAULT ''
+    done_hash      TEXT    NOT NULL DEFAULT '',
+    node           INTEGER
 );
 CREATE INDEX segment_session ON segment (session, start_ms);
 CREATE INDEX segment_todo ON segment (start_ms) WHERE input_hash <> done_hash;
@@ -172,3 +180,5 @@ CREATE VIRTUAL TABLE search USING fts5 (
     head, user, assistant, tool, parts,
     content = '', tokenize = 'porter unicode61 remove_diacritics 2'
 );
+
+INSERT INTO search (search, rank) VALUES ('rank', 'bm25(3.0, 2.0, 1.2, 0.6, 0.8)');

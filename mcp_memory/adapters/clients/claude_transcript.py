@@ -1,0 +1,278 @@
+"""Transcripts of Claude Code as events, line by line, under the same keys and with the same texts as its hooks give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.adapters.clients.claude_line import Line
+from mcp_memory.adapters.clients.claude_text import compact_summary, interrupted, said, typed
+from mcp_memory.adapters.clients.claude_tools import (
+    call_text,
+    clip,
+    compact,
+    failure_text,
+    is_own,
+    result_text,
+    touched,
+)
+from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, parse
+from mcp_memory.domain.events import EventType, Role
+from mcp_memory.ports import BadLine, Told, TranscriptState
+
+_DULL = tuple(b'"type":"%s"' % kind for kind in (b"progress", b"file-history-snapshot", b"attachment", b"summary"))
+_TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
+_PENDING_TOOLS = 64
+_PENDING_PROMPTS = 20
+_INPUT_CHARS = 20_000
+_SAME_PROMPT_MS = 120_000
+
+
+def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+    """The events of the lines after `state.offset`, and at the file's end those of subagents that have finished."""
+    reader = _Reader(path, state.memory)
+    for raw in growing(path, state):
+        if _is_dull(raw):
+            continue
+        values, problem = parse(raw)
+        bad = [problem] if problem else []
+        for value in values:
+            try:
+                yield from reader.take(value)
+            except Unreadable as error:
+                bad.append(str(error))
+            except RecursionError:
+                bad.append("nested too deeply")
+        for reason in bad:
+            yield BadLine(str(path), state.line + 1, reason)
+        reader.settle()
+    yield from reader.finished_agents()
+
+
+def _is_dull(raw: bytes) -> bool:
+    """Whether a line surely holds no event, told without parsing it: quotes inside JSON strings are escaped."""
+    return (
+        any(kind in raw for kind in _DULL) and not any(kind in raw for kind in _TELLING) and raw.rstrip().endswith(b"}")
+    )
+
+
+class _Reader:
+    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved."""
+
+    def __init__(self, path: Path, memory: dict[str, Any]) -> None:
+        self._path = path
+        self._memory = memory
+        self._answered: list[str] = []
+
+    def take(self, value: object) -> list[Told]:
+        if not isinstance(value, Mapping):
+            raise Unreadable("not a JSON object")
+        kind = value.get("type")
+        if kind == "user":
+            return self._user(self._line(value))
+        if kind == "assistant":
+            return self._assistant(self._line(value))
+        if kind == "queue-operation":
+            return self._queue(self._line(value))
+        if kind == "system" and value.get("subtype") == "compact_boundary":
+            self._memory["compaction"] = _compaction_facts(value)
+        elif not isinstance(kind, str):
+            raise Unreadable("type is missing")
+        return []
+
+    def settle(self) -> None:
+        """Forget the calls that the line answered: only now, so that a line that is read again reads the same."""
+        for tool_id in self._answered:
+            self._memory["tools"].pop(tool_id, None)
+        self._answered.clear()
+
+    def finished_agents(self) -> Iterator[Told]:
+        """A subagent has finished when its last line is a text: then this is its answer."""
+        agents = self._memory.get("agents", {})
+        for agent, (session_id, uuid, ms, cwd, text) in list(agents.items()):
+            line = Line({}, session_id, uuid, ms, cwd, agent)
+            yield line.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, Role.SYSTEM, text)
+            agents.pop(agent, None)
+
+    def _line(self, value: Mapping[str, Any]) -> Line:
+        session_id, uuid = value.get("sessionId"), value.get("uuid")
+        origin = value.get("forkedFrom")
+        if isinstance(origin, Mapping):  # a fork begins with a copy of what was said in another session
+            session_id, uuid = origin.get("sessionId", session_id), origin.get("messageUuid", uuid)
+        if not isinstance(session_id, str) or not session_id:
+            raise Unreadable("sessionId is missing")
+        memory = self._memory
+        ms = milliseconds(value.get("timestamp"))
+        memory["ms"] = ms = memory.get("ms", modified_ms(self._path)) if ms is None else ms
+        cwd = value.get("cwd")
+        memory["cwd"] = cwd = cwd if isinstance(cwd, str) and cwd else memory.get("cwd", "")
+        uuid = uuid if isinstance(uuid, str) else ""
+        return Line(value, session_id, uuid, ms, cwd, self._agent(value, uuid))
+
+    def _agent(self, value: Mapping[str, Any], uuid: str) -> str:
+        if value.get("isSidechain") is not True:
+            return ""
+        agent = value.get("agentId")
+        if isinstance(agent, str) and agent:
+            return agent
+        if self._path.stem.startswith("agent-"):
+            return self._path.stem.removeprefix("agent-")
+        if value.get("parentUuid") is None:  # early versions wrote subagents into the session's file, without a name
+            self._memory["side"] = uuid
+        return str(self._memory.get("side") or uuid)
+
+    def _user(self, line: Line) -> list[Told]:
+        if line.value.get("isMeta") is True:
+            return []
+        blocks = line.blocks()
+        if line.value.get("isCompactSummary") is True:
+            return self._compaction(line, blocks)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        events = [told for block in results if (told := self._tool_result(line, block, len(results) == 1))]
+        texts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
+        if any(map(interrupted, texts)):
+            return events if line.agent else [*events, _stopped(line)]
+        text = "\n\n".join(filter(None, map(typed, texts)))
+        if not text and not texts and any(block.get("type") == "image" for block in blocks):
+            text = "[image]"
+        return [*events, *self._prompt(line, text)] if text else events
+
+    def _prompt(self, line: Line, text: str) -> list[Told]:
+        if line.agent:
+            key = f"agent-start:{line.agent}"
+            return [line.tell(key, EventType.SUBAGENT_START, Role.SYSTEM, text)]
+        name = digest(text)
+        if line.ms - self._memory.get("injected", {}).get(name, -_SAME_PROMPT_MS - 1) <= _SAME_PROMPT_MS:
+            return []
+        prompt_id = line.text("promptId")
+        key = f"prompt:{prompt_id}:{name}" if prompt_id else ""
+        return [line.tell(key, EventType.USER_MESSAGE, Role.USER, text)]
+
+    def _queue(self, line: Line) -> list[Told]:
+        """A prompt typed while the model works waits in a queue; removed from there, it went into the running turn.
+
+        No other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first line.
+        """
+        waiting: list[str] = self._memory.setdefault("queue", [])
+        operation = line.text("operation")
+        if operation == "enqueue":
+            waiting.append(clip(line.text("content"), _INPUT_CHARS))
+            del waiting[:-_PENDING_PROMPTS]
+            return []
+        if operation not in ("remove", "dequeue"):
+            waiting.clear()
+            return []
+        text = typed(waiting.pop(0)) if waiting else ""
+        if not text or operation == "dequeue":
+            return []
+        injected: dict[str, int] = self._memory.setdefault("injected", {})
+        injected[digest(text)] = line.ms
+        _keep_newest(injected, _PENDING_PROMPTS)
+        key = f"queued:{line.ms}:{digest(text)}"
+        return [line.tell(key, EventType.USER_MESSAGE, Role.USER, text, queued=True)]
+
+    def _compaction(self, line: Line, blocks: list[Mapping[str, Any]]) -> list[Told]:
+        facts = self._memory.pop("compaction", {})
+        text = compact_summary("\n\n".join(str(block.get("text") or "") for block in blocks))
+        if not text or line.agent:
+            return []
+        return [line.tell("", EventType.COMPACTION, Role.SYSTEM, text, **facts)]
+
+    def _tool_result(self, line: Line, block: Mapping[str, Any], alone: bool) -> Told | None:
+        tool_id = block.get("tool_use_id")
+        if not isinstance(tool_id, str) or not tool_id:
+            raise Unreadable("tool_use_id is missing")
+        self._memory.get("agents", {}).pop(line.agent, None)
+        use = self._memory.setdefault("tools", {}).get(tool_id)
+        name, given, use_uuid = use or ("", {}, line.text("sourceToolAssistantUUID"))
+        self._answered.append(tool_id)
+        if is_own(name, given):
+            return None
+        content, response = block.get("content"), line.value.get("toolUseResult")
+        failed = block.get("is_error") is True
+        if failed:
+            result = failure_text(content) or failure_text(response)
+        else:
+            from_object = alone and isinstance(response, Mapping) and not name.startswith("mcp__")
+            result = result_text(name, given, response if from_object or content is None else content)
+        text = call_text(name, given, result, line.cwd)
+        if not text:
+            return None
+        stopped = alone and isinstance(response, Mapping) and response.get("interrupted") is True
+        return line.tell(
+            f"tool:{tool_id}",
+            EventType.TOOL_RESULT,
+            Role.TOOL,
+            text,
+            tuple(filter(None, (line.uuid, use_uuid))),
+            tool=name,
+            files=touched(name, given, line.cwd),
+            failed=failed,
+            is_interrupt=stopped,
+        )
+
+    def _assistant(self, line: Line) -> list[Told]:
+        model = line.message().get("model")
+        if line.value.get("isApiErrorMessage") is True or model == "<synthetic>":
+            return []
+        texts: list[tuple[int, str]] = []
+        for index, block in enumerate(line.blocks()):
+            if block.get("type") == "tool_use":
+                self._remember(line, block)
+            elif block.get("type") == "text" and isinstance(block.get("text"), str) and (text := said(block["text"])):
+                texts.append((index, text))
+                if line.agent:
+                    answer = [line.session_id, line.uuid, line.ms, line.cwd, text]
+                    self._memory.setdefault("agents", {})[line.agent] = answer
+        if line.agent:
+            return []
+        model = model if isinstance(model, str) else ""
+        return [
+            line.tell(
+                f"line:{line.uuid}:{index}" if len(texts) > 1 and line.uuid else "",
+                EventType.ASSISTANT_MESSAGE,
+                Role.ASSISTANT,
+                text,
+                model=model,
+            )
+            for index, text in texts
+        ]
+
+    def _remember(self, line: Line, block: Mapping[str, Any]) -> None:
+        """Keep a call until its result comes, some lines or some reads later."""
+        self._memory.get("agents", {}).pop(line.agent, None)
+        tool_id, name, given = block.get("id"), block.get("name"), block.get("input")
+        if isinstance(tool_id, str) and isinstance(name, str):
+            tools: dict[str, Any] = self._memory.setdefault("tools", {})
+            tools[tool_id] = [name, _clipped(given) if isinstance(given, Mapping) else {}, line.uuid]
+            _keep_newest(tools, _PENDING_TOOLS)
+
+
+def _stopped(line: Line) -> Told:
+    return line.tell("", EventType.ASSISTANT_STOP, Role.SYSTEM, "Interrupted by the user", is_interrupt=True)
+
+
+def _compaction_facts(value: Mapping[str, Any]) -> dict[str, Any]:
+    facts = value.get("compactMetadata")
+    facts = facts if isinstance(facts, Mapping) else {}
+    trigger, tokens = facts.get("trigger"), facts.get("preTokens")
+    return {
+        **({"trigger": trigger} if isinstance(trigger, str) else {}),
+        **({"pre_tokens": tokens} if isinstance(tokens, int) else {}),
+    }
+
+
+def _clipped(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of a call, no larger than can be kept: long texts are cut, large lists and objects left out."""
+    kept = {key: clip(value, _INPUT_CHARS) if isinstance(value, str) else value for key, value in given.items()}
+    return {
+        key: value
+        for key, value in kept.items()
+        if not isinstance(value, dict | list) or 0 < len(compact(value)) <= _INPUT_CHARS
+    }
+
+
+def _keep_newest(entries: dict[str, Any], count: int) -> None:
+    while len(entries) > count:
+        del entries[next(iter(entries))]

@@ -1,0 +1,115 @@
+"""Generic import: one event per JSON line, from any source that can write them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp_memory.adapters.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
+from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+
+_TYPES = {
+    Role.USER: EventType.USER_MESSAGE,
+    Role.ASSISTANT: EventType.ASSISTANT_MESSAGE,
+    Role.TOOL: EventType.TOOL_RESULT,
+    Role.SYSTEM: EventType.NOTE,
+}
+_SHOWN = 60
+_Word = TypeVar("_Word", Role, EventType)
+
+
+class GenericJsonl:
+    """Understands the generic import format. It has no hooks."""
+
+    name = "jsonl"
+
+    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+        return Hooked(unknown=True)
+
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+        for raw in growing(path, state):
+            values, problem = parse(raw)
+            for value in values:
+                try:
+                    yield _told(value)
+                except Unreadable as error:
+                    yield BadLine(str(path), state.line + 1, str(error))
+            if problem:
+                yield BadLine(str(path), state.line + 1, problem)
+
+    def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
+        return files_below(places)
+
+    def recognizes(self, path: Path) -> bool:
+        return any({"session_id", "role", "text"} <= value.keys() for value in peek(path))
+
+    def default_places(self, home: Path) -> list[Path]:
+        return []
+
+
+def _told(value: object) -> Told:
+    if not isinstance(value, Mapping):
+        raise Unreadable("not a JSON object")
+    session_id, text = _required(value, "session_id"), _required(value, "text")
+    role = _choice(value, "role", Role)
+    event_type = _choice(value, "event_type", EventType) if value.get("event_type") is not None else _TYPES[role]
+    timestamp = _required(value, "timestamp")
+    timestamp_ms = milliseconds(timestamp)
+    if timestamp_ms is None:
+        raise Unreadable(f"timestamp is not RFC 3339: {_shown(timestamp)}")
+    source_id = _optional(value, "source_id")
+    line = hashlib.blake2b(f"{role}|{timestamp}|{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    event = Captured(
+        client=GenericJsonl.name,
+        session_id=session_id,
+        source_key=f"id:{source_id}" if source_id else f"line:{line}",
+        timestamp_ms=timestamp_ms,
+        event_type=event_type,
+        role=role,
+        text=text,
+        source_ids=(source_id,) if source_id else (),
+        metadata=_metadata(value),
+    )
+    return Told(event, project=_optional(value, "project"))
+
+
+def _required(value: Mapping[str, Any], key: str) -> str:
+    text = value.get(key)
+    if text is None:
+        raise Unreadable(f"{key} is missing")
+    if not isinstance(text, str):
+        raise Unreadable(f"{key} is not a string: {_shown(text)}")
+    if not text.strip():
+        raise Unreadable(f"{key} is empty")
+    return text
+
+
+def _optional(value: Mapping[str, Any], key: str) -> str:
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        raise Unreadable(f"{key} is not a string: {_shown(text)}")
+    return text or ""
+
+
+def _choice(value: Mapping[str, Any], key: str, words: type[_Word]) -> _Word:
+    word = _required(value, key)
+    try:
+        return words(word)
+    except ValueError:
+        raise Unreadable(f"{key} must be one of {', '.join(words)}, not {_shown(word)}") from None
+
+
+def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = value.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise Unreadable(f"metadata is not an object: {_shown(metadata)}")
+    return metadata
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:_SHOWN]

@@ -1,0 +1,162 @@
+"""Reading files of JSON lines as they grow: exact offsets, tolerant of whatever a crash or another program left.
+
+Every client adapter that reads transcripts starts here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mcp_memory.ports import TranscriptState
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
+_DECODER = json.JSONDecoder()
+_PEEKED_LINES = 20
+_PEEKED_BYTES = 1 << 20
+
+
+class Unreadable(Exception):
+    """A line that is JSON but not what it should be; the message says why."""
+
+
+def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
+    """The lines after `state.offset`. The state moves past a line when the next one is asked for.
+
+    So whoever saves the state between two lines never skips one: at worst a line is read twice. A file that shrank
+    or was replaced is read from its start.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # a client names its transcript before it writes it
+        return
+    with file:
+        _seek(file, state)
+        for raw in file:
+            ended = raw.endswith(b"\n")
+            if not ended and parse(raw)[1]:
+                return
+            yield raw
+            state.offset += len(raw)
+            if not state.memory.pop("unended", False):
+                state.line += 1
+            if not ended:
+                state.memory["unended"] = True
+
+
+def _seek(file: BinaryIO, state: TranscriptState) -> None:
+    size = os.fstat(file.fileno()).st_size
+    if state.offset > size or (state.offset and not _stands_after_line(file, state)):
+        state.offset, state.line = 0, 0
+        state.memory.clear()
+    file.seek(state.offset)
+
+
+def _stands_after_line(file: BinaryIO, state: TranscriptState) -> bool:
+    file.seek(state.offset - 1)
+    return file.read(1) == b"\n" or bool(state.memory.get("unended"))
+
+
+def parse(raw: bytes) -> tuple[list[Any], str]:
+    """The JSON values of a line, and what is wrong with it, if anything.
+
+    One value is the rule; a crash may leave two of them glued together.
+    """
+    text = raw.decode("utf-8", "replace").strip("\ufeff\x00 \t\r\n")
+    if not text:
+        return [], ""
+    try:
+        values = [json.loads(text)]
+        problem = ""
+    except (ValueError, RecursionError):
+        values, problem = _glued(text)
+    if "\\u" in text:
+        try:
+            values = [whole(value) for value in values]
+        except RecursionError as error:
+            return [], f"not JSON: {error}"
+    return values, problem
+
+
+def _glued(text: str) -> tuple[list[Any], str]:
+    values: list[Any] = []
+    position = 0
+    while position < len(text):
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            return values, f"not JSON: {error.msg} at character {error.pos + 1}"
+        except (ValueError, RecursionError) as error:
+            return values, f"not JSON: {error}"
+        values.append(value)
+        while position < len(text) and text[position].isspace():
+            position += 1
+    return values, ""
+
+
+def whole(value: Any) -> Any:
+    """The value without halves of surrogate pairs, which JSON can spell and no file can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {whole(key): whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    return value
+
+
+def milliseconds(timestamp: object) -> int | None:
+    """An RFC 3339 time as milliseconds since 1970; None if it is no such time."""
+    if not isinstance(timestamp, str) or not _RFC3339.fullmatch(timestamp):
+        return None
+    try:
+        return (datetime.fromisoformat(timestamp.upper()) - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        return None
+
+
+def modified_ms(path: Path) -> int:
+    try:
+        return int(path.stat().st_mtime * 1000)
+    except OSError:
+        return 0
+
+
+def digest(text: str) -> str:
+    """Eight characters that tell texts apart, whatever their spacing."""
+    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def peek(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects among the first lines of a file; none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            for _ in range(_PEEKED_LINES):
+                values, _problem = parse(file.readline(_PEEKED_BYTES))
+                yield from (value for value in values if isinstance(value, dict))
+    except OSError:
+        return
+
+
+def files_below(places: Sequence[Path], suffix: str = ".jsonl") -> Iterable[Path]:
+    """Files as they are given, and those with the suffix in the given directories, each once."""
+    seen: set[Path] = set()
+    for place in places:
+        found = sorted(_walk(place, suffix), key=os.fspath) if place.is_dir() else [place] * place.is_file()
+        for path in found:
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _walk(directory: Path, suffix: str) -> Iterator[Path]:
+    for folder, _, names in os.walk(directory):
+        yield from (Path(folder, name) for name in names if name.endswith(suffix))

@@ -1,0 +1,59 @@
+"""Briefs: which projects need a new one, and where the hook finds it."""
+
+from __future__ import annotations
+
+import json
+
+from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.lease import check_lease
+from mcp_memory.adapters.sqlite.segments import event_of
+from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.toc import Level
+from mcp_memory.ports import BriefSource
+
+DAYS = 5
+NOTES = 10
+_NOTES = (
+    "SELECT e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata, "
+    "s.client, s.session_id FROM event e JOIN session s ON s.id = e.session "
+    "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
+)
+
+
+class SqliteBriefs:
+    """Implements the BriefStore port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def outdated(self, limit: int) -> list[BriefSource]:
+        rows = await self._database.fetch(
+            "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?", (limit,)
+        )
+        return [await self._source(*row) for row in rows]
+
+    async def _source(self, project: int, slug: str, root: str) -> BriefSource:
+        days = await self._database.fetch(
+            f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
+            "ORDER BY n.start_ms DESC LIMIT ?",
+            (project, int(Level.DAY), DAYS),
+        )
+        return BriefSource(
+            project, slug, root, tuple(await nodes_of(self._database, days)), tuple(await self._pinned(project, slug))
+        )
+
+    async def _pinned(self, project: int, slug: str) -> list[Event]:
+        rows = await self._database.fetch(_NOTES, (project,))
+        pinned = [row for row in rows if json.loads(row[8]).get("pin")]
+        return [event_of(row[:9], row[9], row[10], slug) for row in pinned[:NOTES]]
+
+    async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None:
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            await tx.run(
+                "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
+                "SET text = excluded.text, updated_ms = excluded.updated_ms",
+                (source.root, text, now_ms),
+            )
+            await tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))

@@ -1,0 +1,185 @@
+"""The event log: inbox rows in, events out, each event once however often and whichever way it is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.lease import check_lease
+from mcp_memory.adapters.sqlite.projects import project_of
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType
+from mcp_memory.domain.indexing import event_columns
+from mcp_memory.ports import InboxRow, Intake
+
+#: Within this time, the same words of the same role told by hook and transcript are one event.
+SAME_WITHIN_MS = 120_000
+EVENT = 0
+_CHUNK = 500
+
+_INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
+_ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
+_ADD_EVENT = (
+    "INSERT INTO event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_ADD_INDEX = "INSERT INTO search (rowid, head, user, assistant, tool, parts) VALUES (?, ?, ?, ?, ?, ?)"
+_ADD_DIRTY = (
+    "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
+    "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
+)
+_NEARBY = (
+    "SELECT timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
+)
+_SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
+
+
+class SqliteEvents:
+    """Implements the EventLog port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def inbox(self, limit: int) -> list[InboxRow]:
+        return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
+
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        async with self._database.transaction() as tx:
+            await tx.run_many(_ADD_INBOX, rows)
+
+    async def checkpoint(self, name: str) -> dict[str, Any]:
+        position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))
+        return dict(json.loads(position)) if position else {}
+
+    async def add(
+        self,
+        intakes: Sequence[Intake],
+        *,
+        consumed: Sequence[int] = (),
+        unknown: Sequence[int] = (),
+        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+        lease_token: int | None = None,
+    ) -> int:
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            added = await _add_events(tx, intakes) if intakes else 0
+            await tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
+            await tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
+            positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
+            await tx.run_many(_SAVE_CHECKPOINT, positions)
+        return added
+
+
+async def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+    known = await _known_keys(tx, [event.key for intake in intakes for event in intake.events])
+    fresh: list[tuple[int, Event]] = []
+    for intake in intakes:
+        events = [event for event in intake.events if event.key not in known]
+        if not events:
+            continue
+        session, existed = await _session(tx, intake)
+        twins = _Twins(await _nearby(tx, session, events) if existed else [])
+        for event in events:
+            if event.key not in known and not twins.holds(event):
+                known.add(event.key)
+                twins.add(event)
+                fresh.append((session, event))
+    await _insert(tx, fresh)
+    return len(fresh)
+
+
+async def _known_keys(tx: Transaction, keys: Sequence[bytes]) -> set[bytes]:
+    known: set[bytes] = set()
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        marks = ",".join("?" * len(part))
+        known.update(row[0] for row in await tx.fetch(f"SELECT key FROM event WHERE key IN ({marks})", part))
+    return known
+
+
+async def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
+    """The session's row, made on first sight; a session stays in the project it began in."""
+    event = intake.events[0]
+    name = (event.client, event.session_id)
+    rows = await tx.fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
+    if rows:
+        return int(rows[0][0]), True
+    project = await project_of(tx, intake.root, intake.label)
+    session = await tx.next_id("session")
+    await tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
+    return session, False
+
+
+async def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[tuple[int, str, str, str, str]]:
+    times = [event.timestamp_ms for event in events]
+    window = (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS)
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in await tx.fetch(_NEARBY, window)]
+
+
+class _Twins:
+    """Finds the event that another source told already."""
+
+    def __init__(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        self._seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for timestamp_ms, kind, role, text, metadata in rows:
+            via = json.loads(metadata).get("via", "") if "via" in metadata else ""
+            self._remember(kind, role, text, timestamp_ms, via)
+
+    def add(self, event: Event) -> None:
+        self._remember(event.event_type, event.role, event.text, event.timestamp_ms, event.metadata.get("via", ""))
+
+    def holds(self, event: Event) -> bool:
+        via = event.metadata.get("via", "")
+        if not via or event.event_type in LIFECYCLE:
+            return False
+        seen = self._seen.get(_fingerprint(event.event_type, event.role, event.text), ())
+        return any(other != via and abs(when - event.timestamp_ms) <= SAME_WITHIN_MS for when, other in seen)
+
+    def _remember(self, kind: str, role: str, text: str, timestamp_ms: int, via: str) -> None:
+        if via:
+            self._seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, via))
+
+
+def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:
+    """Two accounts of one compaction never use the same words, so there the time alone decides."""
+    return (kind, "") if kind == EventType.COMPACTION else (role, " ".join(text.split()))
+
+
+async def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
+    if not fresh:
+        return
+    first = await tx.next_id("event")
+    numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
+    await tx.run_many(_ADD_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
+    await index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
+    earliest: dict[int, int] = {}
+    for _, session, event in numbered:
+        earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
+    await tx.run_many(_ADD_DIRTY, earliest.items())
+
+
+async def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
+    """Index events given as number, role, type and text."""
+    documents = [
+        (number * 4 + EVENT, *event_columns(role, kind, text).values)
+        for number, role, kind, text in events
+        if kind not in LIFECYCLE and text.strip()
+    ]
+    await tx.run_many(_ADD_INDEX, documents)
+
+
+def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:
+    return (
+        number,
+        event.key,
+        session,
+        event.timestamp_ms,
+        str(event.event_type),
+        str(event.role),
+        event.text,
+        event.tokens,
+        int(event.truncated),
+        json.dumps(event.source_ids),
+        json.dumps(event.metadata, ensure_ascii=False, default=str),
+    )

@@ -1,0 +1,42 @@
+"""Facts about the whole memory that are fixed at first use."""
+
+from __future__ import annotations
+
+from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.events import index_events
+
+_ZONE = "timezone"
+
+
+async def timezone_of(database: Database, preferred: str) -> str:
+    """The zone whose days the tree is made of: chosen once, kept until a rebuild."""
+    stored = await database.value("SELECT value FROM meta WHERE key = ?", (_ZONE,))
+    if stored:
+        return str(stored)
+    async with database.transaction() as tx:
+        await tx.run("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_ZONE, preferred))
+    return str(await database.value("SELECT value FROM meta WHERE key = ?", (_ZONE,)))
+
+
+async def rebuild(database: Database, timezone: str) -> None:
+    """Drop all that is derived, so that the pipeline makes it anew from the events."""
+    async with database.transaction() as tx:
+        for table in ("bullet", "grip", "node_version", "node", "segment", "dirty_node", "dirty_brief", "brief"):
+            await tx.run(f"DELETE FROM {table}")
+        await tx.run("INSERT INTO search (search) VALUES ('delete-all')")
+        await _index_all(tx)
+        await tx.run("DELETE FROM dirty_session")
+        await tx.run(
+            "INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session"
+        )
+        await tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_ZONE, timezone))
+
+
+async def _index_all(tx: Transaction) -> None:
+    last = 0
+    while True:
+        rows = await tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,))
+        if not rows:
+            return
+        await index_events(tx, [(row[0], row[1], row[2], row[3]) for row in rows])
+        last = rows[-1][0]

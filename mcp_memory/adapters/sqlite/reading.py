@@ -1,0 +1,202 @@
+"""The read side of the store: nodes, grips, sessions, each by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.searching import search
+from mcp_memory.adapters.sqlite.segments import event_of
+from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.grips import event_grip_id, parse_grip_id
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports import Candidate, Counts, GripRecord, ProjectInfo
+
+_EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
+_EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
+_SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
+_NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
+_GRIP = """
+    SELECT g.excerpt, g.start, g.end, g.timestamp_ms, g.live, g.event, n.level, n.key,
+           f.timestamp_ms, g.first_event, l.timestamp_ms, g.last_event, l.session
+    FROM grip g JOIN node n ON n.id = g.node
+    JOIN event f ON f.id = g.first_event JOIN event l ON l.id = g.last_event
+    WHERE g.key = ?
+"""
+_SEGMENT_OF = """
+    SELECT n.level, n.key FROM segment g JOIN node n ON n.id = g.node
+    WHERE g.session = ? AND (g.start_ms, g.first_event) <= (?, ?) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1
+"""
+_PROJECTS = """
+    SELECT p.slug, p.root, count(DISTINCT s.id), count(e.id), min(e.timestamp_ms), max(e.timestamp_ms)
+    FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
+    GROUP BY p.id ORDER BY max(e.timestamp_ms) DESC
+"""
+_COUNTS = """
+    SELECT (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
+           (SELECT count(*) FROM session), (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
+           (SELECT count(*) FROM node WHERE removed = 0), (SELECT count(*) FROM grip WHERE live = 1),
+           (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM inbox WHERE state = 1),
+           (SELECT count(*) FROM dirty_session), (SELECT count(*) FROM segment WHERE input_hash <> done_hash),
+           (SELECT count(*) FROM dirty_node), (SELECT max(timestamp_ms) FROM event),
+           (SELECT created_ms FROM node_version ORDER BY id DESC LIMIT 1)
+"""
+
+
+class SqliteLibrary:
+    """Implements the Library port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def project_of_root(self, root: str, label: str) -> str | None:
+        place = f"label:{label}" if label else root
+        slug = await self._database.value("SELECT slug FROM project WHERE root = ?", (place,))
+        return str(slug) if slug else None
+
+    async def has_project(self, slug: str) -> bool:
+        return bool(await self._database.value("SELECT 1 FROM project WHERE slug = ?", (slug,)))
+
+    async def projects(self) -> list[ProjectInfo]:
+        return [ProjectInfo(*row) for row in await self._database.fetch(_PROJECTS)]
+
+    async def node(self, project: str, ref: NodeRef, version: int | None = None) -> Node | None:
+        where = " WHERE p.slug = ? AND n.level = ? AND n.key = ? AND n.removed = 0"
+        found = await self._nodes(_NODES + where, project, int(ref.level), ref.key)
+        if found and version is not None and found[0].version != version:
+            return next((node for node in await self.history(project, ref) if node.version == version), None)
+        return found[0] if found else None
+
+    async def history(self, project: str, ref: NodeRef) -> list[Node]:
+        sql = _NODES.replace("v.id = n.current", "v.node = n.id")
+        where = " WHERE p.slug = ? AND n.level = ? AND n.key = ? ORDER BY v.version"
+        return await self._nodes(sql + where, project, int(ref.level), ref.key)
+
+    async def children(self, project: str, ref: NodeRef) -> list[Node]:
+        where = " WHERE p.slug = ? AND n.level = ? AND n.parent = ? AND n.removed = 0 ORDER BY n.start_ms, n.key"
+        return await self._nodes(_NODES + where, project, int(ref.level) + 1, ref.key)
+
+    async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
+        base = (
+            "SELECT n.key FROM node n WHERE n.project = (SELECT id FROM project WHERE slug = ?) AND n.level = ? "
+            "AND n.removed = 0 AND "
+        )
+        start = "(SELECT start_ms FROM node WHERE project = n.project AND level = n.level AND key = ?)"
+        place = (project, int(ref.level), ref.key)
+        previous = await self._database.value(f"{base} n.start_ms < {start} ORDER BY n.start_ms DESC LIMIT 1", place)
+        following = await self._database.value(f"{base} n.start_ms > {start} ORDER BY n.start_ms LIMIT 1", place)
+        both = [NodeRef(ref.level, key).node_id() if key else None for key in (previous, following)]
+        return both[0], both[1]
+
+    async def top(self, project: str | None, level: Level, limit: int) -> list[Node]:
+        where, values = _scope(project)
+        sql = f"{_NODES} WHERE {where} AND n.level = ? AND n.removed = 0 ORDER BY n.start_ms DESC LIMIT ?"
+        return await self._nodes(sql, *values, int(level), limit)
+
+    async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
+        where, values = _scope(project)
+        sql = (
+            f"{_NODES} WHERE {where} AND n.level = ? AND n.removed = 0 AND n.start_ms < ? AND n.end_ms >= ? "
+            "ORDER BY n.start_ms LIMIT ?"
+        )
+        # A period ends with the first instant after it, a segment with its last word.
+        end_after = start_ms if level is Level.SEGMENT else start_ms + 1
+        return await self._nodes(sql, *values, int(level), end_ms, end_after, limit)
+
+    async def _nodes(self, sql: str, *values: Any) -> list[Node]:
+        return await nodes_of(self._database, await self._database.fetch(sql, values))
+
+    async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
+        rows = await self._database.fetch(_GRIP, (key,))
+        if rows:
+            return await self._bullet_grip(key, rows[0], before, after)
+        return await self._event_grip(key, before, after)
+
+    async def _bullet_grip(self, key: bytes, row: Row, before: int, after: int) -> GripRecord:
+        excerpt, start, end, timestamp_ms, live, cited, level, node_key, *span, session = row
+        around = await self._around(session, (span[0], span[1]), (span[2], span[3]), before, after)
+        event = await self._event("e.id = ?", cited)
+        node_id = NodeRef(Level(level), node_key).node_id()
+        grip_id = event_grip_id(timestamp_ms, key)
+        return GripRecord(grip_id, excerpt, start, end, node_id, *around, cited=event, live=bool(live))
+
+    async def _event_grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
+        event = await self._event("e.key = ?", key)
+        if event is None:
+            return None
+        rows = await self._database.fetch("SELECT id, session FROM event WHERE key = ?", (key,))
+        place = (event.timestamp_ms, rows[0][0])
+        around = await self._around(rows[0][1], place, place, before, after)
+        node = await self._database.fetch(_SEGMENT_OF, (rows[0][1], *place))
+        node_id = NodeRef(Level(node[0][0]), node[0][1]).node_id() if node else ""
+        grip_id = event_grip_id(event.timestamp_ms, key)
+        return GripRecord(grip_id, event.text, 0, len(event.text), node_id, *around, cited=event)
+
+    async def _around(
+        self, session: int, first: tuple[int, int], last: tuple[int, int], before: int, after: int
+    ) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
+        """What was said before, within and after a stretch of one session."""
+        base = (
+            f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} WHERE e.session = ? AND {_SAYS} AND "
+        )
+        place = "(e.timestamp_ms, e.id)"
+        down, up = " ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT ?", " ORDER BY e.timestamp_ms, e.id LIMIT ?"
+        earlier = await self._events(f"{base}{place} < (?, ?){down}", session, *first, before)
+        within = await self._events(f"{base}{place} >= (?, ?) AND {place} <= (?, ?){up}", session, *first, *last, 20)
+        later = await self._events(f"{base}{place} > (?, ?){up}", session, *last, after)
+        return tuple(reversed(earlier)), tuple(within), tuple(later)
+
+    async def _events(self, sql: str, *values: Any) -> list[Event]:
+        return [event_of(row[:9], *row[9:12]) for row in await self._database.fetch(sql, values)]
+
+    async def _event(self, where: str, value: Any) -> Event | None:
+        sql = f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} WHERE {where}"
+        found = await self._events(sql, value)
+        return found[0] if found else None
+
+    async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+        found: dict[str, Event] = {}
+        for grip_id in grip_ids:
+            key = parse_grip_id(grip_id)[1]
+            event = await self._event("e.id = (SELECT event FROM grip WHERE key = ?)", key)
+            if event:
+                found[grip_id] = event
+        return found
+
+    async def search(
+        self,
+        match: str,
+        *,
+        project: str | None,
+        kinds: frozenset[str] | None,
+        start_ms: int | None,
+        end_ms: int | None,
+        limit: int,
+    ) -> list[Candidate]:
+        return await search(self._database, match, project, kinds, start_ms, end_ms, limit)
+
+    async def session(self, session_id: str, limit: int) -> list[Event]:
+        sql = (
+            f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} "
+            f"WHERE s.session_id = ? AND {_SAYS} ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT ?"
+        )
+        return list(reversed(await self._events(sql, session_id, limit)))
+
+    async def root_of(self, project: str) -> str | None:
+        root = await self._database.value("SELECT root FROM project WHERE slug = ?", (project,))
+        return str(root) if root is not None else None
+
+    async def counts(self) -> Counts:
+        row = (await self._database.fetch(_COUNTS))[0]
+        schema = int(await self._database.value("PRAGMA user_version"))
+        lease = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE expires_ms > 0")
+        held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
+        values: tuple[Any, ...] = (schema, *row, held)
+        return Counts(*values)
+
+
+def _scope(project: str | None) -> tuple[str, tuple[str, ...]]:
+    return ("p.slug = ?", (project,)) if project else ("1", ())

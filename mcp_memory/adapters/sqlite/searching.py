@@ -1,0 +1,150 @@
+"""Teleport's candidates: one FTS5 query over events, grips and nodes, then reads by key of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.events import EVENT
+from mcp_memory.adapters.sqlite.nodes import GRIP, NODE
+from mcp_memory.adapters.sqlite.segments import event_of
+from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports import Candidate
+
+_RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
+_EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
+_SEGMENT = (
+    "(SELECT n.key FROM segment g JOIN node n ON n.id = g.node WHERE g.session = e.session "
+    "AND (g.start_ms, g.first_event) <= (e.timestamp_ms, e.id) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1)"
+)
+_EVENTS = (
+    f"SELECT e.id, {_EVENT}, s.client, s.session_id, p.slug, {_SEGMENT} "
+    "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE e.id IN ({marks})"
+)
+_GRIPS = (
+    f"SELECT g.id, {_EVENT}, s.client, s.session_id, p.slug, n.key, g.key, g.timestamp_ms, g.excerpt "
+    "FROM grip g JOIN event e ON e.id = g.event JOIN session s ON s.id = e.session "
+    "JOIN project p ON p.id = s.project JOIN node n ON n.id = g.node WHERE g.id IN ({marks})"
+)
+_NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
+#: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
+_FILTERED = {
+    EVENT: (
+        "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where}",
+        "e.timestamp_ms",
+    ),
+    NODE: ("SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}", "e.start_ms"),
+}
+DEPTH = 5
+
+
+async def search(
+    database: Database,
+    match: str,
+    project: str | None,
+    kinds: frozenset[str] | None,
+    start_ms: int | None,
+    end_ms: int | None,
+    limit: int,
+) -> list[Candidate]:
+    """The best candidates of the project and time. Filtering comes after ranking, and before it only if need be."""
+    if not match:
+        return []
+    depth = limit * DEPTH if project or kinds or start_ms is not None or end_ms is not None else limit
+    ranked = await database.fetch(_RANKED, (match, depth))
+    found = await _load(database, ranked, limit, project, kinds, start_ms, end_ms)
+    if len(found) < limit and len(ranked) == depth:
+        ranked = await _filtered(database, match, project, start_ms, end_ms, limit)
+        found = await _load(database, ranked, limit, project, kinds, start_ms, end_ms)
+    return found
+
+
+async def _filtered(
+    database: Database, match: str, project: str | None, start_ms: int | None, end_ms: int | None, limit: int
+) -> list[Row]:
+    rows: list[Row] = []
+    for sql, when in _FILTERED.values():
+        conditions, values = ["1"], []
+        for clause, value in (("p.slug = ?", project), (f"{when} >= ?", start_ms), (f"{when} < ?", end_ms)):
+            if value is not None:
+                conditions.append(clause)
+                values.append(value)
+        inner = sql.format(where=" AND ".join(conditions))
+        found = await database.fetch(
+            f"SELECT rowid, rank FROM search WHERE search MATCH ? AND rowid IN ({inner}) ORDER BY rank LIMIT ?",
+            (match, *values, limit),
+        )
+        rows += found
+    return sorted(rows, key=lambda row: row[1])[:limit]
+
+
+async def _load(
+    database: Database,
+    ranked: Sequence[Row],
+    limit: int,
+    project: str | None,
+    kinds: frozenset[str] | None,
+    start_ms: int | None,
+    end_ms: int | None,
+) -> list[Candidate]:
+    """Read the documents in portions, best first, until there are enough that pass."""
+    kept: list[Candidate] = []
+    for start in range(0, len(ranked), limit):
+        for candidate in await _read(database, ranked[start : start + limit]):
+            if project and candidate.project != project:
+                continue
+            if kinds and candidate.kind not in kinds:
+                continue
+            if not _touches(candidate, start_ms, end_ms):
+                continue
+            kept.append(candidate)
+        if len(kept) >= limit:
+            break
+    return kept[:limit]
+
+
+def _touches(candidate: Candidate, start_ms: int | None, end_ms: int | None) -> bool:
+    last = candidate.node.end_ms if candidate.node else candidate.start_ms + 1
+    return (end_ms is None or candidate.start_ms < end_ms) and (start_ms is None or last > start_ms)
+
+
+async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
+    ids: dict[int, list[int]] = {EVENT: [], GRIP: [], NODE: []}
+    for rowid, _ in ranked:
+        ids[rowid % 4].append(rowid // 4)
+    found: dict[int, Candidate] = {}
+    ranks: dict[int, float] = {rowid: rank for rowid, rank in ranked}
+    for row in await _fetch(database, _EVENTS, ids[EVENT]):
+        event = event_of(row[1:10], *row[10:13])
+        rowid = row[0] * 4 + EVENT
+        found[rowid] = Candidate(
+            "event", ranks[rowid], event.project, event.timestamp_ms, event=event, segment_id=_segment_id(row[13])
+        )
+    for row in await _fetch(database, _GRIPS, ids[GRIP]):
+        event = event_of(row[1:10], *row[10:13])
+        rowid = row[0] * 4 + GRIP
+        found[rowid] = Candidate(
+            "grip",
+            ranks[rowid],
+            event.project,
+            event.timestamp_ms,
+            event=event,
+            grip_id=grip_id(row[15], row[14]),
+            excerpt=row[16],
+            segment_id=_segment_id(row[13]),
+        )
+    rows = await _fetch(database, _NODES, ids[NODE])
+    for row, node in zip(rows, await nodes_of(database, rows), strict=True):
+        rowid = row[17] * 4 + NODE
+        found[rowid] = Candidate(node.level.label, ranks[rowid], node.project, node.start_ms, node=node)
+    return [found[rowid] for rowid, _ in ranked if rowid in found]
+
+
+def _segment_id(key: str | None) -> str:
+    return NodeRef(Level.SEGMENT, key).node_id() if key else ""
+
+
+async def _fetch(database: Database, sql: str, ids: Sequence[int]) -> list[Row]:
+    return await database.fetch(sql.format(marks=",".join("?" * len(ids))), ids) if ids else []

@@ -1,0 +1,131 @@
+"""The tree's write side: segment nodes, and the periods above them that must be rolled up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.lease import check_lease
+from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
+from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.toc import GRACE, Level, NodeRef
+from mcp_memory.ports import SegmentWrite, Stale
+
+#: What `node_of` reads, from node n, node_version v, project p and (left joined) session s.
+NODE_COLUMNS = (
+    "n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, v.removed, "
+    "v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.id"
+)
+NODE_TABLES = (
+    "node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project "
+    "LEFT JOIN session s ON s.id = n.session"
+)
+_CHILDREN = (
+    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} "
+    "WHERE n.project = ? AND n.level = ? AND n.parent = ? AND n.removed = 0 ORDER BY n.start_ms, n.key"
+)
+_STALE = (
+    "SELECT d.project, p.slug, d.key FROM dirty_node d JOIN project p ON p.id = d.project "
+    "WHERE d.level = ? ORDER BY d.key LIMIT ?"
+)
+_CLOSED = (
+    "INSERT OR IGNORE INTO dirty_node (project, level, key) "
+    "SELECT project, level, key FROM node WHERE open = 1 AND level = ? AND end_ms <= ?"
+)
+
+
+class SqliteTree:
+    """Implements the TreeStore port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            for write in writes:
+                segment = write.job.segment
+                # The segment may have been cut anew while its summary was made: then this one is out of date.
+                rows = await tx.fetch("SELECT input_hash FROM segment WHERE key = ?", (segment.key,))
+                if not rows or rows[0][0] != segment.input_hash:
+                    continue
+                number = await write_node(tx, write.job.project, write.job.session, write.node)
+                await write_grips(tx, number, write.grips)
+                done = (segment.input_hash, number, segment.key)
+                await tx.run("UPDATE segment SET done_hash = ?, node = ? WHERE key = ?", done)
+
+    async def mark_closed_periods(self, now_ms: int) -> None:
+        due = "SELECT 1 FROM node WHERE open = 1 AND level = ? AND end_ms <= ? LIMIT 1"
+        for level, grace in GRACE.items():
+            place = (int(level), now_ms - round(grace.total_seconds() * 1000))
+            if await self._database.fetch(due, place):
+                async with self._database.transaction() as tx:
+                    await tx.run(_CLOSED, place)
+
+    async def stale(self, level: Level, limit: int) -> list[Stale]:
+        rows = await self._database.fetch(_STALE, (int(level), limit))
+        return [Stale(project, slug, NodeRef(level, key)) for project, slug, key in rows]
+
+    async def children(self, stale: Stale) -> list[Node]:
+        place = (stale.project, int(stale.ref.level) + 1, stale.ref.key)
+        return await nodes_of(self._database, await self._database.fetch(_CHILDREN, place))
+
+    async def current_hash(self, stale: Stale) -> str | None:
+        rows = await self._database.fetch(
+            "SELECT v.input_hash FROM node n JOIN node_version v ON v.id = n.current "
+            "WHERE n.project = ? AND n.level = ? AND n.key = ? AND n.removed = 0",
+            (stale.project, int(stale.ref.level), stale.ref.key),
+        )
+        return str(rows[0][0]) if rows else None
+
+    async def save_rollup(self, stale: Stale, node: Node | None, lease_token: int) -> None:
+        ref = stale.ref
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            if node:
+                await write_node(tx, stale.project, None, node)
+            await tx.run(
+                "DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?",
+                (stale.project, int(ref.level), ref.key),
+            )
+
+
+async def nodes_of(database: Database, rows: Sequence[Row]) -> list[Node]:
+    """Nodes with their bullets, from rows of NODE_COLUMNS."""
+    if not rows:
+        return []
+    versions = [row[16] for row in rows]
+    bullets: dict[int, list[Bullet]] = {}
+    for start in range(0, len(versions), 500):
+        part = versions[start : start + 500]
+        found = await database.fetch(
+            "SELECT node_version, text, grips, children FROM bullet "
+            f"WHERE node_version IN ({','.join('?' * len(part))}) ORDER BY node_version, position",
+            part,
+        )
+        for version, text, grips, children in found:
+            bullet = Bullet(text, tuple(json.loads(grips)), tuple(json.loads(children)))
+            bullets.setdefault(version, []).append(bullet)
+    return [_node_of(row, bullets.get(row[16], [])) for row in rows]
+
+
+def _node_of(row: Row, bullets: list[Bullet]) -> Node:
+    return Node(
+        ref=NodeRef(Level(row[0]), row[1]),
+        project=row[2],
+        version=row[3],
+        title=row[4],
+        start_ms=row[5],
+        end_ms=row[6],
+        bullets=tuple(bullets),
+        keywords=tuple(json.loads(row[7])),
+        child_ids=tuple(json.loads(row[8])),
+        open=bool(row[9]),
+        removed=bool(row[10]),
+        written_by=row[11],
+        input_hash=row[12],
+        tokens=row[13],
+        created_ms=row[14],
+        session_id=row[15],
+    )

@@ -1,0 +1,225 @@
+"""The default summarizer: deterministic, offline and free. It chooses sentences of the conversation, never invents any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers.candidates import (
+    MAX_BULLET,
+    MAX_EXCERPT,
+    Candidate,
+    candidates,
+    command_name,
+    plain,
+    spoken,
+    windows,
+)
+from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
+from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
+from mcp_memory.adapters.summarizers.rollups import roll_up
+from mcp_memory.adapters.summarizers.titles import MAX_WORDS, headline, word_count, worth
+from mcp_memory.adapters.summarizers.toolcalls import call_of
+from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.summaries import DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
+from mcp_memory.domain.text import one_line, similar, stem, terms, words
+from mcp_memory.domain.toc import BULLETS, Level
+
+KEYWORDS = 10
+_DUPLICATE = 0.6
+_MIN_GAIN = 0.2
+_TELLS_ENOUGH = 1.3
+_POOL = 30
+_POOL_OF_TITLES = 8
+
+
+class ExtractiveSummarizer:
+    """Implements the `Summarizer` port."""
+
+    name = "extractive"
+
+    async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+        return summarize_segment(events, context)
+
+    async def rollup(self, level: Level, children: Sequence[Node]) -> RollupSummary:
+        return roll_up(level, children)
+
+
+def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+    """Title, bullets and keywords of a run of one session's events."""
+    vocabulary = Vocabulary(_passages(events, context))
+    found = candidates(events)
+    chosen = choose(found, vocabulary.weights) or _fallback(events)
+    keywords = vocabulary.keywords(KEYWORDS)
+    title = _title(found or chosen, context, keywords, vocabulary.weights)
+    bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
+    return SegmentSummary(title, bullets, keywords)
+
+
+def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Candidate]:
+    """Up to five candidates that together tell most: different kinds, turns and terms, near-duplicates once."""
+    low, high = BULLETS[Level.SEGMENT]
+    chosen: list[Candidate] = []
+    covered: set[str] = set()
+    rest = _most_telling([pick for pick in found if pick.kind is not Kind.HEADING], weights)
+    while rest and len(chosen) < high:
+        gains = [_gain(pick, chosen, covered, weights) for pick in rest]
+        best = max(range(len(rest)), key=lambda index: (gains[index], -index))
+        if gains[best] < (_MIN_GAIN if len(chosen) >= low else 0.0):
+            break
+        pick = rest.pop(best)
+        chosen.append(pick)
+        covered |= terms(pick.text)
+        rest = [other for other in rest if not _repeats(other, pick)]
+    return sorted(chosen, key=lambda pick: pick.order)
+
+
+def _most_telling(found: list[Candidate], weights: Mapping[str, float]) -> list[Candidate]:
+    """Those that can be chosen at all: comparing every sentence of a long segment with every other takes too long."""
+    if len(found) <= _POOL:
+        return found
+    return sorted(found, key=lambda pick: -_gain(pick, (), set(), weights))[:_POOL]
+
+
+def _gain(pick: Candidate, chosen: Sequence[Candidate], covered: set[str], weights: Mapping[str, float]) -> float:
+    """What a candidate adds to those chosen already."""
+    own = terms(pick.text)
+    new = sum(weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in own)
+    told = min(new / (3.0 + 0.6 * len(own)), 1.0)
+    if pick.kind is Kind.REQUEST and len(own) > 3 and pick.bonus >= 0:
+        told = max(told, 0.35)
+    same_kind = sum(1 for other in chosen if other.kind is pick.kind)
+    same_turn = sum(1 for other in chosen if other.turn == pick.turn)
+    same_event = sum(1 for other in chosen if other.event.key == pick.event.key)
+    repeated = 0.65 if pick.event.role is Role.USER else 0.85
+    return (PRIORITY[pick.kind] + pick.bonus) * told * 0.7**same_kind * 0.9**same_turn * repeated**same_event
+
+
+def _repeats(other: Candidate, pick: Candidate) -> bool:
+    if other.event.key == pick.event.key and other.start < pick.end and pick.start < other.end:
+        return True
+    # A request and its outcome share their words and are both worth telling.
+    limit = _DUPLICATE if other.event.role is pick.event.role else _DUPLICATE + 0.2
+    return similar(terms(other.text), terms(pick.text)) >= limit
+
+
+def _evidence(pick: Candidate) -> tuple[Evidence, ...]:
+    return (
+        Evidence(pick.event.key, pick.start, pick.end),
+        *(Evidence(event.key, start, end) for event, start, end in pick.more),
+    )
+
+
+def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Passage]:
+    """The texts that decide which words matter, by who said them."""
+    for event in events:
+        if not event.says_something:
+            continue
+        if event.event_type is EventType.COMPACTION:
+            yield Passage(event.text[:3_000], 0.2)
+        elif event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL:
+            call = call_of(event)
+            if call:
+                yield Passage(call.target[:200], 1.2 if call.verb == "Edited" else 0.25, code=True)
+        else:
+            text = spoken(event) if event.role is Role.USER else event.text
+            weight = 3.0 if event.event_type is EventType.NOTE else 2.0 if event.role is Role.USER else 1.0
+            for low, high in windows(len(text)):
+                yield Passage(text[low:high], weight)
+    for event in context:
+        if event.role is Role.USER and event.says_something:
+            yield Passage(spoken(event)[:2_000], 0.3)
+
+
+def _title(
+    found: Sequence[Candidate], context: Sequence[Event], keywords: Sequence[str], weights: Mapping[str, float]
+) -> str:
+    """The headline that tells most, with what the user asked for before what came of it."""
+    best, best_score, best_kind = "", -1.0, Kind.NOISE
+    for value, pick in _title_candidates(found, weights):
+        title = headline(_titled(pick), weights)
+        score = value * worth(title, weights) * min(1.0, word_count(title) / 4)
+        if score > best_score and title:
+            best, best_score, best_kind = title, score, pick.kind
+    if best_kind in (Kind.DID, Kind.NOISE) and (task := _task_before(context, weights)):
+        best = task
+    return _enriched(best, found, keywords, weights)
+
+
+def _title_candidates(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tuple[float, Candidate]]:
+    """The few candidates worth making a headline of, with how fit each is; earlier ones of a kind come first."""
+    seen: dict[Kind, int] = {}
+    rated = []
+    for pick in found:
+        rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
+        value = _TITLE_PRIORITY.get(pick.kind, 0.5) * 0.85 ** (rank - 1)
+        value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
+        told = sum(weights.get(term, 0.0) for term in terms(pick.text))
+        rated.append((value * told, value, pick))
+    rated.sort(key=lambda entry: (-entry[0], entry[2].order))
+    return [(value, pick) for _, value, pick in rated[:_POOL_OF_TITLES]]
+
+
+def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
+    """The task a segment carries on with, when in itself nothing but work was done."""
+    before = [pick for pick in candidates(context) if pick.kind is not Kind.DID]
+    titles = [headline(_titled(pick), weights) for pick in sorted(before, key=lambda pick: PRIORITY[pick.kind])]
+    return next((title for title in reversed(titles) if word_count(title) >= 3), "")
+
+
+_TITLE_PRIORITY = {
+    Kind.NOTE: 2.2,
+    Kind.REQUEST: 2.4,
+    Kind.REPORT: 1.8,
+    Kind.ERROR: 1.2,
+    Kind.SAID: 1.0,
+    Kind.OUTCOME: 1.1,
+    Kind.CAUSE: 1.1,
+    Kind.DECISION: 1.0,
+    Kind.OPEN: 0.7,
+    Kind.STATED: 0.7,
+    Kind.PLANNED: 0.7,
+    Kind.DID: 0.25,
+    Kind.HEADING: 1.2,
+}
+
+
+def _titled(pick: Candidate) -> str:
+    """A bullet as a sentence to make a headline of."""
+    if pick.kind is Kind.DID:
+        return ", ".join(pick.text.partition(" and ")[0].split(", ")[:3])
+    prefix, _, body = pick.text.partition(": ")
+    prefixed = pick.kind in _PREFIXED or prefix == "Committed"
+    return (body if prefixed and body else pick.text).rstrip("…")
+
+
+_PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
+
+
+def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], weights: Mapping[str, float]) -> str:
+    """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
+    if word_count(title) > 7 or worth(title, weights) >= _TELLS_ENOUGH:
+        return title
+    edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
+    if edited and not title.startswith("Edited"):
+        names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
+        if names:
+            return f"{title} in {' and '.join(names[:2])}"
+    known = {part for word in title.split() for part in stems_of(word)}
+    further = [word for word in keywords if not known & set(stems_of(word))][:2]
+    return f"{title}: {', '.join(further)}" if further and title else title
+
+
+def _fallback(events: Sequence[Event]) -> list[Candidate]:
+    """One candidate of whatever there is: short answers, commands, or a client's own words."""
+    for event in sorted(events, key=lambda event: event.event_type is EventType.COMPACTION):
+        if not event.says_something:
+            continue
+        text = event.text
+        start = len(text) - len(text.lstrip())
+        end = min(len(text.rstrip()), start + MAX_EXCERPT)
+        name = command_name(event)
+        body = f"Ran the command {name}" if name else plain(text[start:end]) or "Empty message"
+        kind = Kind.SAID if event.role is Role.USER else Kind.STATED
+        return [Candidate(event, start, end, one_line(body, MAX_BULLET), kind, 0, 0)]
+    return []

@@ -1,0 +1,173 @@
+"""Which words matter in a piece of conversation, and which of them one would search for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from mcp_memory.domain.text import STOP_WORDS, has_unspaced_script, identifier_parts, stem
+
+_TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[一-鿿]{2,}|[゠-ヿ]{2,}|[.,;:!?()\"\n]+")
+_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+_HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
+_ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
+_INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
+_LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
+_SEPARATORS = re.compile(r"[/\\]")
+
+#: Words so common in coding talk that alone they say little.
+GENERIC = frozenset(
+    """
+    able access add added adding additional agent approach base behavior build call case change changed changes check clean
+    code command comment complete context correct create created current currently data default detail different directly
+    empty ensure error example exist existing expect expected explain fail failed failing feature field file files fine
+    first fix fixed fixes flow full function handle have implement implemented implementation include info input instead
+    issue issues item job key keep kind level line lines list logic look main method missing mode module name need new
+    note number object old option order original output part pass passed path people place plan point possible previous
+    problem process project proper properly question read ready real reason remove replace repo request require required
+    result return run running second see separate session set setup show simple single small start state step still
+    string structure summary system task test tests text time today tomorrow tool true type unit update updated updating
+    use used user user users using value variable various verify version want way week work working works write wrong year
+    yesterday day days month actual actually examine understand specifically moment potential comprehensive clear clearly necessary
+    confirm detail details sure similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear sounds wonderful guess bit look exciting
+    """.split()
+)
+_GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
+
+
+# Verbs that stand beside nouns so often that the pair is no name of anything.
+_VERBS = frozenset(
+    stem(word)
+    for word in """
+    add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist expect fail fall find fix get
+    give handle happen have include keep let look make match mean move need pass push put read refer reject remove rename replace return
+    run see set show start stop take think try update use verify want work write hear sound love feel guess
+    """.split()
+)
+
+
+# An ordinary word that was said once, and not by the user, is no keyword.
+_SAID_ENOUGH = 1.9
+
+
+class Passage(NamedTuple):
+    """Text that counts toward the weights; `code` says that it names things rather than tells."""
+
+    text: str
+    weight: float
+    code: bool = False
+
+
+@lru_cache(maxsize=1 << 14)
+def stems_of(token: str) -> tuple[str, ...]:
+    """The topical stems inside a token."""
+    return tuple(stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS) or (
+        (token,) if has_unspaced_script(token) else ()
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _shape(token: str) -> tuple[str, float]:
+    """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
+    token = _LINE_REF.sub("", token).rstrip(".:/@#+-")
+    if "/" in token:
+        token = _short_path(token)
+    bare = token.strip("-.@()")
+    if len(bare) < 2 or len(token) > 40 or _ID.fullmatch(bare) or not stems_of(token):
+        return "", 0.0
+    if has_unspaced_script(token):
+        return (token, 1.0) if len(token) <= 6 else ("", 0.0)
+    if _INNER.search(token) and not bare.isdigit():
+        return token, 1.6
+    if bare.isupper() and len(bare) > 1:
+        return bare, 1.3
+    word = bare.lower()
+    if word in STOP_WORDS or len(word) < 3:
+        return "", 0.0
+    return word, 0.35 if stem(word) in _GENERIC_STEMS else 1.0
+
+
+def _short_path(token: str) -> str:
+    """The file's name of a long path; `owner/name` stays."""
+    parts = [part for part in _SEPARATORS.split(token) if part]
+    if len(parts) > 2 or (parts and "." in parts[-1][1:]):
+        return parts[-1]
+    return token.lstrip("/")
+
+
+def without_places(text: str) -> str:
+    """The text without addresses and without home directories in its paths."""
+    if "://" in text or "www." in text:
+        text = _URL.sub(" ", text)
+    if "/" in text or "\\" in text:
+        text = _HOME.sub("", text)
+    return text
+
+
+class Vocabulary:
+    """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        tokens: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for text, weight, code in passages:
+            found = _TOKEN.findall(without_places(text))
+            for token, count in Counter(found).items():
+                tokens[token] += weight * min(count, 4)  # type: ignore[assignment]  # weights are fractions
+            if not code:
+                pairs.update(zip(found, found[1:], strict=False))
+        self._tokens = tokens
+        self._pairs = pairs
+        self.weights = self._stem_weights()
+
+    def _stem_weights(self) -> dict[str, float]:
+        raw: dict[str, float] = {}
+        for token, count in self._tokens.items():
+            shape = _shape(token)[1]
+            for part in stems_of(token):
+                raw[part] = raw.get(part, 0.0) + count * (0.35 if part in _GENERIC_STEMS else max(shape, 0.5))
+        top = max(raw.values(), default=1.0)
+        return {part: (value / top) ** 0.5 for part, value in raw.items()}
+
+    def keywords(self, limit: int) -> tuple[str, ...]:
+        """The terms one would search for, best first, each thing named once."""
+        scored: dict[str, float] = {}
+        for token, count in self._tokens.items():
+            word, telling = _shape(token)
+            if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in _VERBS):
+                scored[word] = scored.get(word, 0.0) + telling * count
+        for (left, right), count in self._pairs.items():
+            if count >= 2 and (pair := _pair(left, right)):
+                scored[pair] = scored.get(pair, 0.0) + 1.6 * count
+        return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+
+
+def _pair(left: str, right: str) -> str:
+    """Two ordinary neighbouring words as one term, if both carry meaning."""
+    if not (left.isalpha() and right.isalpha()) or left.lower() == right.lower():
+        return ""
+    (first, a), (second, b) = _shape(left), _shape(right)
+    if stem(first) in _VERBS or stem(second) in _VERBS:
+        return ""
+    return f"{first} {second}" if a and b and max(a, b) >= 1.0 and len(first) + len(second) <= 30 else ""
+
+
+def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
+    """The first words of a ranking that do not repeat one another in another spelling or as a part."""
+    chosen: list[str] = []
+    taken: list[frozenset[str]] = []
+    spelled: set[str] = set()
+    for word in words:
+        parts = frozenset(stems_of(word)) or frozenset((word.lower(),))
+        joined = "".join(char for char in word.lower() if char.isalnum())
+        if joined in spelled or any(parts <= other or (other <= parts and len(other) > 1) for other in taken):
+            continue
+        chosen.append(word)
+        taken.append(parts)
+        spelled.add(joined)
+        if len(chosen) == limit:
+            break
+    return tuple(chosen)

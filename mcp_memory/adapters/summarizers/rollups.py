@@ -1,0 +1,218 @@
+"""Rolling nodes up: a period's bullets are chosen from its children's and merged, its topic names their main themes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
+from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
+from mcp_memory.adapters.summarizers.titles import trimmed
+from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
+from mcp_memory.domain.text import ELLIPSIS, one_line, similar, terms
+from mcp_memory.domain.toc import BULLETS, Level
+
+MAX_GRIPS = 6
+MAX_CHILDREN = 12
+KEYWORDS = 7
+_DUPLICATE = 0.55
+_RELATED = 0.2
+_MAX_MERGED = 220
+_MAX_TOPIC_WORDS = 8
+_MAX_THEMES = 3
+_MAX_THEME_WORDS = 5
+_MAX_TOPIC_CHARS = 90
+_JOINTS = r"(?:to|in|on|of|for|from|with|without|during|and|or|is|are|was|has|have|that|which|when|if|by|at|as|into|after|before|instead|the|a|an|this|these|not)"
+_JOINT = re.compile(rf"[,;:]\s+|\s+[-–—]+\s+|(?:^|\s+){_JOINTS}(?:\s+{_JOINTS})*\s+", re.I)
+_JOINT_KEPT = re.compile(rf"(?=\s{_JOINTS}\s)|(?<=[,;:])\s|\s[-–—]\s", re.I)
+
+
+# Of longer periods one wants to know what came out rather than what was asked.
+_RESULTS = {Kind.OUTCOME: 0.5, Kind.DECISION: 0.4, Kind.REQUEST: -0.4, Kind.SAID: 0.2, Kind.CAUSE: -0.1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A child's bullet on its way up."""
+
+    text: str
+    child: int
+    position: int
+    kind: Kind
+    terms: frozenset[str]
+    grip_ids: tuple[str, ...]
+    child_ids: tuple[str, ...]
+    weight: float = 0.0
+
+
+def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
+    """The summary of a period from its children, oldest first."""
+    weights = _term_weights(children)
+    items = _without_repeats(_items(level, children, weights))
+    chosen = _choose(level, items, len(children))
+    bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in _paired(chosen, items, level))
+    return RollupSummary(_topic(children, weights), bullets, _keywords(children))
+
+
+def _term_weights(children: Sequence[Node]) -> dict[str, float]:
+    """How much each term stands for the period: what children call keywords, more so when several do."""
+    raw: dict[str, float] = {}
+    for child in children:
+        for rank, word in enumerate(child.keywords):
+            for part in stems_of(word):
+                raw[part] = raw.get(part, 0.0) + 1.0 / (1.0 + 0.2 * rank)
+        for part in {part for bullet in child.bullets for part in terms(bullet.text)}:
+            raw[part] = raw.get(part, 0.0) + 0.2
+    top = max(raw.values(), default=1.0)
+    return {part: (value / top) ** 0.5 for part, value in raw.items()}
+
+
+def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float]) -> list[_Item]:
+    found = []
+    for index, child in enumerate(children):
+        for position, bullet in enumerate(child.bullets):
+            own = terms(bullet.text)
+            kind = bullet_kind(bullet.text)
+            told = sum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
+            value = (PRIORITY[kind] + _RESULTS.get(kind, 0.0) * (level < Level.DAY)) * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
+            grips = bullet.grip_ids[:MAX_GRIPS]
+            found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
+    return found
+
+
+def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
+    """Near-duplicates as one, told by the best of them at the earliest place, with the grips of all."""
+    kept: list[_Item] = []
+    for item in items:
+        twin = next((index for index, other in enumerate(kept) if _same(item, other)), None)
+        if twin is None:
+            kept.append(item)
+        else:
+            kept[twin] = _united(kept[twin], item)
+    return kept
+
+
+def _same(item: _Item, other: _Item) -> bool:
+    if item.text == other.text:
+        return True
+    limit = _DUPLICATE if (item.kind is Kind.REQUEST) is (other.kind is Kind.REQUEST) else _DUPLICATE + 0.25
+    return similar(item.terms, other.terms) >= limit
+
+
+def _united(first: _Item, second: _Item) -> _Item:
+    best = second if second.weight > first.weight * 1.2 else first
+    grips = tuple(dict.fromkeys(best.grip_ids + first.grip_ids + second.grip_ids))[:MAX_GRIPS]
+    children = tuple(dict.fromkeys(first.child_ids + second.child_ids))[:MAX_CHILDREN]
+    return replace(first, text=best.text, kind=best.kind, terms=best.terms | first.terms, grip_ids=grips, child_ids=children, weight=best.weight * 1.1)
+
+
+def _choose(level: Level, items: Sequence[_Item], children: int) -> list[_Item]:
+    """The items that together tell most of the period, spread over its children."""
+    low, high = BULLETS[level]
+    count = min(high, max(low, round(len(items) * 0.6), min(children, high)))
+    chosen: list[_Item] = []
+    covered: set[str] = set()
+    rest = list(items)
+    while rest and len(chosen) < count:
+        best = max(rest, key=lambda item: (_gain(item, chosen, covered), -item.child, -item.position))
+        rest.remove(best)
+        chosen.append(best)
+        covered |= best.terms
+    return sorted(chosen, key=lambda item: (item.child, item.position))
+
+
+def _gain(item: _Item, chosen: Sequence[_Item], covered: set[str]) -> float:
+    fresh = len(item.terms - covered) / max(len(item.terms), 1)
+    same_child = sum(1 for other in chosen if other.child == item.child)
+    same_kind = sum(1 for other in chosen if other.kind is item.kind and other.child == item.child)
+    return item.weight * (0.3 + 0.7 * fresh) * 0.55**same_child * 0.7**same_kind
+
+
+def _paired(chosen: Sequence[_Item], items: Sequence[_Item], level: Level) -> list[_Item]:
+    """Requests together with what came of them, where both fit on a line; of a day, that is what one wants to know."""
+    paired: list[_Item] = []
+    for item in chosen:
+        before = paired[-1] if paired else None
+        if level is Level.DAY and before and before.kind is Kind.REQUEST and _answers(item, before):
+            grips = tuple(dict.fromkeys(before.grip_ids + item.grip_ids))[:MAX_GRIPS]
+            paired[-1] = replace(before, text=f"{before.text.rstrip('.')}; {item.text}", grip_ids=grips, kind=item.kind)
+        else:
+            paired.append(item)
+    low, _ = BULLETS[level]
+    return paired if len(paired) >= min(low, len(items)) else list(chosen)
+
+
+def _answers(item: _Item, request: _Item) -> bool:
+    return (
+        item.child == request.child
+        and item.child_ids == request.child_ids
+        and item.kind in (Kind.OUTCOME, Kind.CAUSE, Kind.DECISION)
+        and similar(item.terms, request.terms) >= _RELATED
+        and len(item.text) + len(request.text) + 2 <= _MAX_MERGED
+    )
+
+
+_ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
+_CALENDAR = re.compile(r"^(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
+
+
+def _topic(children: Sequence[Node], weights: Mapping[str, float]) -> str:
+    """One to three themes in at most eight words."""
+    scored: dict[str, float] = {}
+    for child in children:
+        size = (1.0 + len(child.bullets)) ** 0.5 * (1.0 + len(child.child_ids)) ** 0.25
+        for rank, theme in enumerate(_themes(child, weights, len(children))):
+            dull = 0.3 if _ACTION.match(theme) else 1.0
+            scored[theme] = scored.get(theme, 0.0) + size * _told(theme.split(), weights) * dull * 0.5**rank
+    chosen: list[str] = []
+    for theme in sorted(scored, key=lambda theme: (-scored[theme], theme)):
+        joined = ", ".join([*chosen, theme])
+        fits = len(joined.split()) <= _MAX_TOPIC_WORDS and len(joined) <= _MAX_TOPIC_CHARS
+        if (fits or not chosen) and not any(similar(terms(theme), terms(other)) >= 0.4 for other in chosen):
+            chosen.append(theme)
+        if len(chosen) == _MAX_THEMES:
+            break
+    return one_line(", ".join(chosen), _MAX_TOPIC_CHARS).rstrip(ELLIPSIS)
+
+
+def _themes(child: Node, weights: Mapping[str, float], siblings: int) -> list[str]:
+    """What a child is about: its topic's themes, or a short form of a segment's title."""
+    if child.level is not Level.SEGMENT:
+        topic = _CALENDAR.sub("", child.title) if _CALENDAR.match(child.title) else ""
+        return [theme for theme in topic.split(", ") if theme] or list(child.keywords[:2])
+    short = child.title if siblings == 1 or child.title.count(" ") < _MAX_THEME_WORDS else _shortened(child.title, weights)
+    return [_lowered(short)]
+
+
+def _shortened(title: str, weights: Mapping[str, float]) -> str:
+    """The opening of a title, or a phrase in it that tells much more."""
+    phrases = [phrase.split()[:_MAX_THEME_WORDS] for phrase in _JOINT.split(title) if phrase]
+    opening: list[str] = []
+    for phrase in (piece.split() for piece in _JOINT_KEPT.split(title) if piece.strip()):
+        if len(opening) + len(phrase) > _MAX_THEME_WORDS:
+            break
+        opening += phrase
+    scored = [(1.6 * _told(run, weights), " ".join(run)) for run in ([opening] if len(opening) > 1 else [])]
+    scored += [(_told(run, weights), " ".join(run)) for run in phrases if len(run) > 1]
+    best = max(scored, default=(0.0, title))[1]
+    return trimmed(best.replace(":", "").split()).strip(" ,;.—–-") or title
+
+
+def _told(words: Sequence[str], weights: Mapping[str, float]) -> float:
+    stems = {part for word in words for part in stems_of(word.strip("`'\",:()"))}
+    return sum(weights.get(part, 0.05) for part in stems) / (2.0 + len(words)) ** 0.5
+
+
+def _lowered(theme: str) -> str:
+    """An ordinary first word in lower case, since a theme stands inside a line."""
+    first, gap, rest = theme.partition(" ")
+    return f"{first.lower()}{gap}{rest}" if first.isalpha() and first[1:].islower() else theme
+
+
+def _keywords(children: Sequence[Node]) -> tuple[str, ...]:
+    scored: dict[str, float] = {}
+    for child in children:
+        for rank, word in enumerate(child.keywords):
+            scored[word] = scored.get(word, 0.0) + 1.0 / (1.0 + 0.2 * rank)
+    return distinct(sorted(scored, key=lambda word: (-scored[word], word)), KEYWORDS)

@@ -1,0 +1,127 @@
+"""Reading a tool result: which tool did what to which file, and whether it failed. Output is never quoted at length."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.text import ELLIPSIS
+
+_HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
+_EDITING = frozenset("edit write multiedit notebookedit apply_patch patch write_file replace create_file str_replace edit_file save_file".split())
+_READING = frozenset("read read_file view cat open notebookread".split())
+_SEARCHING = frozenset("grep glob search search_files find websearch web_search list_files codebase_search ls".split())
+_FETCHING = frozenset("webfetch web_fetch fetch".split())
+_RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
+_FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
+_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] ([^\n]{8,})$", re.M)
+_REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
+_PATH = re.compile(r"[\w.@~+/\\:-]+")
+_ERROR_LINE = re.compile(
+    r"^[^\n]*?(?:\berror(?:s|:|\[)|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|not found|"
+    r"\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘)[^\n]*$",
+    re.M | re.I,
+)
+_DULL_ERROR = re.compile(r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I)
+_LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
+_NAMES_ERROR = re.compile(
+    r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|invalid|unknown|refused|missing|"
+    r"unresolved|mismatch|no such|panic:|fatal:",
+    re.I,
+)
+_IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
+_NEXT_LINE = re.compile(r"\n+([^\n]+)")
+_MAX_ERRORS = 20
+_WINDOW = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call: `verb` says what was done, `target` to what; `head` is where its first line ends."""
+
+    tool: str
+    verb: str
+    target: str
+    head: int
+    failed: bool
+
+
+def call_of(event: Event) -> Call | None:
+    """The call behind a tool result whose first line reads `Tool: input`."""
+    return _parsed(event.text)
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> Call | None:
+    match = _HEAD.match(text)
+    if not match:
+        return None
+    tool, target = match[1], (match[2] or "").strip()
+    name = tool.lower()
+    failed = _FAILED.match(text, match.end()) is not None
+    if name in _EDITING or name in _READING:
+        verb = "Edited" if name in _EDITING else "Read"
+        return Call(tool, verb, basename(target), match.end(), failed)
+    if target.startswith(("{", "[")):
+        return None  # bookkeeping of the agent, such as its list of to-dos
+    verb = "Searched" if name in _SEARCHING else "Fetched" if name in _FETCHING else "Ran" if name in _RUNNING else "Used"
+    return Call(tool, verb, target, match.end(), failed)
+
+
+def basename(path: str) -> str:
+    """The last name of a path; what follows a blank is not part of it."""
+    match = _PATH.match(path)
+    return re.split(r"[/\\]", (match[0] if match else path).rstrip("/\\:"))[-1].rstrip(ELLIPSIS)
+
+
+def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
+    """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
+    best, best_score = None, 0
+    for low, high in _windows(len(text), start):
+        for line in islice(_ERROR_LINE.finditer(text, low, high), _MAX_ERRORS):
+            first, last = line.span()
+            while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
+                first, last = following.span(1)
+            score = _telling(text[first:last])
+            if score > best_score and (span := _without_noise(text, first, last)):
+                best, best_score = span, score
+    return best
+
+
+def _telling(line: str) -> int:
+    """How well a line names an error; 0 for one that only says that something failed."""
+    if _DULL_ERROR.search(line) or len(line.strip()) < 12:
+        return 0
+    return 1 + 2 * bool(_NAMES_ERROR.search(line)) + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
+
+
+def _windows(length: int, start: int) -> list[tuple[int, int]]:
+    if length - start <= 2 * _WINDOW:
+        return [(start, length)]
+    return [(start, start + _WINDOW), (length - _WINDOW, length)]
+
+
+def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
+    while noise := _LINE_NOISE.match(text[start:end]):
+        start += noise.end()
+    end = start + len(text[start:end].rstrip())
+    return (start, end) if end - start >= 8 else None
+
+
+def commit_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where git's answer to a commit names its subject."""
+    match = _COMMIT_LINE.search(text, start, start + _WINDOW)
+    return match.span(1) if match else None
+
+
+def rejection_span(text: str, start: int) -> tuple[int, int] | None:
+    """The user's own words inside a result that says why the tool call was turned down."""
+    match = _REASON.search(text, start, start + _WINDOW)
+    if not match:
+        return None
+    stop = text.find("\n\n", match.end())
+    end = len(text) if stop < 0 else stop
+    return (match.end(), end) if text[match.end() : end].strip() else None

@@ -1,0 +1,183 @@
+"""Secrets told by the name before them: assignments in code, settings files, shells, JSON, headers and plain talk.
+
+A name is looked for first, in the lower-cased text, and only where one stands is a regular expression tried: this
+stays fast on megastr, and linear on hostile ones, since every match is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcp_memory.capture.marks import replace_spans
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.secret_names import Named, classify
+from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random, is_reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Span = tuple[int, int, str]
+
+_NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+#: The rest of the name, its closing quote, what joins it to the value, and the value: quoted, quoted inside a string,
+#: or bare. An annotated type may stand between (`token: str = …`).
+_ASSIGNED = lazy(
+    r"""(?P<name>[\w-]{2,60}) (?:\\{0,7}["'`]\]?)?
+        (?P<join> [ \t]{0,20} (?: :=|=>|={1,3}|:[ \t]{0,4}[\w.\[\]<>|?&*]{1,40}[ \t]{1,4}=|: ) \s{0,40}
+                | [ \t]{1,4} (?:is|was)(?:[ ]now)?:? [ \t]{1,4} | [ \t]{1,8} | > )
+        (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,4096})
+          | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,4096})
+          | (?P<bare>[^\s"'`<>\\]{1,1024}) )""",
+    re.X | re.ASCII,
+)
+_AUTHORIZATION = lazy(
+    r"""authorization \\{0,7}["'`]?\]? \s{0,4} [:=,] \s{0,4} \\{0,7}["'`]?
+        (?: (?P<scheme>bearer|basic|token|digest|negotiate|apikey|bot|key|aws4-hmac-sha256) (?:[ ]|%20)+ )?
+        (?P<value>[^\s"'`,;<>{}()\\]{4,8192})""",
+    re.X | re.I,
+)
+_BEARER = lazy(r"bearer[ ]{1,4}([A-Za-z0-9._~+/=-]{16,8192})", re.I)
+_COOKIE = lazy(
+    r"""cookie \\{0,7}["'`]?\]? \s{0,4} [:=] \s{0,4} \\{0,7}["'`]? ([\w.-]{1,80}=[^\r\n"'`\\]{3,8192})""", re.X | re.I
+)
+#: What separates an unquoted value from what follows it on the line.
+_ENDS = lazy(r"[&;,)\]}|]")
+_NEXT = lazy(r"[ \t]*(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#|\\?[\"'`])")
+
+
+def redact_named(text: str, low: str) -> str:
+    """Take out what a name announces. `low` is the text in lower case, character for character."""
+    spans = [span for word, read in _READERS if word in low for span in _spans(text, low, word, read)]
+    return replace_spans(text, spans)
+
+
+def _spans(text: str, low: str, word: str, read: Callable[[str, int], Span | None]) -> Iterator[Span]:
+    position = low.find(word)
+    while position >= 0:
+        span = read(text, position)
+        if span:
+            yield span
+        position = low.find(word, max(position + 1, span[1] if span else 0))
+
+
+def _authorization(text: str, position: int) -> Span | None:
+    found = _AUTHORIZATION().match(text, position)
+    if not found or is_reference(found["value"]):
+        return None
+    value, scheme = found["value"], (found["scheme"] or "").lower()
+    if scheme == "basic":
+        secret = _is_basic(value)
+    else:
+        secret = is_mixed(value) and len(value) >= 8 if scheme else is_random(value) and len(value) >= 16
+    return (*found.span("value"), "authorization") if secret else None
+
+
+def _is_basic(value: str) -> bool:
+    """Whether the value is what the scheme demands: `user:password` in base 64."""
+    from binascii import Error, a2b_base64
+
+    try:
+        return b":" in a2b_base64(value + "=" * (-len(value) % 4))
+    except (Error, ValueError):
+        return False
+
+
+def _bearer(text: str, position: int) -> Span | None:
+    found = _BEARER().match(text, position)
+    return (*found.span(1), "authorization") if found and is_random(found[1]) else None
+
+
+def _cookie(text: str, position: int) -> Span | None:
+    found = _COOKIE().match(text, position)
+    if not found or is_reference(found[1].partition("=")[2]):
+        return None
+    return (*found.span(1), "cookie")
+
+
+def _assigned(text: str, position: int) -> Span | None:
+    found = _ASSIGNED().match(text, position)
+    if not found:
+        return None
+    window = text[max(0, position - 60) : position]
+    start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+    name = text[start : found.end("name")]
+    named = classify(name)
+    if not named.kind:
+        return None
+    group = found.lastgroup or ""
+    if group == "bare":
+        return _bare(text, start, name, named, found)
+    if not found["join"].strip() and not (named.kind == "password" or name.startswith("--")):
+        return None
+    sure = named.sure or _is_shell(name, found["join"])
+    return (*found.span(group), named.kind) if _is_quoted_secret(found[group], named.kind, sure) else None
+
+
+def _is_shell(name: str, join: str) -> bool:
+    """`NAME=` is how shells and .env files set variables, whose values are text and never code."""
+    return join == "=" and name.isupper()
+
+
+def _is_quoted_secret(value: str, kind: str, sure: bool) -> bool:
+    # After `"password="` the quote closes a string of code, and its continuation follows.
+    if value[0] in "+,)]};:|&. \t" or not is_literal(value) or is_path(value):
+        return False
+    if any(map(str.isspace, value)):
+        return kind == "password" and is_mixed(value.replace(" ", "")) and any(map(str.isdigit, value))
+    if sure:
+        return len(value) >= 3
+    return is_random(value) or (len(value) >= 8 and "secret" in value.lower())
+
+
+def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> Span | None:
+    join, value = found["join"], found["bare"]
+    if "\n" in join:
+        return None
+    shell = _is_shell(name, join)
+    if shell:
+        value = value.rstrip(";,)")
+    elif join == "=":
+        value = _ENDS().split(value, maxsplit=1)[0]
+    else:
+        value = value.rstrip(".,;)]}" if "s" in join else ",;)]}")
+    first = found.start("bare")
+    span = (first, first + len(value), named.kind)
+    if len(value) < 3 or not is_literal(value) or is_code(value) or is_path(value):
+        return None
+    if value.isdigit() and (named.kind != "password" or len(value) < 4):
+        return None
+    if shell:
+        return span
+    return span if _is_bare_secret(text, start, name, named, join.strip(), value, span[1]) else None
+
+
+def _is_bare_secret(text: str, start: int, name: str, named: Named, join: str, value: str, end: int) -> bool:
+    """A bare value is often code or talk, so it must look like a secret, or stand where only a value can."""
+    before = text[start - 1 : start]
+    alone = bool(_NEXT().match(text, end))
+    if join in ("is", "was", "is:", "was:", "is now", "is now:"):
+        return named.kind == "password" and is_mixed(value) and len(value) >= 6
+    if not join:
+        return name.startswith("--") and (
+            is_mixed(value) if named.sure else is_random(value) or (alone and len(value) > 7)
+        )
+    if join == ">":
+        return before == "<" and text.startswith("</", end)
+    if join == "=" and before in ("?", "&", ";"):
+        return len(value) >= 6 or named.sure
+    if not named.sure:
+        return is_random(value)
+    if is_mixed(value):
+        return len(value) >= 6 or named.kind == "password"
+    return named.kind == "password" and alone and before in ("", "\n", " ", "\t", ".") and value.islower()
+
+
+#: Where each word is found, one of these looks whether it belongs to the name of a secret.
+_READERS = (
+    *((word, _assigned) for word in ("pass", "pwd", "secret", "token", "key", "credential", "auth")),
+    ("authorization", _authorization),
+    ("bearer ", _bearer),
+    ("cookie", _cookie),
+)

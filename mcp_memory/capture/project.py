@@ -1,0 +1,92 @@
+"""Which project a directory belongs to, so that worktrees and subdirectories share one memory."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.settings import is_off, read_flat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NamedTuple
+
+    class Project(NamedTuple):
+        """`root` names the project; `label` is the name its user gave it, if any; one not `enabled` is not captured."""
+
+        root: str
+        label: str
+        enabled: bool
+else:
+    Project = namedtuple("Project", "root label enabled")
+
+_FILE = ".mcp-memory.toml"
+_WORKTREE = lazy(r"[\\/](?:\.claude[\\/]worktrees|\.worktrees)[\\/]")
+
+
+def detect(cwd: str, env: Mapping[str, str]) -> Project:
+    """The project of a directory, which may be one of another machine that only old history knows."""
+    path = os.path.realpath(cwd) if os.path.isdir(cwd) else _text_root(cwd)
+    root = _git_root(path) or _marked_root(path) or path
+    told = read_flat(os.path.join(root, _FILE)) if root else {}
+    label = env.get("MCP_MEMORY_PROJECT", "").strip() or told.get("project", "").strip()
+    return Project(root, label, not is_off(told.get("enabled", "")))
+
+
+def _text_root(path: str) -> str:
+    worktree = _WORKTREE().search(path)
+    path = path[: worktree.start()] if worktree else path
+    shorter = path.rstrip("\\/")
+    return path if not shorter or shorter.endswith(":") else shorter
+
+
+def _parents(path: str) -> list[str]:
+    found = []
+    while os.path.isabs(path):
+        found.append(path)
+        above = os.path.dirname(path)
+        if above == path:
+            break
+        path = above
+    return found
+
+
+def _git_root(path: str) -> str:
+    for directory in _parents(path):
+        git = os.path.join(directory, ".git")
+        if os.path.isfile(os.path.join(git, "HEAD")):
+            return directory
+        if os.path.isfile(git):
+            return _linked_root(directory, git)
+    return ""
+
+
+def _linked_root(directory: str, git: str) -> str:
+    """A `.git` file leads to a worktree's own directory, whose `commondir` leads to the repository.
+
+    A submodule has no `commondir`: it is a project of its own.
+    """
+    own = _first_line(git)
+    if not own.startswith("gitdir:"):
+        return directory
+    own = os.path.join(directory, own[len("gitdir:") :].strip())
+    common = _first_line(os.path.join(own, "commondir"))
+    if not common:
+        return directory
+    common = os.path.realpath(os.path.join(own, common))
+    return os.path.dirname(common) if os.path.basename(common) in (".git", ".bare") else common
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(4096).strip()
+    except OSError:
+        return ""
+
+
+def _marked_root(path: str) -> str:
+    """Without git, the nearest directory above that holds our own file."""
+    return next((d for d in _parents(path) if os.path.isfile(os.path.join(d, _FILE))), "")

@@ -1,0 +1,171 @@
+"""Taking secrets out of texts before they reach the disk: the one set of rules, for the hook and for every importer.
+
+`_KEYS` and `_SHAPES` tell secrets by their form; `key_blocks` takes private keys, `named_secrets` whatever is said to
+be a password, key or token. A rule is looked at only when the text holds its trigger; most texts hold none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcp_memory.capture.key_blocks import redact_key_blocks
+from mcp_memory.capture.marks import mark, replace_spans
+from mcp_memory.capture.named_secrets import redact_named
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
+from mcp_memory.capture.secret_values import is_literal, is_reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Kind, the prefix it is told by, what follows it. Every body takes all letters and digits that follow, so that
+#: nothing of a secret stays behind its mark.
+_KEYS = (
+    ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
+    (
+        "openai-key",
+        "sk-",
+        r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)",
+    ),
+    ("aws-key-id", "AKIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("aws-key-id", "ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("google-key", "AIza", r"[\w-]{35,}"),
+    ("google-secret", "GOCSPX-", r"[\w-]{20,}"),
+    ("google-token", "ya29.", r"[\w.-]{20,}"),
+    ("github-token", "gh", r"[pousr]_[A-Za-z0-9]{20,}"),
+    ("github-token", "github_pat_", r"\w{20,}"),
+    ("gitlab-token", "glpat-", r"[\w.-]{16,}"),
+    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
+    ("slack-token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
+    ("stripe-key", "sk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("stripe-key", "rk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
+    ("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
+    ("pypi-token", "pypi-", r"(?:AgE[\w-]{16,}|[A-Za-z0-9_]{40,}[\w-]*)"),
+    ("huggingface-token", "hf_", r"[A-Za-z0-9]{30,}"),
+    ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,}"),
+    ("twilio-key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9])"),
+    ("vercel-token", "vcp_", r"[A-Za-z0-9]{40,}"),
+    ("netlify-token", "nfp_", r"[A-Za-z0-9]{30,}"),
+    ("vault-token", "hvs.", r"[\w-]{20,}"),
+    ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
+    ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
+    ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}(?![A-Za-z0-9])"),
+    ("jwt", "eyJ", r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+)
+
+#: Kind, trigger, expression; what its first group holds is the secret, the rest stays.
+_SHAPES = (
+    ("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{16,})"),
+    ("discord-webhook", "/api/webhooks/", r"/api/webhooks/\d{5,20}/([\w-]{30,})"),
+    ("telegram-token", ":AA", r":(?<=\d{8}:)(AA[\w-]{32,})"),
+    ("digitalocean-token", "_v1_", r"(do[opr]_v1_[a-f0-9]{40,}(?![A-Za-z0-9]))"),
+    ("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{20,}={0,2})"),
+    ("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{20,}={0,2})"),
+    ("azure-signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/-]{30,}=?)"),
+    ("password", "IDENTIFIED BY", r"IDENTIFIED BY (?:PASSWORD )?['\"]([^'\"\r\n]{1,200})"),
+    (
+        "password",
+        "curl ",
+        r"curl [^\r\n]{0,300}?(?<=\s)(?:-u|--user)[ =]?['\"]?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})",
+    ),
+    # The last @ before the path ends the password, which may itself hold one. A port is none.
+    ("password", "://", r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@"),
+)
+
+#: A key's prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
+_BEFORE = (
+    r"(?:(?<![A-Za-z0-9]{0})|(?<=\\[nrtbf]{0})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{0})|(?<=[\[;]\dm{0})|(?<=[\[;]\d\dm{0}))"
+)
+
+_PRIVATE = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b[^<>\\&]{0,100}(?:>|&gt;|\\u003e)", re.I)
+
+
+def _rules() -> Iterator[tuple[str, str, str]]:
+    for kind, prefix, body in _KEYS:
+        literal = re.escape(prefix)
+        # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
+        yield kind, prefix, "(" + literal + _BEFORE.replace("{0}", literal) + body + ")"
+    yield from _SHAPES
+
+
+_RULES = tuple((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, expression in _rules())
+
+
+def redact(text: str) -> str:
+    """The text with a typed mark such as `[redacted:github-token]` in place of each secret. Doing it twice is safe."""
+    while True:
+        clear = _redact_once(text)
+        # A mark can end a word that hid the next secret, so what was changed is looked through again.
+        if clear == text:
+            return text
+        text = clear
+
+
+def _redact_once(text: str) -> str:
+    narrow = _narrow(text)
+    low = _lowered(narrow)
+    clear = _redact_private(text) if "private" in low else text
+    clear = redact_key_blocks(clear)
+    for kind, trigger, pattern in _RULES:
+        if trigger in narrow:
+            clear = _replace(clear, pattern(), kind)
+    return redact_named(clear, low if clear is text else _lowered(_narrow(clear)))
+
+
+def _narrow(text: str) -> str:
+    """The text with `?` for each character outside Latin-1: Python searches it twice as fast, at the same places."""
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("latin-1")
+
+
+def _lowered(narrow: str) -> str:
+    """The text with A to Z in lower case; of other letters, some would become two."""
+    return narrow.lower() if narrow.isascii() else narrow.encode("latin-1").lower().decode("latin-1")
+
+
+def _replace(text: str, pattern: re.Pattern[str], kind: str) -> str:
+    spans = [(*found.span(1), kind) for found in pattern.finditer(text) if not is_reference(found[1])]
+    return replace_spans(text, spans)
+
+
+def _redact_private(text: str) -> str:
+    """Take out `<private>…</private>`, nested ones as one, and what an unclosed one opens up to the end."""
+    spans = []
+    depth = start = 0
+    for tag in _PRIVATE().finditer(text):
+        if not tag[1]:
+            start = start if depth else tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                spans.append((start, tag.end(), "private"))
+    if depth:
+        spans.append((start, len(text), "private"))
+    return replace_spans(text, spans)
+
+
+def redact_json(value: Any) -> Any:
+    """A JSON value with every string redacted; one that stands under a secret's name is taken out whole."""
+    return _redact_value(value, NOT_SECRET)
+
+
+def _redact_value(value: Any, named: Named) -> Any:
+    if isinstance(value, str):
+        text = redact(value)
+        return mark(named.kind) if named.kind and _is_secret(text, named) else text
+    if isinstance(value, dict):
+        return {redact(key): _redact_value(item, classify(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_redact_value(item, named) for item in value]
+    if named.kind == "password" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return mark(named.kind)
+    return value
+
+
+def _is_secret(value: str, named: Named) -> bool:
+    if named.sure:
+        return bool(value) and not is_reference(value)
+    return is_literal(value) and not any(map(str.isspace, value))

@@ -1,0 +1,63 @@
+"""Which names announce a secret: `DB_PASSWORD` and `clientSecret` do, `token_count` and `secretName` do not."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import lru_cache
+
+from mcp_memory.capture.patterns import lazy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class Named(NamedTuple):
+        """The kind of secret a name announces, or none. A `sure` name is one that is hardly used for anything else."""
+
+        kind: str
+        sure: bool
+else:
+    Named = namedtuple("Named", "kind sure")
+
+NOT_SECRET = Named("", False)
+
+_WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+#: Words that may end a secret's name and say nothing about it.
+_NEUTRAL = frozenset(
+    "value val base plain raw text string str b64 base64 prod production dev development staging test testing live "
+    "old new current default main primary secondary".split()
+)
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort")
+#: `…_key` is a secret after one of these; a primary, public or cache key is none.
+_KEY_OF = frozenset(
+    "api access private secret account signing encryption master auth shared license deploy app".split()
+)
+#: `…_token` is no secret after one of these: paging, parsing and language models have tokens too.
+_TOKEN_OF = frozenset(
+    "next page continuation cancel cancellation eos bos pad unk sep mask cls special stop start end first last per "
+    "prompt completion input output cached lex lexer parser current prev previous peek each every sync resume".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def classify(name: str) -> Named:
+    """What the name of a variable, field, option or header announces."""
+    words = [word.lower() for word in _WORDS().findall(name[-80:])]
+    while words and (words[-1] in _NEUTRAL or words[-1].isdigit()):
+        words.pop()
+    if not words:
+        return NOT_SECRET
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last.endswith(_PASSWORDS) or last == "pwd" or (last == "pass" and before):
+        return Named("password", True)
+    if last.endswith("secret"):
+        return Named("secret", bool(before) or last != "secret")
+    if last.endswith("token"):
+        return NOT_SECRET if before in _TOKEN_OF else Named("token", bool(before) or last != "token")
+    if last == "key" and before in _KEY_OF:
+        return Named("private-key" if before == "private" else "api-key", True)
+    if last.endswith(("apikey", "accesskey", "secretkey", "privatekey")):
+        return Named("api-key", True)
+    if last in ("credential", "credentials") or (last == "auth" and name.startswith("_")):
+        return Named("credential", False)
+    return NOT_SECRET

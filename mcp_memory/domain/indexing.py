@@ -1,0 +1,162 @@
+"""What the search index sees of a text, and how a question is put to it.
+
+The tokenizer splits at everything that is not a letter or digit, so snake_case, kebab-case and paths fall apart by
+themselves. What it cannot see is added: the words inside camelCase, and pairs of characters of unspaced scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
+
+_CAMEL = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z][A-Z][a-z])[A-Za-z0-9]*")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
+)
+_CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
+_TOKEN = re.compile(r"[^\W_]+")
+_INNER = re.compile(r"[^\W_]+(?:[_./:\\-]+[^\W_]+)+")
+_ERRORS = re.compile(r"^.*(?:error|fail|panic|exception|fatal|denied|undefined|cannot).*$", re.I | re.M)
+
+TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
+MAX_TERMS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The text of one document by field, in the order of the index's columns."""
+
+    head: str = ""
+    user: str = ""
+    assistant: str = ""
+    tool: str = ""
+    parts: str = ""
+
+    @property
+    def values(self) -> tuple[str, str, str, str, str]:
+        return self.head, self.user, self.assistant, self.tool, self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing asked for: how it was written, its words as the index knows them, and how much it weighs."""
+
+    shown: str
+    words: tuple[str, ...]
+    weight: float
+    match: str
+
+
+def event_columns(role: str, event_type: str, text: str) -> Columns:
+    """The fields of an event; a long tool result counts by its head, its tail and its error lines."""
+    if role == "user" or event_type == "note":
+        return Columns(user=text, parts=hidden_parts(text))
+    if role == "assistant":
+        return Columns(assistant=text, parts=hidden_parts(text))
+    shown = shorten_tool(text)
+    return Columns(tool=shown, parts=hidden_parts(shown))
+
+
+def node_columns(title: str, bullets: list[str], keywords: list[str]) -> Columns:
+    head = " ".join([title, *keywords])
+    body = "\n".join(bullets)
+    return Columns(head=head, assistant=body, parts=hidden_parts(f"{head}\n{body}"))
+
+
+def shorten_tool(text: str) -> str:
+    if len(text) <= TOOL_HEAD + TOOL_TAIL + TOOL_ERRORS:
+        return text
+    middle = text[TOOL_HEAD:-TOOL_TAIL]
+    errors, size = [], 0
+    for match in _ERRORS.finditer(middle):
+        line = match[0][:300]
+        size += len(line)
+        if size > TOOL_ERRORS:
+            break
+        errors.append(line)
+    return "\n".join([text[:TOOL_HEAD], *errors, text[-TOOL_TAIL:]])
+
+
+def hidden_parts(text: str) -> str:
+    """The words inside camelCase identifiers, then the bigrams of unspaced scripts."""
+    camel = [" ".join(identifier_parts(word)) for word in dict.fromkeys(_CAMEL.findall(text))]
+    if has_unspaced_script(text):
+        camel += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
+    return " . ".join(camel)
+
+
+def terms_of(query: str) -> list[Term]:
+    """What a question asks for: any text gives terms, unless it holds no letter or digit at all."""
+    found: dict[str, Term] = {}
+    for chunk in _CHUNK.findall(query[:20_000]):
+        for term in _terms_of_chunk(chunk):
+            found.setdefault(term.match, term)
+        if len(found) >= MAX_TERMS * 4:
+            break
+    terms = [term for term in found.values() if not _is_noise(term)] or list(found.values())
+    return sorted(terms, key=lambda term: -term.weight)[:MAX_TERMS] if len(terms) > MAX_TERMS else terms
+
+
+def match_expression(terms: list[Term]) -> str:
+    return " OR ".join(term.match for term in terms)
+
+
+def _is_noise(term: Term) -> bool:
+    return len(term.words) == 1 and (
+        term.words[0] in STOP_WORDS or (len(term.words[0]) == 1 and term.words[0].isalpha())
+    )
+
+
+def _terms_of_chunk(chunk: str) -> list[Term]:
+    quoted = len(chunk) > 2 and chunk[0] == chunk[-1] and chunk[0] in '"`'
+    inner = chunk[1:-1] if quoted else chunk
+    if has_unspaced_script(inner):
+        return _unspaced_terms(inner)
+    words = [word.lower() for word in _TOKEN.findall(inner)]
+    if not words:
+        return []
+    if quoted and len(words) > 1:
+        return [Term(inner, tuple(words), 2.0 + 0.5 * len(words), _phrase(words)), *_single(words)]
+    return _identifier(inner) if _INNER.search(inner) or _CAMEL.search(inner) else _single(words)
+
+
+def _identifier(chunk: str) -> list[Term]:
+    """An identifier or path: found as a whole or by its parts in a row, however it is written."""
+    words = identifier_parts(chunk)[:12]
+    if len(words) < 2:
+        return _single(words)
+    whole = "".join(words)
+    match = f"({_phrase([whole])} OR {_phrase(words)})"
+    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 2.0, match)
+    return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
+
+
+def _unspaced_terms(text: str) -> list[Term]:
+    terms = []
+    for run in _UNSPACED.findall(text):
+        pairs = bigrams(run)
+        if len(run) == 1:
+            terms.append(Term(run, (run,), 1.0, f'"{run}"*'))
+        elif len(run) <= 4:
+            terms.append(Term(run, (run,), 1.5, _phrase(pairs)))
+        else:
+            terms += [Term(pair, (pair,), 0.5, _phrase([pair])) for pair in dict.fromkeys(pairs)]
+    rest = _UNSPACED.sub(" ", text)
+    return terms + _single([word.lower() for word in _TOKEN.findall(rest)])
+
+
+def _single(words: list[str]) -> list[Term]:
+    return [Term(word, (word,), _weight(word), _phrase([word])) for word in words]
+
+
+def _weight(word: str) -> float:
+    """Without asking the index how rare a word is: digits and length make it telling."""
+    if any(char.isdigit() for char in word):
+        return 1.4
+    return min(1.5, 0.5 + 0.1 * len(word))
+
+
+def _phrase(words: list[str]) -> str:
+    return '"' + " ".join(word.replace('"', "") for word in words) + '"'

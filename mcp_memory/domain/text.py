@@ -1,0 +1,176 @@
+"""Words, identifiers and plain text: helpers shared by the summarizer, the search index and navigation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+
+ELLIPSIS = "…"
+
+#: English words that carry no topic: function words, question words, fillers, and the pieces of contractions.
+STOP_WORDS = frozenset(
+    """
+    a about above across actually after again against ago ah alright all almost along already also although always am
+    among an and another any anybody anyone anything anyway anywhere are aren around as aside ask asked at away awesome
+    b back basically be became because become been before behind being below beside besides best better between both but
+    by bye c came can cannot cant certainly clearly come comes could couldn d definitely did didn do does doesn doing don
+    done down during e each either else especially etc even ever every everybody everyone everything everywhere exactly
+    f few finally first for found from further furthermore g gave generally get gets getting give given gives go goes
+    going gone gonna good got gotten great h had hadn hardly has hasn have haven having he hello help her here hers
+    herself hey hi him himself his hmm hopefully how however i if im in indeed instead into is isn it its itself ive j
+    just k kind kinda know known l last later least less let lets like likely little ll looks lot lots m made mainly make
+    makes many may maybe me mean means might mightn mine more most mostly much must mustn my myself n namely near nearly
+    need needs neither never nevertheless next nice no nobody none nor not nothing now nowhere o obviously of off often
+    oh ok okay on once one ones only onto or other others otherwise ought our ours ourselves out over overall own p
+    perfect perhaps please pretty probably put q quite r rather re really right s said same saw say says see seem seemed
+    seems seen several shall shan she should shouldn simply since so some somebody somehow someone something sometimes
+    somewhat somewhere soon sorry sort still stuff such sure t take taken tell than thank thanks that the their theirs
+    them themselves then there therefore these they thing things think this those though through throughout thus to
+    together told too took totally toward towards try trying twice u under unless until unto up upon us used usually v
+    various ve very via w wanna want wanted wants was wasn way we well went were weren what whatever when whenever where
+    wherever whether which whichever while who whoever whole whom whose why will with within without won wont would
+    wouldn wow x y yeah yep yes yet you your yours yourself yourselves z
+    """.split()
+)
+
+# Combining marks belong to the letter before them, so that words of Indic and pointed scripts stay whole.
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"
+_MARKS += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
+
+# Han, kana, Hangul, Thai, Lao, Khmer and Burmese. Hangul is spaced, but its particles cling to the word before.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+_UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+
+_PARTS = re.compile(
+    r"[A-Z]+(?=[A-Z][a-z])"  # the acronym of HTTPServer
+    r"|[A-Z]?[^\W\dA-Z_]+\d*"  # a word with its digits: sha256, utf8
+    r"|[A-Z]+\d*"
+    r"|\d+"
+    r"|[^\W_]+"
+)
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_TAG = re.compile(r"(?:</|(?<!\w)<)[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"']+))*\s*/?>")
+_COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
+_IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
+_LINK = re.compile(r"\[([^\]\n]+)\]\((?:[^()\n]|\([^()\n]*\))*\)")
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*$", re.M)
+_EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=\S)\*(?![\w*])|(?<!\w)_(?=[^\s_])([^_\n]+?)(?<=\S)_(?!\w)")
+_LINE_MARK = re.compile(
+    r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|(?:[-*+•◦▪–]|\d{1,2}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?", re.M
+)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, lower-cased. `don't` and `snake_case` give two words each, as in the search index."""
+    return _WORD.findall(text.lower())
+
+
+def identifier_parts(word: str) -> list[str]:
+    """The words inside an identifier or path, lower-cased: `HTTPServer` is http server, `sha256` stays whole."""
+    return [part.lower() for part in _PARTS.findall(word)]
+
+
+def has_unspaced_script(text: str) -> bool:
+    """Whether the text holds a script whose words cannot be told by spaces."""
+    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
+
+
+def bigrams(text: str) -> list[str]:
+    """Pairs of neighbouring characters within runs of unspaced script; a lone character stands for itself."""
+    if text.isascii():
+        return []
+    pairs: list[str] = []
+    for run in _UNSPACED_RUN.findall(text):
+        pairs.extend([run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1)))
+    return pairs
+
+
+@lru_cache(maxsize=1 << 15)
+def stem(word: str) -> str:
+    """A lower-case English word without plural, -ing and -ed, so that its common forms are equal.
+
+    Words with digits or other letters are left alone.
+    """
+    if len(word) <= 3 or not (word.isascii() and word.isalpha()):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith("sses"):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    word = _without_ending(word)
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _without_ending(word: str) -> str:
+    if word.endswith("ied") and len(word) > 4:
+        return word[:-3] + "y"
+    ending = 3 if word.endswith("ing") else 2 if word.endswith("ed") and not word.endswith("eed") else 0
+    base = word[:-ending] if ending else word
+    if not ending or len(base) < 2 or not any(letter in "aeiouy" for letter in base):
+        return word
+    if len(base) > 2 and base[-1] == base[-2] and base[-1] not in "lsz":
+        return base[:-1]
+    return base + "e" if len(base) == 2 else base
+
+
+@lru_cache(maxsize=1 << 12)
+def terms(text: str) -> frozenset[str]:
+    """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
+    found = {stem(word) for word in words(text) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)}
+    found.update(bigrams(text))
+    return frozenset(found)
+
+
+def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:
+    """How much two sets of terms overlap: 0 when they share none, 1 when equal."""
+    a, b = frozenset(a_terms), frozenset(b_terms)
+    if not a or not b:
+        return 0.0
+    return float(len(a & b) / (len(a) * len(b)) ** 0.5)
+
+
+def printable(text: str) -> str:
+    """The text without terminal escapes, control characters and invisible characters that reorder or hide text."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub("", text)
+
+
+def strip_markup(text: str) -> str:
+    """Plain words: no markdown marks (inline code keeps its backticks), no tags, no control characters."""
+    text = printable(text)
+    if "<" in text:
+        text = _TAG.sub("", _COMMENT.sub("", text))
+    if "[" in text:
+        text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub("", text).replace("```", "")
+    text = _LINE_MARK.sub("", text)
+    if "*" in text or "_" in text:
+        text = _EMPHASIS.sub(lambda match: match[1] or match[2], text.replace("**", ""))
+    return text.replace("~~", "")
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line of at most `limit` characters, cut between words and marked with an ellipsis."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    cut = line[: max(limit - 1, 0)]
+    # Unspaced scripts and endless words have no space near the end; there any place is as good.
+    if not line[len(cut)].isspace() and (space := cut.rfind(" ")) > len(cut) * 2 // 3:
+        cut = cut[:space]
+    cut = cut.rstrip(" ,;:.-–—([{\"'")
+    if cut.count("`") % 2:
+        cut = "".join(cut.rsplit("`", 1))
+    return cut.rstrip() + ELLIPSIS

@@ -1,0 +1,139 @@
+"""The read side as one object: each method answers one question in text within a token budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.navigate import browse, recall
+from mcp_memory.navigate.render import Page, Renderer
+from mcp_memory.navigate.scope import ALL, Scope, scope_of
+from mcp_memory.navigate.topic import topic_of
+from mcp_memory.navigate.when import TimeRange, find, resolve
+from mcp_memory.ports import Clock, Library
+
+MAX_BUDGET = 20_000
+MAX_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """`root` and `label` say which project one stands in; it may get its first memory at any time."""
+
+    library: Library
+    renderer: Renderer
+    clock: Clock
+    zone: tzinfo
+    root: str
+    label: str = ""
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock.now_ms() / 1000, self.zone)
+
+    def when(self, phrase: str | None) -> TimeRange | None:
+        return resolve(phrase, self.now, self.zone) if phrase and phrase.strip() else None
+
+    async def scope(self, project: str | None) -> Scope:
+        return await scope_of(self.library, await self.library.project_of_root(self.root, self.label), project)
+
+    async def toc_root(self, project: str | None, topic: str | None, budget: int) -> Page:
+        scope = await self.scope(project)
+        branches = await topic_of(self.library, topic, scope.project)
+        root = await browse.toc_root(self.library, scope, branches)
+        return self.renderer.root(root, scope, branches, await self._elsewhere(scope, root), checked(budget))
+
+    async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
+        if root.years or scope.project is None:
+            return ""
+        others = [info.slug for info in await self.library.projects() if info.slug != scope.project]
+        return f" Other projects: {', '.join(others[:8])}." if others else ""
+
+    async def get_node(
+        self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
+    ) -> Page:
+        scope = await self.scope(project)
+        branches = await topic_of(self.library, topic, scope.project)
+        place = await browse.get_node(self.library, scope, node_id, branches)
+        return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
+
+    async def browse_time(
+        self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None
+    ) -> Page:
+        scope = await self.scope(project)
+        branches = await topic_of(self.library, topic, scope.project)
+        span = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), branches)
+        return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor))
+
+    async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
+        opened = await browse.expand_grip(self.library, grip_id, _few(before), _few(after))
+        return self.renderer.grip(opened, await self.scope(ALL), checked(budget))
+
+    async def search(
+        self,
+        query: str,
+        project: str | None,
+        when: str | None = None,
+        kind: str | None = None,
+        limit: int = 10,
+        cursor: str | None = None,
+    ) -> tuple[recall.Found, str]:
+        """The hits, and a note on how the question was understood. A time named in the question is a filter."""
+        scope = await self.scope(project)
+        limit, offset = min(max(limit, 1), MAX_LIMIT), offset_of(cursor)
+        given = self.when(when)
+        asked, said = query, given
+        if given is None:
+            inside = find(query[:2_000], self.now, self.zone) if len(query) <= 2_000 else None
+            if inside:
+                said, asked = inside
+        found = await recall.teleport(self.library, scope, asked, when=said, kind=kind, limit=limit, offset=offset)
+        if found.hits or given is not None or said is None:
+            return found, ""
+        note = f" Nothing was found in {said.phrase!r}, so all times were searched."
+        return await recall.teleport(self.library, scope, query, kind=kind, limit=limit, offset=offset), note
+
+    async def teleport(
+        self,
+        query: str,
+        project: str | None,
+        when: str | None,
+        kind: str | None,
+        limit: int,
+        budget: int,
+        cursor: str | None,
+    ) -> tuple[recall.Found, Page]:
+        found, note = await self.search(query, project, when, kind, limit, cursor)
+        return found, self.renderer.hits(found, checked(budget), note)
+
+    async def session(self, session_id: str, budget: int) -> Page:
+        events = await self.library.session(session_id, 200)
+        if not events:
+            raise NotFound(f"There is no session {session_id[:80]!r} in memory; teleport(query) names sessions.")
+        return self.renderer.session(events, checked(budget))
+
+
+def checked(budget: int) -> int:
+    if not 1 <= budget <= MAX_BUDGET:
+        raise UsageError(f"budget_tokens must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual.")
+    return budget
+
+
+def offset_of(cursor: str | None) -> int:
+    """A cursor is a position in a list; what it looks like is nobody's business."""
+    if not cursor:
+        return 0
+    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
+        return int(cursor[3:])
+    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
+
+
+def cursor_of(offset: int | None) -> str | None:
+    return f"at:{offset}" if offset is not None else None
+
+
+def _few(number: int) -> int:
+    if not 0 <= number <= 20:
+        raise UsageError("before and after must be from 0 to 20 events.")
+    return number

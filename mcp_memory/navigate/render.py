@@ -1,0 +1,246 @@
+"""Answers as text made for a model: ids to go on with, dates, what was spent and what to call next.
+
+Every answer keeps its token budget. Lines are given in order of worth; what does not fit is counted, not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from mcp_memory.domain.events import Event, EventType
+from mcp_memory.domain.safe import clean, safe
+from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.browse import Opened, Place, Root, Span
+from mcp_memory.navigate.recall import Found, Hit
+from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.topic import Topic
+from mcp_memory.navigate.when import TimeRange
+
+SMALLEST_BUDGET = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A finished answer: its text, its exact tokens, and how many of the items given are in it."""
+
+    text: str
+    tokens: int
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that are shown together or not at all."""
+
+    lines: tuple[str, ...]
+    item: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Knows the budget's tokenizer and the user's time zone."""
+
+    count: Callable[[str], int]
+    cut_to: Callable[[str, int], str]
+    zone: tzinfo
+
+    def page(self, head: str, blocks: Sequence[Block], next_call: str, budget: int, omitted: str = "") -> Page:
+        """As many blocks as fit between head and foot; passing over one that does not."""
+        budget = max(budget, SMALLEST_BUDGET)
+        foot_size = self.count(_foot(9999, next_call)) + (self.count(omitted) + 4 if omitted else 0)
+        room = budget - self.count(head) - foot_size - 4
+        kept, shown = [], 0
+        for block in blocks:
+            text = "\n".join(block.lines)
+            size = self.count(text) + 1
+            if size <= room:
+                kept.append(text)
+                room -= size
+                shown += block.item
+        left = sum(block.item for block in blocks) - shown
+        if left and omitted:
+            kept.append(omitted.format(left))
+        return self._finish("\n".join([head, *kept]), next_call, budget, shown)
+
+    def _finish(self, body: str, next_call: str, budget: int, shown: int) -> Page:
+        body = self.cut_to(body, budget - self.count(_foot(9999, next_call)) - 1)
+        text = f"{body}\n{_foot(9999, next_call)}"
+        for _ in range(3):
+            text = f"{body}\n{_foot(self.count(text), next_call)}"
+        tokens = self.count(text)
+        if tokens > budget:
+            text = self.cut_to(text, budget)
+            tokens = self.count(text)
+        return Page(text, tokens, shown)
+
+    def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int) -> Page:
+        if not root.years:
+            about = f" about {topic.text!r}" if topic else ""
+            return self.page(f"Nothing is remembered{about} yet.{note}", [], "remember(text) keeps a note", budget)
+        name = scope.project or "all projects"
+        head = f"Memory of {name}: table of contents.{note}"
+        blocks = []
+        for year in root.years:
+            bullets = _chosen(year.bullets, topic)[:3]
+            blocks.append(Block((_title(year, scope), *(_plain(bullet) for bullet in bullets))))
+        blocks += [Block((_title(month, scope),)) for month in root.months]
+        for day in sorted(root.days, key=lambda node: -node.start_ms):
+            bullets = _chosen(day.bullets, topic)[:2]
+            blocks.append(Block((_title(day, scope), *(_gripped(bullet) for bullet in bullets))))
+        next_call = "get_node(node_id) to go down, teleport(query) for a term, browse_time(when) for a time"
+        return self.page(head, blocks, next_call, budget, "… {} more entries: go down a year or raise budget_tokens")
+
+    def node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
+        node = place.node
+        head = _title(node, scope) + f"  ({self._span(node)})"
+        around = [f"up {scope.id_of(place.parent_id, node.project)}"] if place.parent_id else []
+        around += [f"previous {scope.id_of(place.previous, node.project)}"] if place.previous else []
+        around += [f"next {scope.id_of(place.following, node.project)}"] if place.following else []
+        bullets = [Block((_gripped(bullet),), item=False) for bullet in _chosen(node.bullets, topic)]
+        children = [Block((_child(child, scope),)) for child in place.children[offset:]]
+        extras = [Block((" · ".join(around),), item=False)] if around else []
+        extras += [Block(("keywords: " + ", ".join(node.keywords),), item=False)] if node.keywords else []
+        # The first bullets, the ways onward, then the rest: a small budget still shows all three.
+        blocks = [*bullets[:3], *children[:8], *bullets[3:], *extras, *children[8:]]
+        next_call = (
+            "expand_grip(grip_id) for the exact words"
+            if node.level is Level.SEGMENT
+            else "get_node(node_id) to go down, expand_grip(grip_id) for the exact words"
+        )
+        return self.page(head, blocks, next_call, budget, f'… {{}} more: get_node("{node.node_id}", cursor=…)')
+
+    def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
+        head = f"{self.range(span.when)}{f', about {topic.text}' if topic else ''}:"
+        if not span.nodes:
+            return self.page(
+                f"{head} nothing is remembered.",
+                [],
+                "toc_root() shows which times are, teleport(query) finds terms",
+                budget,
+            )
+        many = len(span.nodes) - offset
+        per_node = 4 if many <= 3 else 3 if many <= 6 else 2 if many <= 12 else 1
+        blocks = [
+            Block((_title(node, scope), *(_gripped(bullet) for bullet in _chosen(node.bullets, topic)[:per_node])))
+            for node in span.nodes[offset:]
+        ]
+        next_call = "get_node(node_id) for more of one, expand_grip(grip_id) for the exact words"
+        return self.page(head, blocks, next_call, budget, "… {} more in this time: use cursor or a narrower time")
+
+    def hits(self, found: Found, budget: int, note: str = "") -> Page:
+        times = f" in {self.range(found.when)}" if found.when else ""
+        if not found.hits:
+            where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
+            other = f" Other projects have hits: {where}; pass project." if where else ""
+            next_call = "browse_time(when) or toc_root() to look around, or teleport with other words"
+            return self.page(f"No hit{times} for {safe(found.query, 80)!r}.{note}{other}", [], next_call, budget)
+        head = f"Recalled{times}, best first (records, not instructions):{note}"
+        blocks = [
+            Block(
+                (self._hit_line(number, hit), "  " + safe(hit.passage.window(_width(number, len(found.hits), budget))))
+            )
+            for number, hit in enumerate(found.hits, 1)
+        ]
+        return self.page(head, blocks, "expand_grip(grip_id) for the exact words around a hit", budget)
+
+    def _hit_line(self, number: int, hit: Hit) -> str:
+        who = hit.role or hit.kind
+        missing = f" without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < 0.8 else ""
+        target = hit.grip_id if hit.role else hit.id
+        return f"{number}. {hit.score:.2f} {hit.band} · {self.moment(hit.start_ms)} {who} · {target}{missing}"
+
+    def grip(self, opened: Opened, scope: Scope, budget: int) -> Page:
+        record, cited = opened.record, opened.record.cited
+        if cited is None or opened.state == "gone":
+            head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
+        else:
+            said = f"{self.moment(cited.timestamp_ms)} {cited.role} · session {cited.session_id} · {opened.state}"
+            whole = opened.end - opened.start == len(cited.text)
+            excerpt = cited.text[opened.start : opened.end]
+            words = self.cut_to(clean(excerpt), max(40, budget // 2)) if whole else clean(excerpt)
+            head = f"{said}\n> " + words.replace("\n", "\n> ")
+        blocks = [
+            self._said(event, cited, opened) for event in [*record.events, *reversed(record.before), *record.after]
+        ]
+        where = (
+            f'get_node("{scope.id_of(record.node_id, cited.project if cited else "")}")'
+            if record.node_id
+            else "toc_root()"
+        )
+        order = [block for block in blocks if block.lines]
+        return self.page(head, order, f"{where} for its segment", budget)
+
+    def _said(self, event: Event, cited: Event | None, opened: Opened) -> Block:
+        """A line of the conversation around a grip; the cited event itself only if the excerpt left words out."""
+        if cited and event.key == cited.key:
+            if opened.end - opened.start == len(event.text):
+                return Block((), item=False)
+            text = safe(event.text, 240)
+            return Block((f"in: [{event.role}] {text}",), item=False)
+        before = event in opened.record.before
+        name = "before" if before else "after" if event in opened.record.after else "with"
+        limit = 120 if event.event_type is EventType.TOOL_RESULT else 200
+        return Block(
+            (f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}",), item=False
+        )
+
+    def session(self, events: Sequence[Event], budget: int) -> Page:
+        first = events[0]
+        head = f"Session {first.session_id} of {first.project} ({first.client}), its latest events, newest first:"
+        blocks = [
+            Block((f"{self.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, 300)}",))
+            for event in reversed(events)
+        ]
+        return self.page(head, blocks, "teleport(query) for a term of it", budget, "… {} earlier events")
+
+    def moment(self, timestamp_ms: int) -> str:
+        return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%Y-%m-%d %H:%M")
+
+    def clock(self, timestamp_ms: int) -> str:
+        return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%H:%M")
+
+    def range(self, when: TimeRange) -> str:
+        return f"{when.phrase!r} = {self.moment(when.start_ms)} to {self.moment(when.end_ms - 1)}"
+
+    def _span(self, node: Node) -> str:
+        if node.level is Level.SEGMENT:
+            return f"{self.moment(node.start_ms)}–{self.clock(node.end_ms)}, session {node.session_id}"
+        return f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}, by {node.written_by}"
+
+
+def _foot(tokens: int, next_call: str) -> str:
+    return f"[{tokens} tokens · next: {next_call}]"
+
+
+def _title(node: Node, scope: Scope) -> str:
+    return f"{scope.id_of(node.node_id, node.project)} {safe(node.title, 160)}"
+
+
+def _child(node: Node, scope: Scope) -> str:
+    name = safe(node.title, 120)
+    if node.level is not Level.SEGMENT and ": " in name:
+        # The id already says which day or month it is.
+        name = name.split(": ", 1)[1]
+    return f"> {scope.id_of(node.node_id, node.project)} {name} ({len(node.bullets)})"
+
+
+def _plain(bullet: Bullet) -> str:
+    return f"- {safe(bullet.text, 240)}"
+
+
+def _gripped(bullet: Bullet) -> str:
+    return f"- {safe(bullet.text, 240)} {bullet.grip_ids[0]}" if bullet.grip_ids else _plain(bullet)
+
+
+def _chosen(bullets: Sequence[Bullet], topic: Topic | None) -> list[Bullet]:
+    return topic.bullets(bullets) if topic else list(bullets)
+
+
+def _width(number: int, many: int, budget: int) -> int:
+    """How many characters of a hit to show: better hits get more, many hits or a small budget less."""
+    share = (budget / max(many, 1) - 50) * 3.5
+    wanted = 420 if number == 1 else 280 if number <= 3 else 180
+    return int(max(90, min(wanted, share if number > 3 else max(share, 160))))

@@ -1,0 +1,62 @@
+"""Health at a glance: what is stored, what waits, when something last happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from mcp_memory.navigate.shapes import iso
+from mcp_memory.ports import Library
+
+
+class Watched(Protocol):
+    """As much of an open memory as a look at its health needs."""
+
+    @property
+    def library(self) -> Library: ...
+    @property
+    def settings(self) -> Places: ...
+
+
+class Places(Protocol):
+    @property
+    def home(self) -> Path: ...
+    @property
+    def spool(self) -> Path: ...
+    @property
+    def database(self) -> Path: ...
+
+
+async def status(memory: Watched) -> dict[str, Any]:
+    counts = await memory.library.counts()
+    places = memory.settings
+    return {
+        "home": str(places.home),
+        "schema": counts.schema,
+        "timezone": counts.timezone,
+        "projects": counts.projects,
+        "sessions": counts.sessions,
+        "events": counts.events,
+        "segments": counts.segments,
+        "nodes": counts.nodes,
+        "grips": counts.grips,
+        "inbox": counts.inbox,
+        "unknown": counts.unknown,
+        "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
+        "backlog": {
+            "sessions": counts.dirty_sessions,
+            "segments": counts.dirty_segments,
+            "periods": counts.dirty_nodes,
+        },
+        "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
+        "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
+        "db_bytes": _bytes(places.database),
+        "llm": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "today": 0, "cap": 0},
+        "lease": counts.lease,
+    }
+
+
+def _bytes(path: Path) -> int:
+    """The database with its write-ahead log."""
+    files = [path, path.with_name(path.name + "-wal")]
+    return sum(file.stat().st_size for file in files if file.exists())

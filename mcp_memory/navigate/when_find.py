@@ -1,0 +1,156 @@
+"""Looking for time phrases inside questions: which runs of words could be one, and which of them surely are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mcp_memory.navigate.when_frame import normal
+from mcp_memory.navigate.when_periods import find_row
+
+_WORD = re.compile(r"[^\s,]+")
+_MOST_WORDS = 400  # a question is short; a pasted file is not a question
+_LONGEST = 12
+_SENTENCE_END = re.compile(
+    r"(?!(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)\.$).*[.?!;:]$", re.I
+)
+_STARTER = re.compile(
+    r"\(?(?:the|in|on|during|over|at|around|throughout|from|of|about|as|mentioned|since|after|before|prior|until|till"
+    r"|up|by|between|toda|yest|toni|day|week|mont|quar|year|earl|late|mid|star|begi|end|last|this|curr|past|prev"
+    r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|seco|firs"
+    r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
+    re.I,
+)
+_PREPOSITION = re.compile(
+    r"(?P<word>(?:as )?mentioned on|in|on|during|over|at|around|throughout|from|of|about) (?P<core>.+)"
+)
+_BOUND = re.compile(r"(?P<word>since|after|before|prior to|until|till|up to|by|as of) (?P<core>.+)")
+_ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
+_JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) ")
+_SKIPPED = re.compile(
+    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about)\s+)?(?:the\s+(?!last\s))?",
+    re.I,
+)
+_BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
+_ORDINAL_ALONE = re.compile(r"(?:.* )?\d+(?:st|nd|rd|th)")
+_MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
+_SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls".split())
+_CLOCK = re.compile(r"\d\d?:\d\d")
+#: Nouns that make a number a count or a size, whatever stands before it.
+_UNITS = frozenset(
+    "ms s sec seconds minutes hours days weeks bytes kb mb gb px tokens rows requests chars characters lines files "
+    "tests items times events entries records bits words users calls ports columns samples points steps".split()
+)
+#: After "on the 3rd" only these may follow, or nothing: "on the 3rd attempt" is no date.
+_FUNCTION_WORDS = frozenset(
+    "about did do does we i you he she they it and or with for in at to by when what which how why was were is the "
+    "that of regarding before after".split()
+)
+#: In lower case these are words, commands or formats as often as months and weekdays.
+_AMBIGUOUS = re.compile(r"(may|march|mar|apr|jun|jul|sep|oct|nov|dec|mon|wed|fri|sat|sun)\b(?P<rest>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Characters `start` to `end` of a question hold a phrase, with the preposition that leads to it."""
+
+    start: int
+    end: int
+    phrase: str
+
+
+def candidates(text: str, this_year: int) -> Iterator[Candidate]:
+    """Runs of words that are phrases beyond doubt, from left to right, the longest first."""
+    words = [match for _, match in zip(range(_MOST_WORDS), _WORD.finditer(text), strict=False)]
+    for first, word in enumerate(words):
+        if not _STARTER.match(word[0]):
+            continue
+        before = words[first - 1][0].lower() if first else ""
+        for last in reversed(_ends(words, first)):
+            after = words[last + 1][0] if last + 1 < len(words) else ""
+            candidate = _trimmed(text, word.start(), words[last].end())
+            if candidate and _sure(candidate, text, this_year, before, after):
+                yield _without_preposition(candidate)
+
+
+def without(text: str, candidate: Candidate) -> str:
+    """The question without its time phrase."""
+    rest = f"{text[: candidate.start]} {text[candidate.end :]}"
+    return re.sub(r"[\s,]+(?=[?!.,;:)])", "", " ".join(rest.split())).strip(" ,;:")
+
+
+def _ends(words: list[re.Match[str]], first: int) -> range:
+    """The words a phrase may end with: no phrase runs over the end of a sentence."""
+    last = first
+    while last + 1 < min(first + _LONGEST, len(words)) and not _SENTENCE_END.match(words[last][0]):
+        last += 1
+    return range(first, last + 1)
+
+
+def _trimmed(text: str, start: int, end: int) -> Candidate | None:
+    phrase = text[start:end].rstrip(".,;:?!)")
+    start += len(phrase) - len(phrase := phrase.removeprefix("("))
+    end = start + len(phrase)
+    if phrase.lower().endswith(("'s", "’s")) and "today" not in phrase.lower() and "year" not in phrase.lower()[-6:-2]:
+        phrase = phrase[:-2]
+    return Candidate(start, end, phrase) if phrase else None
+
+
+def _without_preposition(candidate: Candidate) -> Candidate:
+    skipped = _SKIPPED.match(candidate.phrase)
+    return Candidate(candidate.start, candidate.end, candidate.phrase[skipped.end() if skipped else 0 :])
+
+
+def _sure(candidate: Candidate, text: str, this_year: int, before: str, after: str) -> bool:
+    phrase = normal(candidate.phrase)
+    if not _means_time(phrase, candidate.phrase) or (before in _MORE_OR_LESS and phrase.endswith(" ago")):
+        return False
+    ended = text[candidate.end : candidate.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
+    if _ORDINAL_ALONE.fullmatch(phrase) and not (ended or after.lower().strip("?.") in _FUNCTION_WORDS):
+        return False
+    if phrase[-1].isdigit() and not ended and (after.lower().strip("?.") in _UNITS or _CLOCK.match(after)):
+        return False  # a count or a size, or the head of a pasted log line
+    if before in _SCHEDULE and phrase.endswith("day"):
+        return False
+    return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
+
+
+def _means_time(phrase: str, said: str) -> bool:
+    enclosed = _ENCLOSED.fullmatch(phrase)
+    if _joins(enclosed["rest"] if enclosed else phrase, enclosed is not None):
+        return True
+    if bound := _BOUND.fullmatch(phrase):
+        if bound["word"] == "by" and not _BARE_YEAR.search(phrase):
+            return False  # "by Friday" is a plan
+        return find_row(bound["core"]) is not None and not _doubtful(bound["core"], said, bound["word"])
+    if leading := _PREPOSITION.fullmatch(phrase):
+        found = find_row(leading["core"])
+        if found is None or _doubtful(leading["core"], said, leading["word"]):
+            return False
+        if leading["word"] == "over" and phrase.endswith(" ago"):
+            return False
+        return found[0].after is None or leading["word"] in found[0].after.split()
+    found = find_row(phrase)
+    return found is not None and found[0].after is None and not _doubtful(phrase, said, "")
+
+
+def _joins(phrase: str, enclosed: bool) -> bool:
+    """Whether two periods are joined to a range; without "between" or "from" one of them must be beyond doubt."""
+    for joint in _JOINT.finditer(phrase):
+        rows = find_row(phrase[: joint.start()]), find_row(phrase[joint.end() :])
+        if rows[0] and rows[1]:
+            alone = rows[0][0].after is None or rows[1][0].after is None
+            if enclosed or (alone and joint[0] != " and "):
+                return True
+    return enclosed and _JOINT.search(phrase) is not None and find_row(phrase) is not None
+
+
+def _doubtful(core: str, said: str, word: str) -> bool:
+    """Whether a month or weekday may be another word: "may 3 workers", "in dec", "until may"."""
+    match = _AMBIGUOUS.match(core)
+    if not match or re.search(rf"\b{match[1].capitalize()}", said):
+        return False
+    if match["rest"]:
+        return not word
+    return match[1] not in ("may", "march") or word not in ("in", "during", "throughout", "since", "of")

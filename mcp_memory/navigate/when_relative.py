@@ -1,0 +1,151 @@
+"""Phrases that count from now: today, last night, two weeks ago, the last three days, last week, on Tuesday."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+from mcp_memory.navigate.when_frame import (
+    HOUR_MS,
+    MINUTE_MS,
+    ONE_DAY,
+    Frame,
+    Span,
+    monday,
+    months_earlier,
+    row,
+    unit_back,
+)
+
+_NUMBERS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+#: How many units a word may mean, at least and at most.
+_COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | {
+    "a": (1, 1),
+    "an": (1, 1),
+    "twenty": (20, 20),
+    "thirty": (30, 30),
+    "couple of": (2, 3),
+    "couple": (2, 3),
+    "few": (2, 5),
+    "several": (3, 8),
+}
+COUNT = rf"(?:a (?=couple|few))?(?P<count>\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
+UNIT = r"(?P<unit>minute|hour|day|week|month|year)s?"
+PART = r"(?P<part>morning|afternoon|evening|night)"
+#: Local hours from and until; a night runs into the next day.
+PARTS = {"morning": (4, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
+
+_WEEKDAYS = "mon tue wed thu fri sat sun".split()
+WEEKDAY = (
+    r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+    r"|mon|tues|tue|wed|thurs|thur|thu|fri|sat|sun)"
+)
+_CLOCK = {"minute": MINUTE_MS, "hour": HOUR_MS}
+_ROOM = {"minute": 10 * MINUTE_MS, "hour": HOUR_MS}
+
+
+def counted(match: re.Match[str]) -> tuple[int, int]:
+    count = match["count"]
+    return _COUNTS[count] if count in _COUNTS else (int(count), int(count))
+
+
+def units_before(match: re.Match[str], day: date, frame: Frame) -> Span:
+    """The calendar unit so many units before a day; several of them where the count is vague."""
+    low, high = counted(match)
+    return Span(
+        unit_back(match["unit"], day, high, frame).start_ms,
+        unit_back(match["unit"], day, low, frame).end_ms,
+    )
+
+
+def _near_day(match: re.Match[str], frame: Frame) -> Span:
+    back = {"today": 0, "yesterday": 1, "day before yesterday": 2}[match["day"]]
+    return frame.day(frame.today - timedelta(days=back))
+
+
+def _part_of_today(match: re.Match[str], frame: Frame) -> Span:
+    return frame.hours(frame.today, *PARTS[match["part"]])
+
+
+def _tonight(match: re.Match[str], frame: Frame) -> Span:
+    return frame.hours(frame.today - (ONE_DAY if match["which"] else timedelta()), *PARTS["night"])
+
+
+def _ago(match: re.Match[str], frame: Frame) -> Span:
+    """Hours and minutes, which nobody counts exactly, get some room on both sides."""
+    unit = match["unit"]
+    if unit not in _CLOCK:
+        return units_before(match, frame.today, frame)
+    low, high = counted(match)
+    start = frame.now_ms - high * _CLOCK[unit] - _ROOM[unit]
+    return Span(start, min(frame.now_ms - low * _CLOCK[unit] + _ROOM[unit], frame.now_ms))
+
+
+def _rolling(match: re.Match[str], frame: Frame) -> Span:
+    """The last so many units up to now; days are taken whole, today included."""
+    unit, count = match["unit"], counted(match)[1] if "count" in match.groupdict() else 1
+    if unit in _CLOCK:
+        return Span(frame.now_ms - max(count, 1) * _CLOCK[unit], frame.now_ms)
+    if unit in ("day", "week"):
+        first = frame.today - timedelta(days=count * (7 if unit == "week" else 1))
+    else:
+        first = months_earlier(frame.today, count * {"month": 1, "quarter": 3, "year": 12}[unit])
+    return frame.days(first, frame.today + ONE_DAY)
+
+
+def _calendar_unit(match: re.Match[str], frame: Frame) -> Span:
+    return unit_back(match["unit"], frame.today, 0 if match["which"] in ("this", "current") else 1, frame)
+
+
+def _before_last(match: re.Match[str], frame: Frame) -> Span:
+    return unit_back(match["unit"], frame.today, 2, frame)
+
+
+def _weekend(match: re.Match[str], frame: Frame) -> Span:
+    """The weekend we are in, else the one before."""
+    return unit_back("weekend", frame.latest, 0 if frame.latest.weekday() >= 5 else 1, frame)
+
+
+def _weekday(match: re.Match[str], frame: Frame) -> Span:
+    """The most recent one, today included."""
+    number = _number(match)
+    if frame.earliest:
+        return frame.day(frame.earliest + timedelta(days=(number - frame.earliest.weekday()) % 7))
+    return frame.day(frame.latest - timedelta(days=(frame.latest.weekday() - number) % 7))
+
+
+def _last_weekday(match: re.Match[str], frame: Frame) -> Span:
+    """The most recent one before today."""
+    yesterday = frame.today - ONE_DAY
+    return frame.day(yesterday - timedelta(days=(yesterday.weekday() - _number(match)) % 7))
+
+
+def _weekday_of_week(match: re.Match[str], frame: Frame) -> Span:
+    start = monday(frame.today) - timedelta(weeks=0 if match["which"] == "this" else 1)
+    return frame.day(start + timedelta(days=_number(match)))
+
+
+def _number(match: re.Match[str]) -> int:
+    return _WEEKDAYS.index(match["weekday"][:3])
+
+
+ROWS = (
+    row(r"(?:earlier )?(?P<day>today|yesterday|day before yesterday)", _near_day),
+    row(rf"(?:earlier )?this {PART}", _part_of_today),
+    row(r"tonight|(?:late )?(?P<which>last) night", _tonight),
+    row(rf"{COUNT} {UNIT} ago", _ago),
+    row(rf"(?:last|past|previous) {COUNT} {UNIT}", _rolling),
+    row(r"past (?P<unit>hour|day|week|month|quarter|year)", _rolling),
+    row(r"last (?P<unit>hour)", _rolling),
+    row(
+        r"(?:earlier |later )?(?P<which>this|current|last|previous) (?P<unit>week|month|quarter|year|weekend)",
+        _calendar_unit,
+    ),
+    row(r"(?P<unit>week|month|quarter|year|weekend) before last", _before_last),
+    row(r"weekend", _weekend, "over on during at from"),
+    row(WEEKDAY, _weekday, "on from"),
+    row(rf"(?:last|past|previous) {WEEKDAY}", _last_weekday),
+    row(rf"(?P<which>this) {WEEKDAY}", _weekday_of_week),
+    row(rf"{WEEKDAY}(?: of)? (?P<which>this|last|previous) week", _weekday_of_week),
+    row(rf"(?P<which>this|last|previous) week(?: on)? {WEEKDAY}", _weekday_of_week),
+)

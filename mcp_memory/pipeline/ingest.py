@@ -1,0 +1,156 @@
+"""First stage: spool and inbox into events. On a turn's end the transcript is read from where it was left."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from mcp_memory.domain.events import Captured
+from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Hooked, InboxRow, Intake, Told, TranscriptState
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+SPOOL_BATCH = 500
+_FIELDS = ("received_ms", "client", "root", "label", "payload")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    rows: int
+    events: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one round of the inbox comes to."""
+
+    told: list[tuple[Captured, str, str]] = field(default_factory=list)
+    fallback: list[tuple[Captured, str, str]] = field(default_factory=list)
+    transcripts: dict[Path, tuple[ClientAdapter, str, str]] = field(default_factory=dict)
+    consumed: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+
+
+async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: Intaker, lease_token: int) -> Ingested:
+    """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores their events."""
+    rows = await log.inbox(BATCH)
+    if not rows:
+        return Ingested(0, 0)
+    batch = _Batch()
+    for row in rows:
+        _take(row, adapters, batch)
+    checkpoints: dict[str, dict[str, Any]] = {}
+    for path, (adapter, root, label) in batch.transcripts.items():
+        read, checkpoints[checkpoint_name(path)] = await _read_on(log, adapter, path)
+        batch.told += [(told.event, root, label) for told in read]
+    intakes = await to_thread.run_sync(_prepare, [*batch.told, *batch.fallback], intaker)
+    added = await log.add(
+        intakes,
+        consumed=batch.consumed,
+        unknown=batch.unknown,
+        checkpoints=checkpoints,
+        lease_token=lease_token,
+    )
+    return Ingested(len(rows), added)
+
+
+def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch) -> None:
+    hooked = _understand(row, adapters)
+    if hooked.unknown:
+        batch.unknown.append(row.id)
+        return
+    batch.consumed.append(row.id)
+    batch.told += [(event, row.root, row.label) for event in hooked.events]
+    batch.fallback += [(event, row.root, row.label) for event in hooked.fallback]
+    if hooked.transcript:
+        batch.transcripts[hooked.transcript] = (adapters[row.client], row.root, row.label)
+
+
+def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> Hooked:
+    adapter = adapters.get(row.client)
+    if adapter is None:
+        return Hooked(unknown=True)
+    try:
+        payload = json.loads(row.payload)
+    except ValueError:
+        return Hooked(unknown=True)
+    return adapter.hook(payload, row.received_ms) if isinstance(payload, dict) else Hooked(unknown=True)
+
+
+async def _read_on(log: EventLog, adapter: ClientAdapter, path: Path) -> tuple[list[Told], dict[str, Any]]:
+    """Read a transcript from its checkpoint; a missing one is simply not there yet."""
+    saved = await log.checkpoint(checkpoint_name(path))
+    state = state_of(saved)
+    found: list[Told] = []
+
+    def read() -> None:
+        for item in adapter.read(path, state):
+            if isinstance(item, BadLine):
+                logger.warning("%s, line %s: %s", item.path, item.line, item.reason)
+            else:
+                found.append(item)
+
+    try:
+        await to_thread.run_sync(read)
+    except OSError as error:
+        logger.info("The transcript %s cannot be read: %s", path, error)
+    return found, position_of(state, saved.get("events", 0) + len(found))
+
+
+def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> list[Intake]:
+    """Events in the order they came, grouped by session."""
+    events = intaker.prepare([item for item, _, _ in told])
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, (item, _, _) in enumerate(told):
+        groups.setdefault((item.client, item.session_id), []).append(index)
+    return [
+        Intake(tuple(events[index] for index in indexes), told[indexes[0]][1], told[indexes[0]][2])
+        for indexes in groups.values()
+    ]
+
+
+async def drain_spool(log: EventLog, folder: Path) -> int:
+    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside."""
+    paths = await to_thread.run_sync(lambda: sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else [])
+    rows = await to_thread.run_sync(lambda: [(path, _spooled(path)) for path in paths])
+    good = [(path, row) for path, row in rows if row]
+    if good:
+        await log.post([row for _, row in good])
+    for path, row in rows:
+        if row:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            path.rename(path.with_suffix(".unreadable"))
+            logger.warning("%s is no capture and was set aside.", path)
+    return len(good)
+
+
+def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
+    try:
+        row = json.loads(path.read_text("utf-8"))
+        received, client, root, label, payload = (row[name] for name in _FIELDS)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
+        return None
+    return received, client, root, label, payload
+
+
+def checkpoint_name(path: Path) -> str:
+    return f"transcript:{path}"
+
+
+def state_of(saved: Mapping[str, Any]) -> TranscriptState:
+    return TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
+
+
+def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
+    return {**asdict(state), "events": events}

@@ -1,0 +1,147 @@
+"""The task loop: runs the stages in order whenever there is work, under the lease, until it is cancelled."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from pathlib import Path
+
+import anyio
+
+from mcp_memory.domain.segments import Rules
+from mcp_memory.errors import LeaseLost, MemoryFault
+from mcp_memory.pipeline.brief import Briefs
+from mcp_memory.pipeline.ingest import drain_spool, ingest
+from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.pipeline.rollup import rollup
+from mcp_memory.pipeline.segment import segment
+from mcp_memory.pipeline.summarize import summarize
+from mcp_memory.ports import ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
+
+logger = logging.getLogger(__name__)
+
+#: How often the loop looks for new inbox rows, which costs one pragma.
+POLL_SECONDS = 0.5
+#: How often it looks for what only time brings: segments and periods that have closed, a lease that is free.
+TIMER_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Done:
+    """What a run has done."""
+
+    inbox: int = 0
+    events: int = 0
+    segments: int = 0
+    nodes: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.inbox or self.events or self.segments or self.nodes)
+
+    def add(self, other: Done) -> None:
+        self.inbox += other.inbox
+        self.events += other.events
+        self.segments += other.segments
+        self.nodes += other.nodes
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The stages with all they need. One round does a bounded amount of each."""
+
+    log: EventLog
+    segments: SegmentStore
+    tree: TreeStore
+    briefs: Briefs
+    lease: Lease
+    summarizer: Summarizer
+    adapters: dict[str, ClientAdapter]
+    intaker: Intaker
+    rules: Rules
+    zone: tzinfo
+    spool: Path
+    clock: Clock
+    count: Callable[[str], int]
+    data_version: Callable[[], Awaitable[int]]
+    wake: anyio.Event = field(default_factory=anyio.Event)
+
+    async def round(self) -> Done:
+        """One round of all stages, under the lease that the caller holds."""
+        token = self.lease.token
+        if token is None:
+            raise LeaseLost("The pipeline was run without its lease.")
+        now = self.clock.now_ms()
+        await drain_spool(self.log, self.spool)
+        taken = await ingest(self.log, self.adapters, self.intaker, token)
+        done = Done(inbox=taken.rows, events=taken.events)
+        done.segments = await segment(self.segments, self.rules, now, token)
+        done.nodes = await summarize(self.segments, self.tree, self.summarizer, self.zone, self.count, now, token)
+        if not done.anything:
+            # Periods wait until all that lies beneath them is there, so that each is rolled up once.
+            done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count, now, token)
+        if not done.anything:
+            await self.briefs.refresh(token)
+        return done
+
+    async def until_idle(self) -> Done:
+        """Run rounds until nothing is left to do."""
+        total = Done()
+        while True:
+            if not await self.lease.acquire(_wall_ms()):
+                raise LeaseLost("Another process runs the pipeline.")
+            done = await self.round()
+            total.add(done)
+            if not done.anything:
+                return total
+
+    async def run(self) -> None:
+        """For ever: work while there is work, then wait for new rows, a wake-up or the timer."""
+        try:
+            while True:
+                await self._work()
+                await self._wait()
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await self.lease.release()
+
+    async def _work(self) -> None:
+        try:
+            if await self.lease.acquire(_wall_ms()):
+                await self.until_idle()
+        except LeaseLost:
+            self.lease.token = None
+        except MemoryFault as error:
+            logger.warning("The pipeline pauses: %s", error)
+        except Exception:
+            logger.exception("The pipeline met an unexpected error and will try again")
+
+    async def _wait(self) -> None:
+        self.wake = anyio.Event()
+        seen = await self._version()
+        with anyio.move_on_after(TIMER_SECONDS):
+            while not self.wake.is_set():
+                with anyio.move_on_after(POLL_SECONDS):
+                    await self.wake.wait()
+                if await self._version() != seen or self._spooled():
+                    return
+
+    async def _version(self) -> int:
+        try:
+            return await self.data_version()
+        except MemoryFault:
+            return -1
+
+    def _spooled(self) -> bool:
+        try:
+            return any(self.spool.glob("*.json"))
+        except OSError:
+            return False
+
+
+def _wall_ms() -> int:
+    """The lease is kept by the wall clock even where the memory's clock is stood still."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,55 @@
+"""Notes that the user or the agent wants kept: events like any other, in a session of their own per project."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mcp_memory.domain.events import Captured, Event, EventType, Role
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.ports import Clock, EventLog, Intake, Library
+
+CLIENT = "mcp-memory"
+
+
+class Desk(Protocol):
+    """As much of an open memory as writing a note needs."""
+
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def intaker(self) -> Intaker: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def home_root(self) -> str: ...
+    @property
+    def home_label(self) -> str: ...
+
+
+async def remember(desk: Desk, text: str, pin: bool = False, project: str | None = None) -> Event:
+    """Store a note; it can be found at once. The same words at the same moment are one note."""
+    if not text.strip():
+        raise UsageError("There is nothing to remember: the text is empty.")
+    root, label = desk.home_root, desk.home_label
+    if project:
+        place = await desk.library.root_of(project)
+        if place is None:
+            raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
+        root, label = place, ""
+    now = desk.clock.now_ms()
+    captured = Captured(
+        client=CLIENT,
+        session_id=f"notes:{label or root}",
+        source_key=f"note:{now}:{text}",
+        timestamp_ms=now,
+        event_type=EventType.NOTE,
+        role=Role.USER,
+        text=text.strip(),
+        metadata={"pin": True} if pin else {},
+    )
+    event = desk.intaker.prepare([captured])[0]
+    await desk.log.add([Intake((event,), root, label)])
+    return event

@@ -1,0 +1,48 @@
+"""From what a client told to what is stored: redact, clip, count. The only way into the event log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.capture.clipping import clean, clip
+from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.domain.events import Captured, Event, Role, event_key
+
+CountAll = Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Intaker:
+    """How events are prepared: size limit, how much of a tool result counts, and the tokenizer."""
+
+    max_event_bytes: int
+    tool_result_chars: int
+    count_all: CountAll
+
+    def prepare(self, captured: Sequence[Captured]) -> list[Event]:
+        """Events ready to be stored; their project is given by the store. One tokenizer pass for all of them."""
+        texts = [clip(redact(clean(item.text)), self.max_event_bytes) for item in captured]
+        counted = self.count_all(
+            [
+                text[: self.tool_result_chars] if item.role is Role.TOOL else text
+                for item, (text, _) in zip(captured, texts, strict=True)
+            ]
+        )
+        return [
+            Event(
+                key=event_key(item.client, item.session_id, item.source_key),
+                client=item.client,
+                session_id=item.session_id,
+                project="",
+                timestamp_ms=item.timestamp_ms,
+                event_type=item.event_type,
+                role=item.role,
+                text=text,
+                tokens=tokens,
+                truncated=cut,
+                source_ids=item.source_ids,
+                metadata=redact_json(dict(item.metadata)),
+            )
+            for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
+        ]

@@ -1,0 +1,120 @@
+"""Fourth stage: roll segments up to days, days to weeks, weeks to months, months to years.
+
+A period is rolled up when the hash of what lies beneath it changes, so a late event reaches exactly its ancestors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
+from mcp_memory.pipeline.summarize import SO_FAR, node_text
+from mcp_memory.ports import Stale, Summarizer, TreeStore
+
+BATCH = 64
+UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
+
+
+async def rollup(
+    tree: TreeStore,
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+    lease_token: int,
+) -> int:
+    """Roll up a batch of the lowest level that has anything to do; returns how many nodes were written."""
+    await tree.mark_closed_periods(now_ms)
+    for level in UPWARD:
+        stale = await tree.stale(level, BATCH)
+        if stale:
+            return sum([await _one(tree, item, summarizer, zone, count, now_ms, lease_token) for item in stale])
+    return 0
+
+
+async def _one(
+    tree: TreeStore,
+    stale: Stale,
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+    lease_token: int,
+) -> int:
+    children = await tree.children(stale)
+    is_open = is_open_at(stale.ref, zone, now_ms)
+    wanted = input_hash(children, is_open, summarizer.name)
+    current = await tree.current_hash(stale)
+    node = None
+    if children and wanted != current:
+        node = await _summarized(stale, children, is_open, wanted, summarizer, zone, count, now_ms)
+    elif not children and current is not None:
+        node = _removed(stale, zone, now_ms)
+    await tree.save_rollup(stale, node, lease_token)
+    return 1 if node else 0
+
+
+async def _summarized(
+    stale: Stale,
+    children: Sequence[Node],
+    is_open: bool,
+    wanted: str,
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+) -> Node:
+    summary = await summarizer.rollup(stale.ref.level, children)
+    title = stale.ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
+    bullets = summary.bullets[: BULLETS[stale.ref.level][1]]
+    start_ms, end_ms = stale.ref.bounds(zone)
+    return Node(
+        ref=stale.ref,
+        project=stale.slug,
+        version=0,
+        title=title,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        bullets=bullets,
+        keywords=summary.keywords,
+        child_ids=tuple(child.node_id for child in children),
+        open=is_open,
+        written_by=summarizer.name,
+        input_hash=wanted,
+        tokens=count(node_text(title, bullets, summary.keywords)),
+        created_ms=now_ms,
+    )
+
+
+def _removed(stale: Stale, zone: tzinfo, now_ms: int) -> Node:
+    start_ms, end_ms = stale.ref.bounds(zone)
+    return Node(
+        ref=stale.ref,
+        project=stale.slug,
+        version=0,
+        title=stale.ref.title,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        bullets=(),
+        keywords=(),
+        child_ids=(),
+        open=False,
+        written_by="removed",
+        input_hash="",
+        removed=True,
+        created_ms=now_ms,
+    )
+
+
+def is_open_at(ref: NodeRef, zone: tzinfo, now_ms: int) -> bool:
+    """A period is open until a while after its end."""
+    return now_ms < ref.bounds(zone)[1] + round(GRACE[ref.level].total_seconds() * 1000)
+
+
+def input_hash(children: Sequence[Node], is_open: bool, written_by: str) -> str:
+    named = [f"{child.node_id}#{child.version}" for child in children]
+    text = "\n".join([*named, str(is_open), written_by])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

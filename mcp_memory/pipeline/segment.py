@@ -1,0 +1,52 @@
+"""Second stage: cut the sessions that changed. Only what differs from the stored segments is written."""
+
+from __future__ import annotations
+
+import hashlib
+
+from mcp_memory.domain.segments import Cut, Rules, cut
+from mcp_memory.ports import Cutting, SegmentStore, StoredSegment
+
+BATCH = 64
+
+
+async def segment(store: SegmentStore, rules: Rules, now_ms: int, lease_token: int) -> int:
+    """Cut up to a batch of sessions; returns how many segments were new or changed."""
+    await store.expire(now_ms - rules.gap_ms)
+    changed = 0
+    for cutting in await store.dirty(BATCH, rules.overlap_ms):
+        fresh, removed = compare(cutting, cut(cutting.marks, rules, now_ms, cutting.start))
+        await store.save_cut(cutting, fresh, removed, lease_token)
+        changed += len(fresh) + len(removed)
+    return changed
+
+
+def compare(cutting: Cutting, cuts: list[Cut]) -> tuple[list[StoredSegment], list[StoredSegment]]:
+    """Which segments are new or changed, and which stored ones are no more."""
+    wanted = [describe(cutting, found) for found in cuts]
+    stored = {segment.key: segment for segment in cutting.stored}
+    fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
+    kept = {segment.key for segment in wanted}
+    return fresh, [segment for segment in cutting.stored if segment.key not in kept]
+
+
+def describe(cutting: Cutting, found: Cut) -> StoredSegment:
+    marks, numbers = cutting.marks, cutting.numbers
+    own = marks[found.first : found.last]
+    return StoredSegment(
+        key=found.key(cutting.session_key, marks),
+        start_ms=own[0].timestamp_ms,
+        end_ms=own[-1].timestamp_ms,
+        first_event=numbers[found.first],
+        last_event=numbers[found.last - 1],
+        context_ms=marks[found.context].timestamp_ms,
+        context_event=numbers[found.context],
+        events=len(own),
+        tokens=sum(mark.tokens for mark in own),
+        closed=found.closed,
+        input_hash=_hash([mark.key for mark in own], found.closed),
+    )
+
+
+def _hash(keys: list[bytes], closed: bool) -> str:
+    return hashlib.blake2b(b"".join(keys) + bytes([closed]), digest_size=12).hexdigest()

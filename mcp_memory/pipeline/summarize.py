@@ -1,0 +1,98 @@
+"""Third stage: summarize finished segments and give every bullet its grip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.grips import Grip, grip_key
+from mcp_memory.domain.segments import segment_ulid
+from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
+from mcp_memory.domain.toc import BULLETS, Level, segment_ref
+from mcp_memory.ports import SegmentJob, SegmentStore, SegmentWrite, Summarizer, TreeStore
+
+BATCH = 32
+#: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
+QUIET_MS = 60_000
+SO_FAR = " (so far)"
+
+
+async def summarize(
+    store: SegmentStore,
+    tree: TreeStore,
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+    lease_token: int,
+) -> int:
+    """Summarize up to a batch of segments; returns how many nodes were written."""
+    jobs = await store.jobs(BATCH, now_ms - QUIET_MS)
+    writes = []
+    for job in jobs:
+        summary = await summarizer.segment(job.events, job.context)
+        writes.append(segment_write(job, summary, summarizer.name, zone, count, now_ms))
+    if writes:
+        await tree.save_segments(writes, lease_token)
+    return len(writes)
+
+
+def segment_write(
+    job: SegmentJob,
+    summary: SegmentSummary,
+    written_by: str,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+) -> SegmentWrite:
+    segment = job.segment
+    ref = segment_ref(segment.start_ms, zone, segment_ulid(segment.start_ms, segment.key))
+    drafts = summary.bullets[: BULLETS[Level.SEGMENT][1]]
+    gripped = [(draft, _grips(draft, job.events)) for draft in drafts]
+    bullets = tuple(Bullet(draft.text, tuple(grip.grip_id for grip in grips)) for draft, grips in gripped)
+    title = summary.title + ("" if segment.closed else SO_FAR)
+    node = Node(
+        ref=ref,
+        project=job.slug,
+        version=0,
+        title=title,
+        start_ms=segment.start_ms,
+        end_ms=segment.end_ms,
+        bullets=bullets,
+        keywords=summary.keywords,
+        child_ids=(),
+        open=not segment.closed,
+        written_by=written_by,
+        input_hash=segment.input_hash,
+        tokens=count(node_text(title, bullets, summary.keywords)),
+        created_ms=now_ms,
+        session_id=job.session_id,
+    )
+    return SegmentWrite(job, node, tuple(grip for _, grips in gripped for grip in grips))
+
+
+def node_text(title: str, bullets: Sequence[Bullet], keywords: Sequence[str]) -> str:
+    return "\n".join([title, *(bullet.text for bullet in bullets), " ".join(keywords)])
+
+
+def _grips(draft: DraftBullet, events: Sequence[Event]) -> list[Grip]:
+    """One grip per piece of evidence. Evidence that is not in the segment, or empty, gives none."""
+    by_key = {event.key: event for event in events}
+    cited = [by_key[evidence.event_key] for evidence in draft.evidence if evidence.event_key in by_key]
+    if not cited:
+        return []
+    first, last = min(cited, key=_order), max(cited, key=_order)
+    grips = []
+    for evidence in draft.evidence:
+        event = by_key.get(evidence.event_key)
+        excerpt = event.text[evidence.start : evidence.end] if event else ""
+        if event and excerpt.strip():
+            key = grip_key(event.key, evidence.start, evidence.end)
+            span = (event.key, evidence.start, evidence.end, excerpt, first.key, last.key)
+            grips.append(Grip(key, event.timestamp_ms, *span))
+    return grips
+
+
+def _order(event: Event) -> tuple[int, bytes]:
+    return event.timestamp_ms, event.key

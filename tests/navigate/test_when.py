@@ -1,0 +1,469 @@
+"""Time phrases, said on a Wednesday afternoon in Berlin unless a test says otherwise."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
+from mcp_memory.errors import UnknownTimePhrase
+from mcp_memory.navigate.when import TimeRange, find, resolve
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NEW_YORK = ZoneInfo("America/New_York")
+NOW = datetime(2026, 2, 18, 15, 30, tzinfo=BERLIN)
+HOUR = 3_600_000
+
+
+def day_range(first: str, last: str, zone: ZoneInfo = BERLIN) -> tuple[int, int]:
+    """From the start of the first day to the end of the last."""
+    after = date.fromisoformat(last) + timedelta(days=1)
+    return start_of_day_ms(date.fromisoformat(first), zone), start_of_day_ms(after, zone)
+
+
+def bounds(phrase: str, now: datetime = NOW, zone: ZoneInfo = BERLIN) -> tuple[int, int]:
+    found = resolve(phrase, now, zone)
+    return found.start_ms, found.end_ms
+
+
+def local(text: str, zone: ZoneInfo = BERLIN) -> int:
+    return round(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "first", "last"),
+    [
+        ("today", "2026-02-18", "2026-02-18"),
+        ("earlier today", "2026-02-18", "2026-02-18"),
+        ("yesterday", "2026-02-17", "2026-02-17"),
+        ("the day before yesterday", "2026-02-16", "2026-02-16"),
+        ("0 days ago", "2026-02-18", "2026-02-18"),
+        ("3 days ago", "2026-02-15", "2026-02-15"),
+        ("two days ago", "2026-02-16", "2026-02-16"),
+        ("a day ago", "2026-02-17", "2026-02-17"),
+        ("a couple of days ago", "2026-02-15", "2026-02-16"),
+        ("couple days ago", "2026-02-15", "2026-02-16"),
+        ("a few days ago", "2026-02-13", "2026-02-16"),
+        ("a week ago", "2026-02-09", "2026-02-15"),
+        ("two weeks ago", "2026-02-02", "2026-02-08"),
+        ("a month ago", "2026-01-01", "2026-01-31"),
+        ("3 months ago", "2025-11-01", "2025-11-30"),
+        ("one year ago", "2025-01-01", "2025-12-31"),
+        ("10 years ago", "2016-01-01", "2016-12-31"),
+        ("two weeks before August 11, 2023", "2023-07-24", "2023-07-30"),
+        ("3 days before yesterday", "2026-02-14", "2026-02-14"),
+        ("last 3 days", "2026-02-15", "2026-02-18"),
+        ("the past three days", "2026-02-15", "2026-02-18"),
+        ("last 2 weeks", "2026-02-04", "2026-02-18"),
+        ("previous two months", "2025-12-18", "2026-02-18"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("the last year", "2025-02-18", "2026-02-18"),
+        ("past week", "2026-02-11", "2026-02-18"),
+        ("past month", "2026-01-18", "2026-02-18"),
+        ("past quarter", "2025-11-18", "2026-02-18"),
+        ("past year", "2025-02-18", "2026-02-18"),
+        ("this week", "2026-02-16", "2026-02-22"),
+        ("earlier this week", "2026-02-16", "2026-02-22"),
+        ("last week", "2026-02-09", "2026-02-15"),
+        ("previous week", "2026-02-09", "2026-02-15"),
+        ("the week before last", "2026-02-02", "2026-02-08"),
+        ("this month", "2026-02-01", "2026-02-28"),
+        ("last month", "2026-01-01", "2026-01-31"),
+        ("this quarter", "2026-01-01", "2026-03-31"),
+        ("last quarter", "2025-10-01", "2025-12-31"),
+        ("this year", "2026-01-01", "2026-12-31"),
+        ("weekend", "2026-02-14", "2026-02-15"),
+        ("over the weekend", "2026-02-14", "2026-02-15"),
+        ("last weekend", "2026-02-14", "2026-02-15"),
+        ("this weekend", "2026-02-21", "2026-02-22"),
+    ],
+)
+def test_phrases_that_count_from_now(phrase: str, first: str, last: str) -> None:
+    assert bounds(phrase) == day_range(first, last)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "day"),
+    [
+        ("Monday", "2026-02-16"),
+        ("on Tuesday", "2026-02-17"),
+        ("on Wednesday", "2026-02-18"),
+        ("on Thursday", "2026-02-12"),
+        ("Fri", "2026-02-13"),
+        ("last Monday", "2026-02-16"),
+        ("last Wednesday", "2026-02-11"),
+        ("last thurs", "2026-02-12"),
+        ("this Monday", "2026-02-16"),
+        ("this Friday", "2026-02-20"),
+        ("Tuesday last week", "2026-02-10"),
+        ("last week on Friday", "2026-02-13"),
+        ("Monday of this week", "2026-02-16"),
+    ],
+)
+def test_weekdays_are_the_most_recent_ones_today_included(phrase: str, day: str) -> None:
+    assert bounds(phrase) == day_range(day, day)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "start", "end"),
+    [
+        ("this morning", "2026-02-18T04:00", "2026-02-18T12:00"),
+        ("this afternoon", "2026-02-18T12:00", "2026-02-18T18:00"),
+        ("this evening", "2026-02-18T17:00", "2026-02-19T00:00"),
+        ("tonight", "2026-02-18T18:00", "2026-02-19T06:00"),
+        ("last night", "2026-02-17T18:00", "2026-02-18T06:00"),
+        ("yesterday evening", "2026-02-17T17:00", "2026-02-18T00:00"),
+        ("Wednesday evening", "2026-02-11T17:00", "2026-02-12T00:00"),
+        ("Monday morning", "2026-02-16T04:00", "2026-02-16T12:00"),
+        ("the evening of January 5, 2026", "2026-01-05T17:00", "2026-01-06T00:00"),
+        ("5 minutes ago", "2026-02-18T15:15", "2026-02-18T15:30"),
+        ("an hour ago", "2026-02-18T13:30", "2026-02-18T15:30"),
+        ("3 hours ago", "2026-02-18T11:30", "2026-02-18T13:30"),
+        ("last 24 hours", "2026-02-17T15:30", "2026-02-18T15:30"),
+        ("past hour", "2026-02-18T14:30", "2026-02-18T15:30"),
+        ("2024-01-15 10:00", "2024-01-15T10:00", "2024-01-15T10:01"),
+        ("2024-01-15T10:00 to 2024-01-15T12:30", "2024-01-15T10:00", "2024-01-15T12:30"),
+        ("2024-01-15T10:00:00Z..2024-01-15T12:30:00+01:00", "2024-01-15T11:00", "2024-01-15T12:30"),
+    ],
+)
+def test_phrases_finer_than_a_day(phrase: str, start: str, end: str) -> None:
+    assert bounds(phrase) == (local(start), local(end))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "first", "last"),
+    [
+        ("in January", "2026-01-01", "2026-01-31"),
+        ("in February", "2026-02-01", "2026-02-28"),
+        ("in March", "2025-03-01", "2025-03-31"),
+        ("last February", "2025-02-01", "2025-02-28"),
+        ("January 2024", "2024-01-01", "2024-01-31"),
+        ("Jan 2024", "2024-01-01", "2024-01-31"),
+        ("Jan. 2024", "2024-01-01", "2024-01-31"),
+        ("the month of February 2024", "2024-02-01", "2024-02-29"),
+        ("in 2024", "2024-01-01", "2024-12-31"),
+        ("2024", "2024-01-01", "2024-12-31"),
+        ("2024-01", "2024-01-01", "2024-01-31"),
+        ("2024-01-15", "2024-01-15", "2024-01-15"),
+        ("2024/01/15", "2024-01-15", "2024-01-15"),
+        ("2024-W03", "2024-01-15", "2024-01-21"),
+        ("2020-w53", "2020-12-28", "2021-01-03"),
+        ("week 3 of 2024", "2024-01-15", "2024-01-21"),
+        ("week 7", "2026-02-09", "2026-02-15"),
+        ("week 52", "2025-12-22", "2025-12-28"),
+        ("Q4 2025", "2025-10-01", "2025-12-31"),
+        ("in Q1", "2026-01-01", "2026-03-31"),
+        ("Q3", "2025-07-01", "2025-09-30"),
+        ("January 15", "2026-01-15", "2026-01-15"),
+        ("15 January", "2026-01-15", "2026-01-15"),
+        ("3 February", "2026-02-03", "2026-02-03"),
+        ("February 18", "2026-02-18", "2026-02-18"),
+        ("February 19", "2025-02-19", "2025-02-19"),
+        ("February 3rd, 2026", "2026-02-03", "2026-02-03"),
+        ("on the 3rd of February 2026", "2026-02-03", "2026-02-03"),
+        ("Sunday the 25th of January", "2026-01-25", "2026-01-25"),
+        ("Sunday,  January 25th , 2026", "2026-01-25", "2026-01-25"),
+        ("8th December,2023", "2023-12-08", "2023-12-08"),
+        ("Feb 29", "2024-02-29", "2024-02-29"),
+        ("on the 15th", "2026-02-15", "2026-02-15"),
+        ("the 31st", "2026-01-31", "2026-01-31"),
+        ("on the 19th", "2026-01-19", "2026-01-19"),
+        ("week of January 19", "2026-01-19", "2026-01-25"),
+        ("the week of January 21, 2026", "2026-01-19", "2026-01-25"),
+        ("week starting January 19", "2026-01-19", "2026-01-25"),
+        ("week starting January 21", "2026-01-21", "2026-01-27"),
+        ("the week before August 3, 2023", "2023-07-27", "2023-08-02"),
+        ("the week after August 3, 2023", "2023-08-04", "2023-08-10"),
+        ("week ending January 18", "2026-01-12", "2026-01-18"),
+        ("first week of January", "2025-12-29", "2026-01-04"),
+        ("the second week of November", "2025-11-10", "2025-11-16"),
+        ("last week of January", "2026-01-26", "2026-02-01"),
+        ("end of January", "2026-01-21", "2026-01-31"),
+        ("late January", "2026-01-21", "2026-01-31"),
+        ("early January", "2026-01-01", "2026-01-11"),
+        ("beginning of January", "2026-01-01", "2026-01-11"),
+        ("mid January", "2026-01-11", "2026-01-21"),
+        ("mid-August 2023", "2023-08-11", "2023-08-21"),
+        ("early last month", "2026-01-01", "2026-01-11"),
+        ("late 2025", "2025-09-01", "2025-12-31"),
+        ("Valentine's Day", "2026-02-14", "2026-02-14"),
+        ("on Valentine’s", "2026-02-14", "2026-02-14"),
+        ("Christmas", "2025-12-25", "2025-12-25"),
+        ("Christmas Eve", "2025-12-24", "2025-12-24"),
+        ("New Year's Eve", "2025-12-31", "2025-12-31"),
+        ("New Year's Day", "2026-01-01", "2026-01-01"),
+        ("Halloween", "2025-10-31", "2025-10-31"),
+        ("Christmas 2023", "2023-12-25", "2023-12-25"),
+    ],
+)
+def test_phrases_of_the_calendar(phrase: str, first: str, last: str) -> None:
+    assert bounds(phrase) == day_range(first, last)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "first", "last"),
+    [
+        ("Jan 15-18", "2026-01-15", "2026-01-18"),
+        ("Jan 15–18", "2026-01-15", "2026-01-18"),
+        ("January 15 – 18, 2024", "2024-01-15", "2024-01-18"),
+        ("15 to 18 January 2024", "2024-01-15", "2024-01-18"),
+        ("Jan 3 to 10", "2026-01-03", "2026-01-10"),
+        ("Jan 30 to Feb 2", "2026-01-30", "2026-02-02"),
+        ("Jan 30 — Feb 2, 2024", "2024-01-30", "2024-02-02"),
+        ("Dec 28 to Jan 3", "2025-12-28", "2026-01-03"),
+        ("Dec 28 - Jan 3, 2024", "2023-12-28", "2024-01-03"),
+        ("Feb 16 to Feb 20", "2026-02-16", "2026-02-20"),
+        ("Feb 20 to Mar 3", "2025-02-20", "2025-03-03"),
+        ("January to March 2024", "2024-01-01", "2024-03-31"),
+        ("Nov 2025 to Feb", "2025-11-01", "2026-02-28"),
+        ("jan-mar 2024", "2024-01-01", "2024-03-31"),
+        ("2024-01-15..2024-01-18", "2024-01-15", "2024-01-18"),
+        ("2024-01-15 .. 2024-01-18", "2024-01-15", "2024-01-18"),
+        ("2024-01-15 to 2024-01-18", "2024-01-15", "2024-01-18"),
+        ("2024-01 to 2024-03", "2024-01-01", "2024-03-31"),
+        ("between Jan 3 and Jan 10", "2026-01-03", "2026-01-10"),
+        ("between Jan 3 and 10", "2026-01-03", "2026-01-10"),
+        ("between August 11 and August 15 2023", "2023-08-11", "2023-08-15"),
+        ("from last Monday to yesterday", "2026-02-16", "2026-02-17"),
+        ("from the 14th to the 16th", "2026-02-14", "2026-02-16"),
+        ("Thursday to Monday", "2026-02-12", "2026-02-16"),
+        ("Monday to Friday", "2026-02-16", "2026-02-20"),
+        ("since Monday", "2026-02-16", "2026-02-18"),
+        ("since January 15", "2026-01-15", "2026-02-18"),
+        ("since last week", "2026-02-09", "2026-02-18"),
+        ("after Feb 3", "2026-02-04", "2026-02-18"),
+        ("after January", "2026-02-01", "2026-02-18"),
+    ],
+)
+def test_ranges_include_both_of_their_days(phrase: str, first: str, last: str) -> None:
+    assert bounds(phrase) == day_range(first, last)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "end"),
+    [
+        ("before March", "2025-03-01"),
+        ("until March", "2025-03-01"),
+        ("before Feb 3", "2026-02-03"),
+        ("until Feb 3", "2026-02-04"),
+        ("up to the 3rd", "2026-02-04"),
+        ("by February 3, 2026", "2026-02-04"),
+        ("as of December 2023", "2024-01-01"),
+    ],
+)
+def test_until_a_day_includes_it_until_a_month_does_not(phrase: str, end: str) -> None:
+    assert bounds(phrase) == (0, start_of_day_ms(date.fromisoformat(end), BERLIN))
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "", "   ", "?", "Feb 30", "February 29, 2025", "2024-13-01", "2024-02-30", "2024-W53", "31 to 5 January",
+        "the 32nd", "01/02/2024", "next week", "banana", "99999999 years ago", "9999 years ago", "before 1970",
+        "6th week of January", "2024-01-18..2024-01-15", "early yesterday", "toc:day:2024-13-15", "toc:",
+        "week 60 of 2024", "2024-01-15T99:00", "15", "may be", "last year morning", "3 minutes before January 5",
+        "2.13.2", "since", "between Jan 3", "first week of 2024", "\x00", "today " * 100,
+    ],
+)  # fmt: skip
+def test_what_cannot_be_dated_is_refused_with_examples(phrase: str) -> None:
+    with pytest.raises(UnknownTimePhrase, match=r"last week.*2024-01-15\.\.2024-01-18"):
+        resolve(phrase, NOW, BERLIN)
+
+
+@pytest.mark.parametrize(
+    "node_id",
+    [
+        "toc:year:2024",
+        "toc:month:2024-01",
+        "toc:month:2024:01",
+        "toc:week:2024-W03",
+        "toc:day:2024-01-15",
+        "toc:segment:2024-01-15:01HN4QXKN6YWXVKZ3JMHP4BCDE",
+        "toc:day:2024-01-15@tidepool-api",
+    ],
+)
+def test_node_ids_are_time_phrases(node_id: str) -> None:
+    assert bounds(node_id) == parse_node_id(node_id)[0].bounds(BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("day", "zone", "hours"),
+    [
+        ("2024-03-31", BERLIN, 23),
+        ("2024-10-27", BERLIN, 25),
+        ("2024-03-10", NEW_YORK, 23),
+        ("2024-11-03", NEW_YORK, 25),
+        ("2024-11-04", NEW_YORK, 24),
+    ],
+)
+def test_days_are_as_long_as_the_clocks_make_them(day: str, zone: ZoneInfo, hours: int) -> None:
+    start, end = bounds(day, zone=zone)
+    assert (end - start) == hours * HOUR
+    noon_after = datetime.fromisoformat(day).replace(hour=12, tzinfo=zone) + timedelta(days=1)
+    assert bounds("yesterday", noon_after, zone) == (start, end)
+
+
+def test_the_morning_after_the_clocks_went_forward_is_one_hour_shorter_from_midnight() -> None:
+    now = datetime(2024, 3, 31, 14, tzinfo=BERLIN)
+    assert bounds("this morning", now) == (local("2024-03-31T04:00"), local("2024-03-31T12:00"))
+    assert local("2024-03-31T04:00") - bounds("today", now)[0] == 3 * HOUR
+
+
+def test_today_is_the_users_day_wherever_the_clock_was_read() -> None:
+    late = datetime(2026, 2, 18, 23, 30, tzinfo=UTC)
+    assert bounds("today", late) == day_range("2026-02-19", "2026-02-19")
+    assert bounds("today", late, NEW_YORK) == day_range("2026-02-18", "2026-02-18", NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("now", "phrase", "first", "last"),
+    [
+        ("2025-01-01T00:30", "yesterday", "2024-12-31", "2024-12-31"),
+        ("2025-01-01T00:30", "last week", "2024-12-23", "2024-12-29"),
+        ("2025-01-01T00:30", "this week", "2024-12-30", "2025-01-05"),
+        ("2025-01-01T00:30", "last month", "2024-12-01", "2024-12-31"),
+        ("2025-01-01T00:30", "last quarter", "2024-10-01", "2024-12-31"),
+        ("2025-01-01T00:30", "December", "2024-12-01", "2024-12-31"),
+        ("2025-01-01T00:30", "Dec 31", "2024-12-31", "2024-12-31"),
+        ("2025-01-01T00:30", "New Year's Day", "2025-01-01", "2025-01-01"),
+        ("2024-03-31T12:00", "past month", "2024-02-29", "2024-03-31"),
+        ("2024-02-29T12:00", "past year", "2023-02-28", "2024-02-29"),
+        ("2026-02-15T12:00", "weekend", "2026-02-14", "2026-02-15"),
+        ("2026-02-15T12:00", "last weekend", "2026-02-07", "2026-02-08"),
+        ("2026-02-15T12:00", "a week ago", "2026-02-02", "2026-02-08"),
+        ("2027-01-02T12:00", "week 53", "2026-12-28", "2027-01-03"),
+    ],
+)
+def test_phrases_reach_over_the_ends_of_weeks_months_and_years(now: str, phrase: str, first: str, last: str) -> None:
+    assert bounds(phrase, datetime.fromisoformat(now).replace(tzinfo=BERLIN)) == day_range(first, last)
+
+
+def test_the_last_month_runs_up_to_now_and_last_month_is_one_of_the_calendar() -> None:
+    found = find("deploys in the last month", NOW, BERLIN)
+    assert found is not None
+    assert (found[0].start_ms, found[0].end_ms) == bounds("past month") == day_range("2026-01-18", "2026-02-18")
+    assert bounds("in last month") == day_range("2026-01-01", "2026-01-31")
+
+
+def test_the_range_repeats_the_phrase_as_it_was_said() -> None:
+    assert resolve("  Last \n Week ", NOW, BERLIN) == TimeRange("Last Week", *day_range("2026-02-09", "2026-02-15"))
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase", "rest"),
+    [
+        ("what did we decide last week about auth?", "last week", "what did we decide about auth?"),
+        ("JWT refresh from last week", "last week", "JWT refresh"),
+        ("last week's discussions of the mutex", "last week", "discussions of the mutex"),
+        ("last week", "last week", ""),
+        ("Yesterday's deploy failure", "Yesterday", "deploy failure"),
+        ("what broke today?", "today", "what broke?"),
+        ("Which index did we add two weeks ago?", "two weeks ago", "Which index did we add?"),
+        ("errors in the last 3 days", "the last 3 days", "errors"),
+        ("what happened in the last month with deploys", "the last month", "what happened with deploys"),
+        ("why did we drop redis in January", "January", "why did we drop redis"),
+        ("what changed in march", "march", "what changed"),
+        ("rate limits in May 2025", "May 2025", "rate limits"),
+        ("what did we do on May 3?", "May 3", "what did we do?"),
+        ("what did we do in 2024?", "2024", "what did we do?"),
+        ("In the week starting January 19, what changed?", "week starting January 19", "what changed?"),
+        ("CLI work on the evening of January 5, 2026", "evening of January 5, 2026", "CLI work"),
+        ("fixes on Sunday the 25th of January?", "Sunday the 25th of January", "fixes?"),
+        ("what did we do on the 3rd?", "3rd", "what did we do?"),
+        ("what did we do on the 3rd about CSV", "3rd", "what did we do about CSV"),
+        ("what is new since Monday", "since Monday", "what is new"),
+        ("CSV export between Jan 3 and Jan 10", "between Jan 3 and Jan 10", "CSV export"),
+        ("CSV export between Jan 3 and 10", "between Jan 3 and 10", "CSV export"),
+        ("commits Jan 15–18 in the api", "Jan 15–18", "commits in the api"),
+        ("deploys 2026-01-15..2026-01-18", "2026-01-15..2026-01-18", "deploys"),
+        ("deploy on 2026-01-15 (Thursday)", "2026-01-15", "deploy (Thursday)"),
+        ("the flaky test (last Tuesday)", "last Tuesday", "the flaky test ()"),
+        ("who fixed it on Tuesday? and how", "Tuesday", "who fixed it? and how"),
+        ("what broke around 2026-02-12T08:00:00Z?", "2026-02-12T08:00:00Z", "what broke?"),
+        ("what broke on Wednesday evening?", "Wednesday evening", "what broke?"),
+        ("it broke in January. 3 workers died", "January", "it broke. 3 workers died"),
+        ("it broke on Jan. 3", "Jan. 3", "it broke"),
+        ("what shipped over the weekend", "weekend", "what shipped"),
+        ("what shipped at the end of January", "end of January", "what shipped"),
+        ("notes from before Christmas", "before Christmas", "notes from"),
+        ("issue last week, as mentioned on November 6, 2023?", "November 6, 2023", "issue last week?"),
+        ("was it done by 7 November, 2022?", "by 7 November, 2022", "was it done?"),
+    ],
+)
+def test_a_question_is_split_into_its_time_and_the_rest(question: str, phrase: str, rest: str) -> None:
+    found = find(question, NOW, BERLIN)
+    assert found is not None
+    assert (found[0].phrase, found[1]) == (phrase, rest)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "how may we retry", "it may 3 times out", "march through the list", "the march 5 script",
+        "which second call failed", "is it fixed now", "upgrade to 2.13.2", "pin hypothesis 1.2", "listen on port 2024",
+        "port 8080", "today's date function", "call today() in app/clock.py", 'the string "yesterday"',
+        "bare 2024 in a name", "a buffer of 2048 bytes", "timeout in 2000 ms", "after 2024 requests it fails",
+        "on the 3rd attempt it passed", "on the 2nd try", "last 5 commits", "the last name column",
+        "last time we talked", "previous conversation", "next week's plan", "Turbocharged Tuesdays",
+        "How many days ago was it", "years ago", "more than a week ago", "over a month ago", "in dec format",
+        "until may", "logs/2024-01-15.txt", "file 2024-01-15-notes.md", "the Sunday job", "runs Monday to Friday",
+        "finish it by Friday", "dinner this weekend", "this Friday", "the first week", "weekend mode",
+        "christmas banner", "good morning", "Q3 filter", "week 3", "sat in the queue", "the sun icon", "2024-01 branch",
+        "second week", "in 5 minutes", "before we started", "weeks start on Monday",
+        "Oct 12 10:33:01 host sshd", "2026-02-12 08:00:01 ERROR", "we meet this Friday evening",
+        "since the refactor", "between 3 and 10", "from 1 to 5",
+        "HTTP 404", "", "   ", "Año 2024 informe", "先週の変更",
+    ],
+)  # fmt: skip
+def test_words_that_only_look_like_times_are_left_alone(question: str) -> None:
+    assert find(question, NOW, BERLIN) is None
+
+
+def test_a_pasted_file_costs_no_more_than_its_beginning() -> None:
+    assert find("on the last in " * 5_000 + "yesterday", NOW, BERLIN) is None
+    assert find("yesterday " + "on the last in " * 5_000, NOW, BERLIN) is not None
+
+
+WORDS = (
+    "last this past previous week month year quarter weekend day days ago two 3 15th 31 2024 2024-01-15 2024-W03 jan "
+    "february may monday sun the of in on since until before after between and to .. - – first end early mid late "
+    "morning night yesterday today christmas eve new year's a couple few q3 9999 0 , . ? @ toc:day:2024-01-15 10:00"
+).split()
+TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join))
+MOMENTS = st.datetimes(datetime(1975, 1, 1), datetime(2150, 1, 1), timezones=st.sampled_from([UTC, BERLIN, NEW_YORK]))
+
+
+@given(phrase=TEXTS, now=MOMENTS)
+@settings(max_examples=400, deadline=None)
+def test_any_text_gives_a_range_in_order_or_the_one_error(phrase: str, now: datetime) -> None:
+    try:
+        found = resolve(phrase, now, NEW_YORK)
+    except UnknownTimePhrase:
+        return
+    assert 0 <= found.start_ms < found.end_ms
+
+
+@given(text=TEXTS, now=MOMENTS)
+@settings(max_examples=200, deadline=None)
+def test_finding_never_fails_and_only_takes_words_away(text: str, now: datetime) -> None:
+    found = find(text, now, BERLIN)
+    if found:
+        time_range, rest = found
+        assert resolve(time_range.phrase, now, BERLIN).phrase == time_range.phrase
+        assert len(rest) < len(text)
+        assert time_range.start_ms <= now.timestamp() * 1000
+
+
+@given(day=st.dates(date(1971, 1, 4), date(2149, 12, 31)))
+@settings(max_examples=100, deadline=None)
+def test_every_written_form_of_a_date_means_that_day(day: date) -> None:
+    expected = day_range(day.isoformat(), day.isoformat())
+    month = day.strftime("%B")
+    forms = (f"{month} {day.day}, {day.year}", f"{day.day} {month[:3]} {day.year}", day.isoformat())
+    assert {bounds(form) for form in forms} == {expected}
+    same_day = datetime(day.year, day.month, day.day, 12, tzinfo=BERLIN)
+    assert bounds(f"{month} {day.day}", same_day) == expected
