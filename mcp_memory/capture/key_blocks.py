@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_memory.capture.marks import replace_spans
+from mcp_memory.capture.marks import mark, replace_spans
 from mcp_memory.capture.patterns import lazy
 
 _EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -47,6 +47,7 @@ def _end_of_key(text: str, start: int) -> int:
 
 
 def _is_key(body: str) -> bool:
+    body = body.replace(mark("private-key"), "")
     if len(body) < 400:
         return bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
     return sum(len(run) for run in _RUN().findall(body)) * 2 > len(body)

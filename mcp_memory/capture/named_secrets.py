@@ -27,23 +27,25 @@ _ASSIGNED = lazy(
     r"""(?P<name>[\w-]{2,60}) (?:\\{0,7}["'`]\]?)?
         (?P<join> [ \t]{0,20} (?: :=|=>|={1,3}|:[ \t]{0,4}[\w.\[\]<>|?&*]{1,40}[ \t]{1,4}=|: ) \s{0,40}
                 | [ \t]{1,4} (?:is|was)(?:[ ]now)?:? [ \t]{1,4} | [ \t]{1,8} | > )
-        (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,4096})
-          | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,4096})
-          | (?P<bare>[^\s"'`<>\\]{1,1024}) )""",
+        (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
+          | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,1024})
+          | (?P<bare>[^\s"'`<>\\]{1,256}) )""",
     re.X | re.ASCII,
 )
 _AUTHORIZATION = lazy(
     r"""authorization \\{0,7}["'`]?\]? \s{0,4} [:=,] \s{0,4} \\{0,7}["'`]?
         (?: (?P<scheme>bearer|basic|token|digest|negotiate|apikey|bot|key|aws4-hmac-sha256) (?:[ ]|%20)+ )?
-        (?P<value>[^\s"'`,;<>{}()\\]{4,8192})""",
+        (?P<value>[^\s"'`,;<>{}()\\]{4,256})""",
     re.X | re.I,
 )
-_BEARER = lazy(r"bearer[ ]{1,4}([A-Za-z0-9._~+/=-]{16,8192})", re.I)
+_BEARER = lazy(r"bearer[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", re.I)
 _COOKIE = lazy(
-    r"""cookie \\{0,7}["'`]?\]? \s{0,4} [:=] \s{0,4} \\{0,7}["'`]? ([\w.-]{1,80}=[^\r\n"'`\\]{3,8192})""", re.X | re.I
+    r"""cookie \\{0,7}["'`]?\]? \s{0,4} [:=] \s{0,4} \\{0,7}["'`]? ([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""", re.X | re.I
 )
 #: What separates an unquoted value from what follows it on the line.
 _ENDS = lazy(r"[&;,)\]}|]")
+_REST = lazy(r"[\w+/=~-]*", re.ASCII)
+#: The end of a line, a quote, a comment or the next option: nothing of the value can follow.
 _NEXT = lazy(r"[ \t]*(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#|\\?[\"'`])")
 
 
@@ -57,9 +59,12 @@ def _spans(text: str, low: str, word: str, read: Callable[[str, int], Span | Non
     position = low.find(word)
     while position >= 0:
         span = read(text, position)
+        end = 0
         if span:
-            yield span
-        position = low.find(word, max(position + 1, span[1] if span else 0))
+            # A secret longer than what a match may take goes on to its end.
+            end = _REST().match(text, span[1]).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+            yield span[0], end, span[2]
+        position = low.find(word, max(position + 1, end))
 
 
 def _authorization(text: str, position: int) -> Span | None:
@@ -142,29 +147,29 @@ def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) 
         value = _ENDS().split(value, maxsplit=1)[0]
     else:
         value = value.rstrip(".,;)]}" if "s" in join else ",;)]}")
-    first = found.start("bare")
-    span = (first, first + len(value), named.kind)
     if len(value) < 3 or not is_literal(value) or is_code(value) or is_path(value):
         return None
     if value.isdigit() and (named.kind != "password" or len(value) < 4):
         return None
-    if shell:
-        return span
-    return span if _is_bare_secret(text, start, name, named, join.strip(), value, span[1]) else None
-
-
-def _is_bare_secret(text: str, start: int, name: str, named: Named, join: str, value: str, end: int) -> bool:
-    """A bare value is often code or talk, so it must look like a secret, or stand where only a value can."""
-    before = text[start - 1 : start]
-    alone = bool(_NEXT().match(text, end))
-    if join in ("is", "was", "is:", "was:", "is now", "is now:"):
-        return named.kind == "password" and is_mixed(value) and len(value) >= 6
-    if not join:
-        return name.startswith("--") and (
-            is_mixed(value) if named.sure else is_random(value) or (alone and len(value) > 7)
-        )
+    first = found.start("bare")
+    last = first + len(value)
+    before = text[start - 1 : start] if not name.startswith("--") else "--"
+    alone = bool(_NEXT().match(text, last))
     if join == ">":
-        return before == "<" and text.startswith("</", end)
+        secret = before == "<" and text.startswith("</", last)
+    else:
+        secret = shell or _is_bare_secret(named, join.strip(), value, before, alone)
+    return (first, last, named.kind) if secret else None
+
+
+def _is_bare_secret(named: Named, join: str, value: str, before: str, alone: bool) -> bool:
+    """A bare value is often code or talk, so it must look like a secret, or stand where only a value can."""
+    if join.startswith(("is", "was")):
+        return named.kind == "password" and is_mixed(value) and len(value) >= 6
+    if before == "--" and (named.sure or len(value) >= 8) and (alone or is_mixed(value)):
+        return True
+    if not join:
+        return False
     if join == "=" and before in ("?", "&", ";"):
         return len(value) >= 6 or named.sure
     if not named.sure:

@@ -53,7 +53,7 @@ _KEYS = (
     ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
     ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
     ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}(?![A-Za-z0-9])"),
-    ("jwt", "eyJ", r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    ("jwt", "eyJ", r"(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
 )
 
 #: Kind, trigger, expression; what its first group holds is the secret, the rest stays.
@@ -69,7 +69,7 @@ _SHAPES = (
     (
         "password",
         "curl ",
-        r"curl [^\r\n]{0,300}?(?<=\s)(?:-u|--user)[ =]?['\"]?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})",
+        r"curl [^\r\n]{0,120}?(?<=\s)(?:-u|--user)[ =]?['\"]?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})",
     ),
     # The last @ before the path ends the password, which may itself hold one. A port is none.
     ("password", "://", r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@"),

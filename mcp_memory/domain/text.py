@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
 from functools import lru_cache
@@ -136,7 +137,7 @@ def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:
     a, b = frozenset(a_terms), frozenset(b_terms)
     if not a or not b:
         return 0.0
-    return float(len(a & b) / (len(a) * len(b)) ** 0.5)
+    return len(a & b) / math.sqrt(len(a) * len(b))
 
 
 def printable(text: str) -> str:

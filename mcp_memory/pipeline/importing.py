@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,22 @@ async def import_files(
     intaker: Intaker,
     *,
     project: str = "",
+    project_root: str = "",
     dry_run: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Imported:
-    """Import every file; a file that was read before and has not grown is only counted."""
+    """Import every file; a file that was read before and has not grown is only counted.
+
+    `project` puts everything into one project; `project_root` is how the store knows that project, if it does.
+    """
+    place = (project_root, "" if project_root else project) if project else None
     started = time.monotonic()
     result = Imported()
     sizes = [await to_thread.run_sync(_size, path) for _, path in sources]
     done, total = 0, sum(sizes)
     for (adapter, path), size in zip(sources, sizes, strict=True):
         base = done
-        reader = _File(log, adapter, path, intaker, project, dry_run, result)
+        reader = _File(log, adapter, path, intaker, place, dry_run, result)
         await reader.run(lambda offset, base=base: progress(base + offset, total))  # type: ignore[misc]
         done += size
         progress(done, total)
@@ -66,12 +72,12 @@ class _File:
         adapter: ClientAdapter,
         path: Path,
         intaker: Intaker,
-        project: str,
+        place: tuple[str, str] | None,
         dry_run: bool,
         result: Imported,
     ) -> None:
         self._log, self._adapter, self._path, self._intaker = log, adapter, path, intaker
-        self._project, self._dry_run, self._result = project, dry_run, result
+        self._given, self._dry_run, self._result = place, dry_run, result
         self._roots: dict[str, tuple[str, str]] = {}
 
     async def run(self, progress: Callable[[int], None]) -> None:
@@ -115,16 +121,14 @@ class _File:
 
     def _place(self, told: Told) -> tuple[str, str]:
         """Root and label of the project a session belongs to, worked out once per directory."""
-        if self._project or told.project:
-            return "", self._project or told.project
+        if self._given or told.project:
+            return self._given or ("", told.project)
         if told.cwd not in self._roots:
             found = detect(told.cwd or str(self._path.parent), {})
             self._roots[told.cwd] = (found.root, found.label)
         return self._roots[told.cwd]
 
     def _count(self, told: list[Told]) -> None:
-        from datetime import UTC
-
         for item in told:
             root, label = self._place(item)
             name = label or root
@@ -139,13 +143,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def find_sources(
-    adapters: Sequence[ClientAdapter], places: Sequence[Path]
-) -> Iterator[tuple[ClientAdapter | None, Path]]:
-    """Every transcript among the places, with the first adapter that recognizes it."""
-    for place in places:
-        paths = sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]
-        for path in paths:
-            yield next((adapter for adapter in adapters if adapter.recognizes(path)), None), path

@@ -34,7 +34,7 @@ class GenericJsonl:
             values, problem = parse(raw)
             for value in values:
                 try:
-                    yield _told(value)
+                    yield told_of(value)
                 except Unreadable as error:
                     yield BadLine(str(path), state.line + 1, str(error))
             if problem:
@@ -50,7 +50,8 @@ class GenericJsonl:
         return []
 
 
-def _told(value: object) -> Told:
+def told_of(value: object) -> Told:
+    """One line of the generic format as an event."""
     if not isinstance(value, Mapping):
         raise Unreadable("not a JSON object")
     session_id, text = _required(value, "session_id"), _required(value, "text")

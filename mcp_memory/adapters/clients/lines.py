@@ -14,12 +14,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mcp_memory.capture.redaction import redact
 from mcp_memory.ports import TranscriptState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 _DECODER = json.JSONDecoder()
+_DIGESTED = 2_000
 _PEEKED_LINES = 20
 _PEEKED_BYTES = 1 << 20
 
@@ -131,8 +133,12 @@ def modified_ms(path: Path) -> int:
 
 
 def digest(text: str) -> str:
-    """Eight characters that tell texts apart, whatever their spacing."""
-    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=4).hexdigest()
+    """Eight characters that tell texts apart, whatever their spacing.
+
+    The hook hands texts on redacted and clipped, a transcript has them whole: both must give the same.
+    """
+    head = " ".join(redact(text)[:_DIGESTED].split())
+    return hashlib.blake2b(head.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def peek(path: Path) -> Iterator[dict[str, Any]]:

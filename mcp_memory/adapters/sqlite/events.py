@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.projects import project_of
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType
@@ -30,7 +30,7 @@ _ADD_DIRTY = (
     "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
 )
 _NEARBY = (
-    "SELECT timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
+    "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
 _SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
 
@@ -72,30 +72,54 @@ class SqliteEvents:
 
 
 async def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = await _known_keys(tx, [event.key for intake in intakes for event in intake.events])
+    known = await _known(tx, [event.key for intake in intakes for event in intake.events])
     fresh: list[tuple[int, Event]] = []
+    retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
+        retold += [(event.key, event) for event in intake.events if event.key in known]
         events = [event for event in intake.events if event.key not in known]
         if not events:
             continue
         session, existed = await _session(tx, intake)
         twins = _Twins(await _nearby(tx, session, events) if existed else [])
         for event in events:
-            if event.key not in known and not twins.holds(event):
-                known.add(event.key)
+            twin = twins.find(event)
+            if twin is not None:
+                retold.append((twin, event))
+            elif event.key not in known:
+                known[event.key] = event.source_ids
                 twins.add(event)
                 fresh.append((session, event))
     await _insert(tx, fresh)
+    await _name_sources(tx, retold, known)
     return len(fresh)
 
 
-async def _known_keys(tx: Transaction, keys: Sequence[bytes]) -> set[bytes]:
-    known: set[bytes] = set()
+async def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
+    """The events that are stored already, with the source lines they are known by."""
+    known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         marks = ",".join("?" * len(part))
-        known.update(row[0] for row in await tx.fetch(f"SELECT key FROM event WHERE key IN ({marks})", part))
+        rows = await tx.fetch(f"SELECT key, source_ids FROM event WHERE key IN ({marks})", part)
+        known.update((key, tuple(json.loads(sources))) for key, sources in rows)
     return known
+
+
+async def _name_sources(
+    tx: Transaction, retold: Sequence[tuple[bytes, Event]], known: dict[bytes, tuple[str, ...]]
+) -> None:
+    """A hook knows no line of the transcript; when the transcript tells the same event, its lines are added."""
+    for key, event in retold:
+        if key not in known:
+            known |= await _known(tx, [key])
+        names = known.get(key, ())
+        added = [name for name in event.source_ids if name not in names]
+        if added:
+            # The transcript's own lines come first: they are what others know the event by.
+            merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
+            known[key] = merged
+            await tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (json.dumps(merged), key))
 
 
 async def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
@@ -111,34 +135,36 @@ async def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
     return session, False
 
 
-async def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[tuple[int, str, str, str, str]]:
+async def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
     times = [event.timestamp_ms for event in events]
-    window = (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS)
-    return [(row[0], row[1], row[2], row[3], row[4]) for row in await tx.fetch(_NEARBY, window)]
+    return await tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
 
 
 class _Twins:
     """Finds the event that another source told already."""
 
-    def __init__(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
-        self._seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
-        for timestamp_ms, kind, role, text, metadata in rows:
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._seen: dict[tuple[str, str], list[tuple[int, str, bytes]]] = {}
+        for key, timestamp_ms, kind, role, text, metadata in rows:
             via = json.loads(metadata).get("via", "") if "via" in metadata else ""
-            self._remember(kind, role, text, timestamp_ms, via)
+            self._remember(key, kind, role, text, timestamp_ms, via)
 
     def add(self, event: Event) -> None:
-        self._remember(event.event_type, event.role, event.text, event.timestamp_ms, event.metadata.get("via", ""))
+        via = event.metadata.get("via", "")
+        self._remember(event.key, event.event_type, event.role, event.text, event.timestamp_ms, via)
 
-    def holds(self, event: Event) -> bool:
+    def find(self, event: Event) -> bytes | None:
         via = event.metadata.get("via", "")
         if not via or event.event_type in LIFECYCLE:
-            return False
-        seen = self._seen.get(_fingerprint(event.event_type, event.role, event.text), ())
-        return any(other != via and abs(when - event.timestamp_ms) <= SAME_WITHIN_MS for when, other in seen)
+            return None
+        for when, other, key in self._seen.get(_fingerprint(event.event_type, event.role, event.text), ()):
+            if other != via and abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
+                return key
+        return None
 
-    def _remember(self, kind: str, role: str, text: str, timestamp_ms: int, via: str) -> None:
+    def _remember(self, key: bytes, kind: str, role: str, text: str, timestamp_ms: int, via: str) -> None:
         if via:
-            self._seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, via))
+            self._seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, via, key))
 
 
 def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.projects import FIND, slugify
 from mcp_memory.adapters.sqlite.searching import search
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
@@ -54,8 +55,8 @@ class SqliteLibrary:
 
     async def project_of_root(self, root: str, label: str) -> str | None:
         place = f"label:{label}" if label else root
-        slug = await self._database.value("SELECT slug FROM project WHERE root = ?", (place,))
-        return str(slug) if slug else None
+        rows = await self._database.fetch(FIND, (place, slugify(label) if label else ""))
+        return str(rows[0][1]) if rows else None
 
     async def has_project(self, slug: str) -> bool:
         return bool(await self._database.value("SELECT 1 FROM project WHERE slug = ?", (slug,)))

@@ -32,7 +32,8 @@ _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks
 #: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
 _FILTERED = {
     EVENT: (
-        "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where}",
+        "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project "
+        "WHERE {where}",
         "e.timestamp_ms",
     ),
     NODE: ("SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}", "e.start_ms"),
@@ -115,7 +116,7 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
     for rowid, _ in ranked:
         ids[rowid % 4].append(rowid // 4)
     found: dict[int, Candidate] = {}
-    ranks: dict[int, float] = {rowid: rank for rowid, rank in ranked}
+    ranks: dict[int, float] = dict((row[0], row[1]) for row in ranked)
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
         event = event_of(row[1:10], *row[10:13])
         rowid = row[0] * 4 + EVENT

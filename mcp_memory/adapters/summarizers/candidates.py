@@ -9,39 +9,31 @@ from itertools import groupby
 
 from mcp_memory.adapters.summarizers import cues
 from mcp_memory.adapters.summarizers.cues import Kind
-from mcp_memory.adapters.summarizers.keywords import without_places
+from mcp_memory.adapters.summarizers.messages import (
+    is_log,
+    is_log_line,
+    log_start,
+    plain,
+    readable,
+    speaker_of,
+    speakers,
+    spoken,
+    windows,
+)
 from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
 from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.text import has_unspaced_script, one_line, strip_markup
+from mcp_memory.domain.text import has_unspaced_script, one_line
 
 MAX_BULLET = 220
 MAX_EXCERPT = 300
-_HEAD, _TAIL = 5_000, 3_000
 _MAX_TARGETS = 4
 
-# What clients write into a user's message by themselves.
-_CLIENT_BLOCK = re.compile(
-    r"<(system-reminder|command-name|command-message|command-contents|local-command-stdout|local-command-stderr|local-command-caveat|"
-    r"bash-stdout|bash-stderr|hook_context|user-prompt-submit-hook|task-notification|ide_selection|ide_opened_file|environment_context|"
-    r"user_instructions|INSTRUCTIONS|permissions instructions)>.*?(?:</\1>|\Z)",
-    re.S,
+_CONNECTED = re.compile(
+    r"(?:so|this|that|it|these|those|they|but|which|otherwise|then|both|instead|previously|also|since)\b", re.I
 )
-_CLIENT_LINE = re.compile(
-    r"\s*(?:\[Request interrupted by user[^\]]*\]|\[Image[^\]]*\]|\[image\]|Operation stopped by hook:|Caveat: The messages below|"
-    r"Base directory for this skill:|# AGENTS\.md instructions)"
-)
-_CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
-_COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
-_SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
-_LOG_LINE = re.compile(
-    r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|goroutine \d|"
-    r"(?:ERROR|WARN|INFO|DEBUG|FAIL|Error|panic|fatal)\b:?|---|===|npm |\{\")"
-)
-_CONNECTED = re.compile(r"(?:so|this|that|it|these|those|they|but|which|otherwise|then|both|instead|previously|also|since)\b", re.I)
 
 
-_SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
@@ -70,7 +62,7 @@ class Candidate:
 
 def candidates(events: Sequence[Event]) -> list[Candidate]:
     """All candidates of a segment, in conversation order."""
-    named = _names_speakers(events)
+    named = bool(speakers(events))
     found: list[Candidate] = []
     turn = 0
     for index, event in enumerate(events):
@@ -94,72 +86,49 @@ def _of_event(event: Event, turn: int, *, last: bool, named: bool) -> Iterator[C
     return _said_by_user(event, turn, named) if named else _said_by_assistant(event, turn, last)
 
 
-def spoken(event: Event) -> str:
-    """What a person wrote in a user message: the client's own blocks and lines are blanked out, offsets stay."""
-    text = event.text
-    if "<" in text:
-        text = _CLIENT_BLOCK.sub(_blank, text)
-    text = _CLIENT_TAIL.sub(_blank, text)
-    line = _CLIENT_LINE.match(text)
-    if line:
-        stop = text.find("\n", line.end()) if line[0].lstrip().startswith("[") else -1
-        blank = len(text) if stop < 0 else stop
-        text = " " * blank + text[blank:]
-    return text
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def command_name(event: Event) -> str:
-    """The slash command a user message consists of, without its slash."""
-    match = _COMMAND.search(event.text)
-    return match[1] if match else ""
-
-
-def plain(raw: str) -> str:
-    """A stretch of a message as one clean line."""
-    text = without_places(strip_markup(raw))
-    if text[:1] == "|":
-        cells = [cell.strip() for cell in text.strip(" |\n").split("|")]
-        text = " — ".join(cell for cell in cells if any(map(str.isalpha, cell)))
-    return " ".join(text.split()).lstrip("✅✓❌ ")
-
-
-def windows(length: int) -> list[tuple[int, int]]:
-    """The parts of a long text that are looked at: its head and its tail."""
-    return [(0, length)] if length <= _HEAD + _TAIL else [(0, _HEAD), (length - _TAIL, length)]
-
-
 def _notes(event: Event, turn: int) -> Iterator[Candidate]:
     for sentence in _sentences(event.text):
-        yield _candidate(event, sentence.start, sentence.end, f"Note: {plain(event.text[sentence.start : sentence.end])}", Kind.NOTE, turn)
+        yield _candidate(
+            event,
+            sentence.start,
+            sentence.end,
+            f"Note: {plain(event.text[sentence.start : sentence.end])}",
+            Kind.NOTE,
+            turn,
+        )
 
 
 def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
     text = spoken(event)
     if not text.strip():
         return
-    speaker = _speaker(text) if named else ""
+    speaker = speaker_of(text) if named else ""
     found = _sentences(text)
-    if not named and _is_log(text) and (span := error_span(text)):
+    if not named and is_log(text) and (span := error_span(text)):
         yield _candidate(event, *span, f"Error: {plain(text[slice(*span)])}", Kind.ERROR, turn, 1.5)
-        found = [sentence for sentence in found if sentence.end <= _log_start(text)]
+        found = [sentence for sentence in found if sentence.end <= log_start(text)]
     first = True
     structured = any(sentence.form == "heading" for sentence in found)
     for group in _joined(text, found):
         start, end, form = group
         start += len(speaker) + 2 if first and speaker and text.startswith(speaker, start) else 0
         body = plain(text[start:end])
-        if not _readable(body) or (not named and _LOG_LINE.match(text, start, end)):
+        if not readable(body) or (not named and is_log_line(text, start, end)):
             continue
         if form == "heading":
             body = _PLAN.sub("", body)
         kind = Kind.REQUEST if form == "heading" else Kind.SAID if speaker else cues.user_kind(body)
         if kind is Kind.NOISE or (body.endswith(":") and cues.is_label(body)):
             continue
-        yield _candidate(event, start, end, _user_text(body, kind, speaker), kind, turn, _user_bonus(first, form, structured) if not speaker else cues.chat_value(body))
+        yield _candidate(
+            event,
+            start,
+            end,
+            _user_text(body, kind, speaker),
+            kind,
+            turn,
+            _user_bonus(first, form, structured) if not speaker else cues.chat_value(body),
+        )
         first = False
 
 
@@ -168,13 +137,6 @@ def _user_bonus(first: bool, form: str, structured: bool) -> float:
     if first:
         return 1.2 if form == "heading" else 0.8
     return -1.2 if form == "heading" else -0.6 if structured else -0.4 if form != "prose" else 0.0
-
-
-def _readable(body: str) -> bool:
-    """Whether it is language rather than a dump, a path or a bare name."""
-    if has_unspaced_script(body):
-        return True
-    return _SPACED_WORD.search(body) is not None and (len(body) < 80 or body.count(" ") * 25 > len(body))
 
 
 def _user_text(body: str, kind: Kind, speaker: str) -> str:
@@ -273,7 +235,7 @@ def _from_tool(event: Event, turn: int) -> Iterator[Candidate]:
         if kind is not Kind.NOISE:
             yield _candidate(event, *reason, _user_text(body, kind, ""), kind, turn)
     elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
-        yield _candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.3)
+        yield _candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.7)
     elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
         yield _candidate(event, *span, f"Error: {plain(text[slice(*span)])}", Kind.ERROR, turn, -0.4)
 
@@ -284,14 +246,16 @@ def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
     for event in events:
         if event.event_type is EventType.TOOL_RESULT and (call := call_of(event)) and call.target.strip("{}[]"):
             done.setdefault(call.verb, {}).setdefault(call.target, (event, call))
-    found = []
+    found: list[Candidate] = []
     for verb in sorted(done, key=["Edited", "Ran", "Fetched", "Used", "Searched", "Read"].index):
         targets = list(done[verb].values())[:_MAX_TARGETS]
         text = _action_text(verb, [call for _, call in targets], len(done[verb]))
         spans = [(event, 0, min(call.head, MAX_EXCERPT)) for event, call in targets]
         event, start, end = spans[0]
         bonus = 0.3 if verb == "Edited" else 0.0
-        found.append(Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:])))
+        found.append(
+            Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
+        )
     return found
 
 
@@ -325,33 +289,6 @@ def _joined(text: str, found: Iterable[Sentence]) -> Iterator[tuple[int, int, st
                 count -= 1
             yield parts[0].start, parts[count - 1].end, parts[0].form
             parts = parts[count:]
-
-
-def _is_log(text: str) -> bool:
-    lines = text[:4_000].splitlines()
-    return sum(1 for line in lines if _LOG_LINE.match(line)) * 3 >= len(lines) and len(lines) > 1
-
-
-def _log_start(text: str) -> int:
-    """Where the first line of a pasted log begins."""
-    at = 0
-    for line in text.splitlines(keepends=True):
-        if _LOG_LINE.match(line):
-            return at
-        at += len(line)
-    return at
-
-
-def _speaker(text: str) -> str:
-    match = _SPEAKER.match(text)
-    return match[1] if match else ""
-
-
-def _names_speakers(events: Sequence[Event]) -> bool:
-    """Whether messages open with `Name: `, as in chats between people."""
-    said = [event.text for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
-    names = [name for name in map(_speaker, said) if name]
-    return len(said) > 1 and len(names) * 3 >= len(said) * 2 and len(set(names)) * 2 <= max(len(names), 4)
 
 
 def _is_last_word(events: Sequence[Event], index: int) -> bool:

@@ -1,28 +1,24 @@
-"""The default summarizer: deterministic, offline and free. It chooses sentences of the conversation, never invents any."""
+"""The default summarizer: deterministic, offline and free. It chooses words of the conversation, it invents none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mcp_memory.adapters.summarizers import cues
 from mcp_memory.adapters.summarizers.candidates import (
     MAX_BULLET,
     MAX_EXCERPT,
     Candidate,
     candidates,
-    command_name,
-    plain,
-    spoken,
-    windows,
 )
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
+from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
 from mcp_memory.adapters.summarizers.rollups import roll_up
-from mcp_memory.adapters.summarizers.titles import MAX_WORDS, headline, word_count, worth
+from mcp_memory.adapters.summarizers.titles import headline, word_count, worth
 from mcp_memory.adapters.summarizers.toolcalls import call_of
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.summaries import DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
-from mcp_memory.domain.text import one_line, similar, stem, terms, words
+from mcp_memory.domain.text import one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 KEYWORDS = 10
@@ -47,7 +43,7 @@ class ExtractiveSummarizer:
 
 def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
     """Title, bullets and keywords of a run of one session's events."""
-    vocabulary = Vocabulary(_passages(events, context))
+    vocabulary = Vocabulary(_passages(events, context), speakers(events))
     found = candidates(events)
     chosen = choose(found, vocabulary.weights) or _fallback(events)
     keywords = vocabulary.keywords(KEYWORDS)
@@ -92,7 +88,13 @@ def _gain(pick: Candidate, chosen: Sequence[Candidate], covered: set[str], weigh
     same_turn = sum(1 for other in chosen if other.turn == pick.turn)
     same_event = sum(1 for other in chosen if other.event.key == pick.event.key)
     repeated = 0.65 if pick.event.role is Role.USER else 0.85
-    return (PRIORITY[pick.kind] + pick.bonus) * told * 0.7**same_kind * 0.9**same_turn * repeated**same_event
+    return (
+        (PRIORITY[pick.kind] + pick.bonus)
+        * told
+        * (0.85 if pick.kind is Kind.SAID else 0.7) ** same_kind
+        * 0.9**same_turn
+        * repeated**same_event
+    )
 
 
 def _repeats(other: Candidate, pick: Candidate) -> bool:
@@ -112,6 +114,7 @@ def _evidence(pick: Candidate) -> tuple[Evidence, ...]:
 
 def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Passage]:
     """The texts that decide which words matter, by who said them."""
+    by_user = 1.0 if speakers(events) else 2.0
     for event in events:
         if not event.says_something:
             continue
@@ -123,7 +126,7 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
                 yield Passage(call.target[:200], 1.2 if call.verb == "Edited" else 0.25, code=True)
         else:
             text = spoken(event) if event.role is Role.USER else event.text
-            weight = 3.0 if event.event_type is EventType.NOTE else 2.0 if event.role is Role.USER else 1.0
+            weight = 3.0 if event.event_type is EventType.NOTE else by_user if event.role is Role.USER else 1.0
             for low, high in windows(len(text)):
                 yield Passage(text[low:high], weight)
     for event in context:
@@ -152,7 +155,7 @@ def _title_candidates(found: Sequence[Candidate], weights: Mapping[str, float]) 
     rated = []
     for pick in found:
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
-        value = _TITLE_PRIORITY.get(pick.kind, 0.5) * 0.85 ** (rank - 1)
+        value = _TITLE_PRIORITY.get(pick.kind, 0.5) * (0.85 if pick.kind is Kind.REQUEST else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
         told = sum(weights.get(term, 0.0) for term in terms(pick.text))
         rated.append((value * told, value, pick))

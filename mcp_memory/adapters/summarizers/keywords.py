@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from mcp_memory.domain.text import STOP_WORDS, has_unspaced_script, identifier_parts, stem
 
-_TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[一-鿿]{2,}|[゠-ヿ]{2,}|[.,;:!?()\"\n]+")
+_TOKEN = re.compile(
+    r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[一-鿿]{2,}|[゠-ヿ]{2,}|[.,;:!?()\"\n]+"
+)
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
@@ -21,18 +23,20 @@ _SEPARATORS = re.compile(r"[/\\]")
 #: Words so common in coding talk that alone they say little.
 GENERIC = frozenset(
     """
-    able access add added adding additional agent approach base behavior build call case change changed changes check clean
-    code command comment complete context correct create created current currently data default detail different directly
-    empty ensure error example exist existing expect expected explain fail failed failing feature field file files fine
-    first fix fixed fixes flow full function handle have implement implemented implementation include info input instead
-    issue issues item job key keep kind level line lines list logic look main method missing mode module name need new
-    note number object old option order original output part pass passed path people place plan point possible previous
-    problem process project proper properly question read ready real reason remove replace repo request require required
-    result return run running second see separate session set setup show simple single small start state step still
-    string structure summary system task test tests text time today tomorrow tool true type unit update updated updating
-    use used user user users using value variable various verify version want way week work working works write wrong year
-    yesterday day days month actual actually examine understand specifically moment potential comprehensive clear clearly necessary
-    confirm detail details sure similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear sounds wonderful guess bit look exciting
+    able access add added adding additional agent approach base behavior build call case change changed changes
+    check clean code command comment complete context correct create created current currently data default detail
+    different directly empty ensure error example exist existing expect expected explain fail failed failing feature
+    field file files fine first fix fixed fixes flow full function handle have implement implemented implementation
+    include info input instead issue issues item job key keep kind level line lines list logic look main method
+    missing mode module name need new note number object old option order original output part pass passed path
+    people place plan point possible previous problem process project proper properly question read ready real
+    reason remove replace repo request require required result return run running second see separate session set
+    setup show simple single small start state step still string structure summary system task test tests text time
+    today tomorrow tool true type unit update updated updating use used user users using value variable various
+    verify version want way week work working works write wrong year yesterday day days month actual actually
+    examine understand specifically moment potential comprehensive clear clearly necessary confirm details sure
+    similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear
+    sounds wonderful guess bit exciting
     """.split()
 )
 _GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
@@ -42,9 +46,10 @@ _GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
 _VERBS = frozenset(
     stem(word)
     for word in """
-    add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist expect fail fall find fix get
-    give handle happen have include keep let look make match mean move need pass push put read refer reject remove rename replace return
-    run see set show start stop take think try update use verify want work write hear sound love feel guess
+    add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist
+    expect fail fall find fix get give handle happen have include keep let look make match mean move need pass push
+    put read refer reject remove rename replace return run see set show start stop take think try update use verify
+    want work write hear sound love feel guess
     """.split()
 )
 
@@ -110,7 +115,8 @@ def without_places(text: str) -> str:
 class Vocabulary:
     """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
 
-    def __init__(self, passages: Iterable[Passage]) -> None:
+    def __init__(self, passages: Iterable[Passage], names: frozenset[str] = frozenset()) -> None:
+        """`names` are the speakers' own, which tell nothing."""
         tokens: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for text, weight, code in passages:
@@ -119,6 +125,8 @@ class Vocabulary:
                 tokens[token] += weight * min(count, 4)  # type: ignore[assignment]  # weights are fractions
             if not code:
                 pairs.update(zip(found, found[1:], strict=False))
+        for name in names:
+            tokens.pop(name, None)
         self._tokens = tokens
         self._pairs = pairs
         self.weights = self._stem_weights()

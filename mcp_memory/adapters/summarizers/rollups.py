@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +24,14 @@ _MAX_TOPIC_WORDS = 8
 _MAX_THEMES = 3
 _MAX_THEME_WORDS = 5
 _MAX_TOPIC_CHARS = 90
-_JOINTS = r"(?:to|in|on|of|for|from|with|without|during|and|or|is|are|was|has|have|that|which|when|if|by|at|as|into|after|before|instead|the|a|an|this|these|not)"
-_JOINT = re.compile(rf"[,;:]\s+|\s+[-–—]+\s+|(?:^|\s+){_JOINTS}(?:\s+{_JOINTS})*\s+", re.I)
-_JOINT_KEPT = re.compile(rf"(?=\s{_JOINTS}\s)|(?<=[,;:])\s|\s[-–—]\s", re.I)
+_JOINTS = "|".join(
+    """
+    to in on of for from with without during and or is are was has have that which when if by at as into after
+    before instead the a an this these not
+    """.split()
+)
+_JOINT = re.compile(rf"[,;:]\s+|\s+[-–—]+\s+|(?:^|\s+)(?:{_JOINTS})(?:\s+(?:{_JOINTS}))*\s+", re.I)
+_JOINT_KEPT = re.compile(rf"(?=\s(?:{_JOINTS})\s)|(?<=[,;:])\s|\s[-–—]\s", re.I)
 
 
 # Of longer periods one wants to know what came out rather than what was asked.
@@ -75,7 +81,12 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
             own = terms(bullet.text)
             kind = bullet_kind(bullet.text)
             told = sum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
-            value = (PRIORITY[kind] + _RESULTS.get(kind, 0.0) * (level < Level.DAY)) * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
+            value = (
+                (PRIORITY[kind] + _RESULTS.get(kind, 0.0) * (level < Level.DAY))
+                * told
+                * (0.9 if position else 1.0)
+                * (1.0 if bullet.grip_ids else 0.5)
+            )
             grips = bullet.grip_ids[:MAX_GRIPS]
             found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
     return found
@@ -104,7 +115,15 @@ def _united(first: _Item, second: _Item) -> _Item:
     best = second if second.weight > first.weight * 1.2 else first
     grips = tuple(dict.fromkeys(best.grip_ids + first.grip_ids + second.grip_ids))[:MAX_GRIPS]
     children = tuple(dict.fromkeys(first.child_ids + second.child_ids))[:MAX_CHILDREN]
-    return replace(first, text=best.text, kind=best.kind, terms=best.terms | first.terms, grip_ids=grips, child_ids=children, weight=best.weight * 1.1)
+    return replace(
+        first,
+        text=best.text,
+        kind=best.kind,
+        terms=best.terms | first.terms,
+        grip_ids=grips,
+        child_ids=children,
+        weight=best.weight * 1.1,
+    )
 
 
 def _choose(level: Level, items: Sequence[_Item], children: int) -> list[_Item]:
@@ -181,7 +200,9 @@ def _themes(child: Node, weights: Mapping[str, float], siblings: int) -> list[st
     if child.level is not Level.SEGMENT:
         topic = _CALENDAR.sub("", child.title) if _CALENDAR.match(child.title) else ""
         return [theme for theme in topic.split(", ") if theme] or list(child.keywords[:2])
-    short = child.title if siblings == 1 or child.title.count(" ") < _MAX_THEME_WORDS else _shortened(child.title, weights)
+    short = (
+        child.title if siblings == 1 or child.title.count(" ") < _MAX_THEME_WORDS else _shortened(child.title, weights)
+    )
     return [_lowered(short)]
 
 
@@ -201,7 +222,7 @@ def _shortened(title: str, weights: Mapping[str, float]) -> str:
 
 def _told(words: Sequence[str], weights: Mapping[str, float]) -> float:
     stems = {part for word in words for part in stems_of(word.strip("`'\",:()"))}
-    return sum(weights.get(part, 0.05) for part in stems) / (2.0 + len(words)) ** 0.5
+    return sum(weights.get(part, 0.05) for part in stems) / math.sqrt(2.0 + len(words))
 
 
 def _lowered(theme: str) -> str:

@@ -15,37 +15,50 @@ _MAX_CHARS = 90
 _MAX_UNSPACED = 30
 _CLAUSE = re.compile(
     r"\s+[-–—]+\s+|[,;:!?…。，、；：！？]+(?:\s+|$)|[。，、；：！？]|\.\s+|"
-    r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|"
-    r"(\s+)(?=(?:but|so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|until|"
-    r"by|to|for|from|in|on|at|into|of)\s)",
+    r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
+    r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|(\s+)(?=(?:but|"
+    r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
+    r"until|by|to|for|from|in|on|at|into|of)\s)",
     re.I,
 )
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _LABEL = re.compile(
-    r"(?:plan|review|fix|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|asked|reported|note|(?:take|have) a look at|check|look at|line \d+)\s*[:：]\s*|"
+    r"(?:plan|review|fix|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|asked|"
+    r"reported|note|(?:take|have) a look at|check|look at|line \d+)\s*[:：]\s*|"
     r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
     re.I,
 )
 _FILLER = re.compile(
-    r"(?:(?:the|a|an|my|our|this|that|these|it|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|i'm using|i am using|some|i think|i guess|"
-    r"(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
+    r"(?:(?:the|a|an|my|our|(?:this|that|these|it)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
+    r"means)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|i'm using|i am using|some|i think|"
+    r"i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
     re.I,
 )
 _DANGLING = frozenset(
     """
-    a an the of to in on at by for with without from and or but so as is are was were be been that which this these those
-    its it if when while into over under than then also not just only very our my your his her their we i you he she they
-    has have had do does did will would can could should may might must because since where who via per using about any
-    all some each every both either no more most such like e.g i.e until before after between through being there isn't
-    i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what who
+    a an the of to in on at by for with without from and or but so as is are was were be been that which this these
+    those its it if when while into over under than then also not just only very our my your his her their we i you
+    he she they has have had do does did will would can could should may might must because since where who via per
+    using about any all some each every both either no more most such like e.g i.e until before after between
+    through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
+    don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
     """.split()
 )
 
 
+_SUBJECT = re.compile(
+    r"(?:(?:hey|hi|hello|so|well|and|but)\W+)?(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already|"
+    r" finally)?\s+(?=(?:went|got|had|made|bought|took|met|saw|ran|read|built|wrote|found|lost|won|gave|set|"
+    r"\w{3,}ed)\b)",
+    re.I,
+)
+_SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
 _JOINING = frozenset("and but or so because since which that then also plus now just maybe".split())
-_OBLIQUE = re.compile(r"(?:when|if|until|since|although|while|once|after|before|with|in|i|we|you|he|she|they|it|for)\b", re.I)
+_OBLIQUE = re.compile(
+    r"(?:when|if|until|since|although|while|once|after|before|with|in|i|we|you|he|she|they|it|for)\b", re.I
+)
 _VAGUE = re.compile(r"\b(?:it|this|that|them|these|those|something|stuff|all \d+|again)\b", re.I)
 
 
@@ -56,10 +69,12 @@ def headline(sentence: str, weights: Mapping[str, float]) -> str:
         return _unspaced(text)
     starts, ends = _clauses(text)
     best, best_score = "", -1.0
-    for start in starts:
-        opens = start == 0
+    for start, opens in starts:
         start += politeness_end(text[start:])
-        after = [(end, stops) for end, stops in ends if end > start]
+        if subject := _SUBJECT.match(text, start):
+            start = subject.end()
+        border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
+        after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
         fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
         for end, stops in fitting or after[:1]:
             candidate = trimmed(text[start:end].split()[:MAX_WORDS])
@@ -93,15 +108,15 @@ def _tidied(sentence: str) -> str:
     return " ".join(text.split())
 
 
-def _clauses(text: str) -> tuple[list[int], list[tuple[int, bool]]]:
-    """Where a headline may start, and where it may end: at a stop, or, less well, before a joining word."""
-    starts, ends = [0], []
+def _clauses(text: str) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+    """Where a headline may start, best at the opening or after a `can you`, and where it may end, best at a stop."""
+    starts, ends = [(0, True)], []
     for mark in _CLAUSE.finditer(text):
         stops = mark[1] is None
         if mark.start():
             ends.append((mark.start(), stops))
         if stops and mark.end() < len(text):
-            starts.append(mark.end())
+            starts.append((mark.end(), any(map(str.isalpha, mark[0]))))
     return starts, [*ends, (len(text), True)]
 
 

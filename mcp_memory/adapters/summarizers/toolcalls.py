@@ -11,7 +11,12 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.text import ELLIPSIS
 
 _HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
-_EDITING = frozenset("edit write multiedit notebookedit apply_patch patch write_file replace create_file str_replace edit_file save_file".split())
+_EDITING = frozenset(
+    """
+    edit write multiedit notebookedit apply_patch patch write_file replace create_file str_replace edit_file
+    save_file
+    """.split()
+)
 _READING = frozenset("read read_file view cat open notebookread".split())
 _SEARCHING = frozenset("grep glob search search_files find websearch web_search list_files codebase_search ls".split())
 _FETCHING = frozenset("webfetch web_fetch fetch".split())
@@ -21,15 +26,17 @@ _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] ([^\
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
 _ERROR_LINE = re.compile(
-    r"^[^\n]*?(?:\berror(?:s|:|\[)|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|not found|"
-    r"\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘)[^\n]*$",
+    r"^[^\n]*?(?:\berror(?:s|:|\[)|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|"
+    r"not found|\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘)[^\n]*$",
     re.M | re.I,
 )
-_DULL_ERROR = re.compile(r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I)
+_DULL_ERROR = re.compile(
+    r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I
+)
 _LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
 _NAMES_ERROR = re.compile(
-    r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|invalid|unknown|refused|missing|"
-    r"unresolved|mismatch|no such|panic:|fatal:",
+    r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|"
+    r"invalid|unknown|refused|missing|unresolved|mismatch|no such|panic:|fatal:",
     re.I,
 )
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
@@ -67,7 +74,9 @@ def _parsed(text: str) -> Call | None:
         return Call(tool, verb, basename(target), match.end(), failed)
     if target.startswith(("{", "[")):
         return None  # bookkeeping of the agent, such as its list of to-dos
-    verb = "Searched" if name in _SEARCHING else "Fetched" if name in _FETCHING else "Ran" if name in _RUNNING else "Used"
+    verb = (
+        "Searched" if name in _SEARCHING else "Fetched" if name in _FETCHING else "Ran" if name in _RUNNING else "Used"
+    )
     return Call(tool, verb, target, match.end(), failed)
 
 

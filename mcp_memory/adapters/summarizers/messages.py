@@ -1,0 +1,110 @@
+"""What is in a message: a person's words or a client's, prose or a pasted log, and who speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mcp_memory.adapters.summarizers.keywords import without_places
+from mcp_memory.domain.events import Event, Role
+from mcp_memory.domain.text import has_unspaced_script, strip_markup
+
+_HEAD, _TAIL = 5_000, 3_000
+
+# What clients write into a user's message by themselves.
+_CLIENT_BLOCK = re.compile(
+    r"<(system-reminder|command-name|command-message|command-contents|local-command-stdout|local-command-stderr|"
+    r"local-command-caveat|bash-stdout|bash-stderr|hook_context|user-prompt-submit-hook|task-notification|"
+    r"ide_selection|ide_opened_file|environment_context|user_instructions|INSTRUCTIONS|"
+    r"permissions instructions)>.*?(?:</\1>|\Z)",
+    re.S,
+)
+_CLIENT_LINE = re.compile(
+    r"\s*(?:\[Request interrupted by user[^\]]*\]|\[Image[^\]]*\]|\[image\]|Operation stopped by hook:|"
+    r"Caveat: The messages below|Base directory for this skill:|# AGENTS\.md instructions)"
+)
+_CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
+_COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
+_SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
+_LOG_LINE = re.compile(
+    r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
+    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|Error|panic|fatal)\b:?|---|===|npm |\{\")"
+)
+_SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
+
+
+def spoken(event: Event) -> str:
+    """What a person wrote in a user message: the client's own blocks and lines are blanked out, offsets stay."""
+    text = event.text
+    if "<" in text:
+        text = _CLIENT_BLOCK.sub(_blank, text)
+    text = _CLIENT_TAIL.sub(_blank, text)
+    line = _CLIENT_LINE.match(text)
+    if line:
+        stop = text.find("\n", line.end()) if line[0].lstrip().startswith("[") else -1
+        blank = len(text) if stop < 0 else stop
+        text = " " * blank + text[blank:]
+    return text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def command_name(event: Event) -> str:
+    """The slash command a user message consists of, without its slash."""
+    match = _COMMAND.search(event.text)
+    return match[1] if match else ""
+
+
+def plain(raw: str) -> str:
+    """A stretch of a message as one clean line."""
+    text = without_places(strip_markup(raw))
+    if text[:1] == "|":
+        cells = [cell.strip() for cell in text.strip(" |\n").split("|")]
+        text = " — ".join(cell for cell in cells if any(map(str.isalpha, cell)))
+    return " ".join(text.split()).lstrip("✅✓❌ ")
+
+
+def windows(length: int) -> list[tuple[int, int]]:
+    """The parts of a long text that are looked at: its head and its tail."""
+    return [(0, length)] if length <= _HEAD + _TAIL else [(0, _HEAD), (length - _TAIL, length)]
+
+
+def readable(body: str) -> bool:
+    """Whether it is language rather than a dump, a path or a bare name."""
+    if has_unspaced_script(body):
+        return True
+    return _SPACED_WORD.search(body) is not None and (len(body) < 80 or body.count(" ") * 25 > len(body))
+
+
+def is_log(text: str) -> bool:
+    lines = text[:4_000].splitlines()
+    return sum(1 for line in lines if _LOG_LINE.match(line)) * 3 >= len(lines) and len(lines) > 1
+
+
+def is_log_line(text: str, start: int, end: int) -> bool:
+    return _LOG_LINE.match(text, start, end) is not None
+
+
+def log_start(text: str) -> int:
+    """Where the first line of a pasted log begins."""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if _LOG_LINE.match(line):
+            return at
+        at += len(line)
+    return at
+
+
+def speaker_of(text: str) -> str:
+    match = _SPEAKER.match(text)
+    return match[1] if match else ""
+
+
+def speakers(events: Sequence[Event]) -> frozenset[str]:
+    """The names with which messages open, as in chats between people: `Name: what was said`."""
+    said = [event.text for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
+    names = [name for name in map(speaker_of, said) if name]
+    talking = len(said) > 1 and len(names) * 3 >= len(said) * 2 and len(set(names)) * 2 <= max(len(names), 4)
+    return frozenset(names if talking else ())

@@ -1,0 +1,172 @@
+"""The capture hook: reads a client's event from stdin, hands it to the inbox, and prints the brief at a session's start.
+
+It must never disturb the agent: whatever happens, nothing unexpected is printed and the exit code is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+
+from mcp_memory.capture.clipping import clean, clip
+from mcp_memory.capture.home import home_dir
+from mcp_memory.capture.inbox import Row, append, read_brief
+from mcp_memory.capture.project import detect
+from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.capture.settings import read_settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+_MAX_INPUT = 64 * 1024 * 1024
+_DEFAULT_CLIENT = "claude-code"
+
+#: Events, in lower case, that say nothing which another event does not say as well or better.
+_SILENT = frozenset(
+    "pretooluse posttoolbatch messagedisplay instructionsloaded permissionrequest notification "
+    "beforetool beforetoolselection beforemodel aftermodel precompress "
+    "beforeshellexecution beforemcpexecution beforereadfile".split()
+)
+_TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
+_OWN_TOOL = re.compile(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__|mcp_(mcp[-_])?memory_")
+_OWN_SERVERS = frozenset({"memory", "mcp-memory"})
+#: Cursor names a tool without its server.
+_CURSOR_TOOL = re.compile(
+    r"MCP:\s*(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Capture the event on stdin. Always 0."""
+    env = os.environ
+    if env.get("MCP_MEMORY_DISABLE", "") not in ("", "0"):
+        return 0
+    try:
+        output = _capture(_client(sys.argv[1:] if argv is None else argv), _read_input(), env)
+        if output:
+            sys.stdout.buffer.write(output.encode("ascii") + b"\n")
+            sys.stdout.buffer.flush()
+    except Exception as error:  # the one broad catch: an agent must not notice that its memory failed
+        _complain(error)
+    return 0
+
+
+def _complain(error: Exception) -> None:
+    try:
+        # Of the error only its type: its text could quote what must not be written anywhere.
+        sys.stderr.write("mcp-memory: the event was not captured (%s)\n" % type(error).__name__)
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def _client(argv: Sequence[str]) -> str:
+    name = ""
+    for index, word in enumerate(argv):
+        if word == "--client" and index + 1 < len(argv):
+            name = argv[index + 1]
+        elif word.startswith("--client="):
+            name = word.partition("=")[2]
+    return name if re.fullmatch(r"[\w.-]{1,40}", name) else _DEFAULT_CLIENT
+
+
+def _read_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    data = sys.stdin.buffer.read(_MAX_INPUT)
+    while sys.stdin.buffer.read(1 << 20):  # a client must not fail to write the rest
+        pass
+    return data.decode("utf-8-sig", "replace")
+
+
+def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
+    """Store the event; what to print, or nothing."""
+    payload = _parse(text)
+    if payload is None or _is_silent(payload) or _is_own(payload):
+        return ""
+    home = home_dir(env)
+    settings = read_settings(os.path.join(home, "config.toml"), env)
+    project = detect(_directory(payload), env)
+    if not settings.enabled or not project.enabled:
+        return ""
+    if "cursor_version" in payload:
+        client = "cursor"
+    root = clean(project.root)
+    stored = _storable(payload, text, settings.max_event_bytes)
+    append(home, Row(time.time_ns() // 1_000_000, client, root, clean(redact(project.label)), stored))
+    return _greeting(payload, client, read_brief(home, root)) if _event(payload) == "sessionstart" else ""
+
+
+def _parse(text: str) -> dict[str, Any] | None:
+    """The payload, whatever came; None if nothing did."""
+    if not text.strip():
+        return None
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError):
+        payload = None
+    return payload if isinstance(payload, dict) else {"unparsed": text}
+
+
+def _event(payload: Mapping[str, Any]) -> str:
+    return str(payload.get("hook_event_name", "")).lower()
+
+
+def _is_silent(payload: Mapping[str, Any]) -> bool:
+    return _event(payload) in _SILENT
+
+
+def _is_own(payload: Mapping[str, Any]) -> bool:
+    """Whether this is what our own tools answered: remembering it would make memory echo itself."""
+    if _event(payload) not in _TOOL_DONE:
+        return False
+    name = str(payload.get("tool_name", ""))
+    if _OWN_TOOL.match(name) or ("cursor_version" in payload and _CURSOR_TOOL.match(name)):
+        return True
+    server, context = payload.get("mcp_server"), payload.get("mcp_context")
+    names = [
+        server.get("name") if isinstance(server, dict) else "",
+        context.get("server_name") if isinstance(context, dict) else "",
+    ]
+    return any(str(name).rpartition(":")[2] in _OWN_SERVERS for name in names)
+
+
+def _directory(payload: Mapping[str, Any]) -> str:
+    roots = payload.get("workspace_roots")
+    for place in (payload.get("cwd"), roots[0] if isinstance(roots, list) and roots else None):
+        if isinstance(place, str) and place:
+            return place
+    return os.getcwd()
+
+
+def _storable(payload: Mapping[str, Any], text: str, max_bytes: int) -> str:
+    """The payload as JSON text, without secrets and with no string longer than allowed."""
+    try:
+        clear = _clip_json(redact_json(payload), max_bytes)
+        return json.dumps(clear, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return json.dumps({"unparsed": clip(redact(text), max_bytes)[0]}, ensure_ascii=False)
+
+
+def _clip_json(value: Any, max_bytes: int) -> Any:
+    if isinstance(value, str):
+        return clip(value, max_bytes)[0]
+    if isinstance(value, dict):
+        return {clip(key, max_bytes)[0]: _clip_json(item, max_bytes) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clip_json(item, max_bytes) for item in value]
+    return value
+
+
+def _greeting(payload: Mapping[str, Any], client: str, brief: str) -> str:
+    """The brief in the form the client takes as context; escaped to ASCII, which every console can print."""
+    if not brief:
+        return ""
+    if client == "cursor":
+        return json.dumps({"additional_context": brief})
+    event = payload.get("hook_event_name")
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": brief}})

@@ -1,0 +1,110 @@
+"""The command line: arguments in, one answer out. Heavy parts are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from mcp_memory import __version__
+
+_EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; nothing leaves this machine."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; never shows a traceback for what can go wrong in daily use."""
+    options = parser().parse_args(argv)
+    from mcp_memory.surfaces.commands import run
+
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        print("mcp-memory: interrupted", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has gone; there is no one left to tell.
+        sys.stderr.close()
+        return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="mcp-memory", description="Long-term memory for coding agents: local, private, provable.", epilog=_EPILOG
+    )
+    root.add_argument("--version", action="version", version=f"mcp-memory {__version__}")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _writing(commands)
+    _reading(commands)
+    _serving(commands)
+    return root
+
+
+def _writing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    load = _add(
+        commands, "import", "old history into memory: every place the known clients keep it, or the paths given"
+    )
+    load.add_argument("paths", nargs="*", metavar="PATH", help="transcript files or directories")
+    load.add_argument("--client", default="auto", choices=["auto", "claude-code", "jsonl"], help="default: by content")
+    load.add_argument("--project", metavar="SLUG", help="put everything into this project")
+    load.add_argument("--dry-run", action="store_true", help="count, store nothing")
+    process = _add(commands, "process", "run the pipeline now: inbox, segments, summaries, rollups")
+    process.add_argument("--until-idle", action="store_true", help="until nothing is left to do (the default)")
+    process.add_argument("--rebuild", action="store_true", help="make all summaries anew from the events")
+    process.add_argument("--set-aside-corrupt", action="store_true", help="rename a damaged database and start afresh")
+    note = _add(commands, "remember", "keep a note")
+    note.add_argument("text", metavar="TEXT")
+    note.add_argument("--pin", action="store_true", help="show it at the start of every session")
+    _project(note)
+    _add(commands, "demo", "load the sample history if memory is empty, and show what can be done with it")
+
+
+def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    toc = _add(commands, "toc", "the table of contents")
+    toc.add_argument("--depth", default="day", choices=["year", "month", "week", "day", "segment"])
+    toc.add_argument("--topic", metavar="T", help="only branches that speak of it")
+    node = _add(commands, "node", "one node with its bullets and children")
+    node.add_argument("id", metavar="ID", help="such as toc:day:2024-01-15")
+    node.add_argument("--history", action="store_true", help="all versions")
+    node.add_argument("--topic", metavar="T", help="only children that speak of it")
+    grip = _add(commands, "grip", "the exact words behind a bullet or hit")
+    grip.add_argument("id", metavar="ID", help="such as grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE")
+    grip.add_argument("--before", type=int, default=3, metavar="N", help="events before (default 3)")
+    grip.add_argument("--after", type=int, default=3, metavar="N", help="events after (default 3)")
+    search = _add(commands, "search", "teleport: the passages that hold these words")
+    search.add_argument("query", metavar="QUERY")
+    search.add_argument("--limit", type=int, default=10, metavar="N")
+    search.add_argument("--kind", help="event, grip, segment, day, week, month or year")
+    search.add_argument("--when", metavar="PHRASE", help='such as "last week" or 2024-01-15..2024-01-18')
+    search.add_argument("--cursor", help="go on where an earlier answer ended")
+    timeline = _add(commands, "timeline", "what happened in a time")
+    timeline.add_argument("when", metavar="WHEN", help='such as yesterday, "Jan 15-18", 2024-W03')
+    timeline.add_argument("--topic", metavar="T", help="only what speaks of it")
+    for reader in (toc, node, grip, search, timeline):
+        _project(reader)
+        reader.add_argument("--budget", type=int, metavar="TOKENS", help="the text is at most so long")
+    _add(commands, "status", "what is stored, what waits, when something last happened")
+    _add(commands, "projects", "the projects in memory")
+
+
+def _serving(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "serve", help="MCP server; stdio by default", description="MCP server; stdio by default"
+    )
+    serve.add_argument("--http", action="store_true", help="streamable HTTP instead, on loopback, with a token")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8765)
+    serve.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a further Host name to accept"
+    )
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    command.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    return command
+
+
+def _project(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--project", metavar="SLUG", help="default: the one of this directory; '*' for all")

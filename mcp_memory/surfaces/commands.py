@@ -1,0 +1,224 @@
+"""What each command does: open the memory, ask or tell it, print the answer as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from mcp_memory import config
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import MemoryFault, UsageError
+from mcp_memory.navigate import browse
+from mcp_memory.navigate.answers import cursor_of
+from mcp_memory.navigate.recall import Found
+from mcp_memory.navigate.scope import ref_of
+from mcp_memory.navigate.shapes import event_shape, iso, node_shape
+from mcp_memory.navigate.status import status
+from mcp_memory.navigate.topic import topic_of
+from mcp_memory.pipeline.notes import remember
+from mcp_memory.surfaces import output, writing
+
+BUDGET = 2_000
+Command = Callable[[App, argparse.Namespace], Awaitable[int]]
+
+
+def run(options: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.WARNING, format="mcp-memory: %(message)s")
+    try:
+        settings = config.load()
+        if options.command == "serve":
+            return _serve(settings, options)
+        if getattr(options, "set_aside_corrupt", False):
+            writing.set_aside(settings.database)
+        return anyio.run(_with_app, settings, options)
+    except MemoryFault as error:
+        output.fail(str(error), as_json=getattr(options, "json", False))
+        return 2 if isinstance(error, UsageError) else 1
+
+
+async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
+    async with open_app(settings) as app:
+        return await COMMANDS[options.command](app, options)
+
+
+def _serve(settings: config.Settings, options: argparse.Namespace) -> int:
+    from mcp_memory.surfaces.server import run_http, run_stdio
+
+    if options.http:
+        return run_http(settings, options.host, options.port, options.allow_host)
+    return run_stdio(settings)
+
+
+async def toc(app: App, options: argparse.Namespace) -> int:
+    scope = await app.answers.scope(options.project)
+    if not options.json and options.budget:
+        page = await app.answers.toc_root(options.project, options.topic, options.budget)
+        return output.text(page.text)
+    topic = await topic_of(app.library, options.topic, scope.project)
+    deepest = next(level for level in Level if level.label == options.depth)
+    nodes = []
+    for level in Level:
+        if level <= deepest:
+            found = await app.library.top(scope.project, level, 100_000)
+            nodes += [node for node in found if topic is None or topic.keeps(node)]
+    nodes.sort(key=writing.outline_order)
+    if options.json:
+        return output.document({"project": scope.project or "*", "nodes": [node_shape(node, scope) for node in nodes]})
+    return output.tree(nodes, scope)
+
+
+async def node(app: App, options: argparse.Namespace) -> int:
+    if not options.json and not options.history:
+        page = await app.answers.get_node(options.id, options.project, options.topic, options.budget or BUDGET, None)
+        return output.text(page.text)
+    scope = await app.answers.scope(options.project)
+    topic = await topic_of(app.library, options.topic, scope.project)
+    place = await browse.get_node(app.library, scope, options.id, topic)
+    shape = node_shape(place.node, scope)
+    shape["children"] = [
+        {
+            "node_id": scope.id_of(child.node_id, child.project),
+            "title": child.title,
+            "bullets": len(child.bullets),
+        }
+        for child in place.children
+    ]
+    shape |= {"parent": place.parent_id, "previous": place.previous, "next": place.following}
+    if options.history:
+        ref, project = await ref_of(app.library, scope, options.id)
+        shape["history"] = [node_shape(version, scope) for version in await app.library.history(project, ref)]
+    return output.document(shape) if options.json else output.history(shape)
+
+
+async def grip(app: App, options: argparse.Namespace) -> int:
+    if not options.json:
+        page = await app.answers.expand_grip(options.id, options.before, options.after, options.budget or BUDGET)
+        return output.text(page.text)
+    opened = await browse.expand_grip(app.library, options.id, options.before, options.after)
+    record, cited = opened.record, opened.record.cited
+    return output.document(
+        {
+            "grip_id": record.grip_id,
+            "excerpt": record.excerpt,
+            "state": opened.state,
+            "start": opened.start,
+            "end": opened.end,
+            "event_id": cited.event_id if cited else None,
+            "session_id": cited.session_id if cited else None,
+            "project": cited.project if cited else None,
+            "node_id": record.node_id,
+            "before": [event_shape(event) for event in record.before],
+            "events": [event_shape(event) for event in record.events],
+            "after": [event_shape(event) for event in record.after],
+        }
+    )
+
+
+async def search(app: App, options: argparse.Namespace) -> int:
+    budget = options.budget or (20_000 if options.json else BUDGET)
+    found, page = await app.answers.teleport(
+        options.query, options.project, options.when, options.kind, options.limit, budget, options.cursor
+    )
+    if not options.json:
+        return output.text(page.text)
+    return output.document(search_shape(found, page.shown if options.budget else len(found.hits), page.tokens))
+
+
+def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
+    when = found.when
+    return {
+        "query": found.query,
+        "when": {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)} if when else None,
+        "hits": [
+            {
+                "id": hit.id,
+                "kind": hit.kind,
+                "title": hit.title,
+                "snippet": hit.passage.window(300),
+                "score": hit.score,
+                "band": hit.band,
+                "matched": list(hit.matched),
+                "missing": list(hit.missing),
+                "project": hit.project,
+                "session_id": hit.session_id,
+                "start_time": iso(hit.start_ms),
+                "event_ids": list(hit.event_ids),
+                "source_ids": list(hit.source_ids),
+                "grip_id": hit.grip_id,
+                "node_id": hit.node_id,
+            }
+            for hit in found.hits[:shown]
+        ],
+        "tokens": tokens,
+        "more": cursor_of(found.more),
+        "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
+    }
+
+
+async def timeline(app: App, options: argparse.Namespace) -> int:
+    if not options.json:
+        page = await app.answers.browse_time(
+            options.when, options.project, options.topic, options.budget or BUDGET, None
+        )
+        return output.text(page.text)
+    scope = await app.answers.scope(options.project)
+    topic = await topic_of(app.library, options.topic, scope.project)
+    when = app.answers.when(options.when)
+    if when is None:
+        raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
+    span = await browse.browse_time(app.library, scope, when, topic)
+    return output.document(
+        {
+            "when": {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)},
+            "level": span.level.label,
+            "nodes": [node_shape(found, scope) for found in span.nodes],
+        }
+    )
+
+
+async def note(app: App, options: argparse.Namespace) -> int:
+    event = await remember(app, options.text, options.pin, options.project)
+    grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
+    if options.json:
+        return output.document({**event_shape(event), "grip_id": grip_id, "pin": options.pin})
+    return output.text(f"Remembered as {grip_id}.")
+
+
+async def show_status(app: App, options: argparse.Namespace) -> int:
+    facts = await status(app)
+    return output.document(facts) if options.json else output.facts(facts)
+
+
+async def projects(app: App, options: argparse.Namespace) -> int:
+    found = [
+        {
+            "slug": info.slug,
+            "path": info.root.removeprefix("label:"),
+            "sessions": info.sessions,
+            "events": info.events,
+            "first": iso(info.first_ms) if info.first_ms is not None else None,
+            "last": iso(info.last_ms) if info.last_ms is not None else None,
+        }
+        for info in await app.library.projects()
+    ]
+    return output.document({"projects": found}) if options.json else output.projects(found)
+
+
+COMMANDS: dict[str, Command] = {
+    "import": writing.load,
+    "process": writing.process,
+    "remember": note,
+    "demo": writing.demo,
+    "toc": toc,
+    "node": node,
+    "grip": grip,
+    "search": search,
+    "timeline": timeline,
+    "status": show_status,
+    "projects": projects,
+}

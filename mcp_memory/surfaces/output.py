@@ -1,0 +1,121 @@
+"""How the command line prints: plain text for pipes, colours and progress bars only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mcp_memory.domain.safe import clean, safe
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.scope import Scope
+
+
+def document(value: Mapping[str, Any]) -> int:
+    print(json.dumps(value, ensure_ascii=True, indent=1))
+    return 0
+
+
+def fail(message: str, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"error": message}))
+    print(f"mcp-memory: {message}", file=sys.stderr)
+
+
+def text(value: str) -> int:
+    _write(clean(value) + "\n")
+    return 0
+
+
+def _write(value: str) -> None:
+    """Print, whatever the console can encode."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
+
+
+def tree(nodes: Sequence[Node], scope: Scope) -> int:
+    """The table of contents, indented by level."""
+    if not nodes:
+        return text("Nothing is remembered yet. `mcp-memory import` loads old history; hooks capture the new.")
+    for node in nodes:
+        indent = "  " * int(node.level)
+        _write(f"{indent}{_bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
+        if node.level is Level.DAY:
+            for bullet in node.bullets[:3]:
+                _write(f"{indent}  - {safe(bullet.text, 140)}\n")
+    return 0
+
+
+def history(shape: Mapping[str, Any]) -> int:
+    for version in shape["history"]:
+        _write(f"v{version['version']} {version['written_by']} {safe(version['title'])}\n")
+        for bullet in version["bullets"]:
+            _write(f"  - {safe(bullet['text'], 160)}\n")
+    return 0
+
+
+def facts(values: Mapping[str, Any]) -> int:
+    width = max(len(name) for name in values)
+    for name, value in values.items():
+        shown = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, Mapping) else value
+        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown is None else shown}\n")
+    return 0
+
+
+def projects(found: Sequence[Mapping[str, Any]]) -> int:
+    for project in found:
+        _write(
+            f"{_bold(project['slug'])}  {project['sessions']} sessions, {project['events']} events  {project['path']}\n"
+        )
+    return 0 if found else text("No project is in memory yet.")
+
+
+def imported(shape: Mapping[str, Any]) -> int:
+    verb = "would be new" if shape.get("dry_run") else "new"
+    _write(
+        f"{shape['files']} files: {shape['events_new']} events {verb}, {shape['events_known']} known, "
+        f"{len(shape['skipped'])} lines skipped, in {shape['seconds']:.1f} s\n"
+    )
+    for name in ("projects", "months"):
+        for key, count in shape.get(name, {}).items():
+            _write(f"  {key}: {count}\n")
+    for bad in shape["skipped"][:20]:
+        _write(f"  {bad['path']}:{bad['line']}: {bad['reason']}\n")
+    if len(shape["skipped"]) > 20:
+        _write(f"  … and {len(shape['skipped']) - 20} more (all with --json)\n")
+    if shape["events_new"] and not shape.get("dry_run"):
+        _write("Next: `mcp-memory process` builds the table of contents (a running server does so by itself).\n")
+    return 0
+
+
+@contextmanager
+def progress(label: str, *, enabled: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with rate and time left on a terminal, nothing elsewhere."""
+    if not enabled or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def spinner(label: str, *, enabled: bool) -> Iterator[None]:
+    if not enabled or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield
+
+
+def _bold(value: str) -> str:
+    return f"\x1b[1m{value}\x1b[0m" if sys.stdout.isatty() else value

@@ -1,0 +1,176 @@
+"""The commands that write: import, process, demo."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_memory import sample
+from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
+from mcp_memory.adapters.clients.jsonl import told_of
+from mcp_memory.adapters.sqlite.meta import rebuild
+from mcp_memory.app import App
+from mcp_memory.config import system_timezone
+from mcp_memory.domain.events import Captured
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import LeaseLost, NotFound, StoreError
+from mcp_memory.pipeline.importing import Imported, import_files
+from mcp_memory.pipeline.loop import Done
+from mcp_memory.ports import BadLine, ClientAdapter, Intake
+from mcp_memory.surfaces import output
+
+_RETRY_SECONDS = 0.25
+_CONNECT = """
+Try: mcp-memory search "refresh token" --project '*'      mcp-memory timeline "last week" --project '*'
+
+Connect Claude Code:  claude mcp add memory -- mcp-memory serve
+Connect Cursor:       add {"mcpServers": {"memory": {"command": "mcp-memory", "args": ["serve"]}}} to ~/.cursor/mcp.json
+Capture by hook:      see claude_config.example.json"""
+
+
+async def load(app: App, options: argparse.Namespace) -> int:
+    sources, unknown = await anyio.to_thread.run_sync(find_sources, options.paths, options.client)
+    root = await app.library.root_of(options.project) if options.project else None
+    with output.progress("Importing", enabled=not options.json) as progress:
+        result = await import_files(
+            app.log,
+            sources,
+            app.intaker,
+            project=options.project or "",
+            project_root=root or "",
+            dry_run=options.dry_run,
+            progress=progress,
+        )
+    result.skipped[:0] = unknown
+    shape = import_shape(result, dry_run=options.dry_run)
+    return output.document(shape) if options.json else output.imported(shape)
+
+
+def find_sources(paths: list[str], client: str) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
+    """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
+    if not paths:
+        places = default_places(Path.home())
+        chosen = [client] if client != "auto" else list(places)
+        return [
+            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
+        ], []
+    sources: list[tuple[ClientAdapter, Path]] = []
+    unknown: list[BadLine] = []
+    for place in map(Path, paths):
+        if not place.exists():
+            raise NotFound(f"{place} does not exist. Give a transcript or a directory that holds some.")
+        if client != "auto":
+            sources += [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts([place])]
+            continue
+        for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
+            adapter = detect(path)
+            if adapter:
+                sources.append((adapter, path))
+            elif path.stat().st_size:
+                unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
+    return sources, unknown
+
+
+def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "files": result.files,
+        "events_new": result.events_new,
+        "events_known": result.events_known,
+        "skipped": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in result.skipped],
+        "seconds": result.seconds,
+    }
+    if dry_run:
+        shape |= {"dry_run": True, "projects": result.projects, "months": dict(sorted(result.months.items()))}
+    return shape
+
+
+async def process(app: App, options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    if options.rebuild:
+        await rebuild(app.database, app.settings.calendar.timezone or system_timezone())
+    with output.spinner("Processing", enabled=not options.json):
+        done = await until_idle(app)
+    shape = {
+        "inbox": done.inbox,
+        "events": done.events,
+        "segments": done.segments,
+        "nodes": done.nodes,
+        "seconds": round(time.monotonic() - started, 3),
+        "idle": True,
+    }
+    return output.document(shape) if options.json else output.facts(shape)
+
+
+async def until_idle(app: App) -> Done:
+    """Run the pipeline here, or wait for the server that holds the lease to finish the work."""
+    total = Done()
+    while True:
+        try:
+            total.add(await app.pipeline.until_idle())
+            await app.pipeline.lease.release()
+            return total
+        except LeaseLost:
+            app.pipeline.lease.token = None
+            if await _nothing_waits(app):
+                return total
+            await anyio.sleep(_RETRY_SECONDS)
+
+
+async def _nothing_waits(app: App) -> bool:
+    counts = await app.library.counts()
+    return not (counts.inbox or counts.dirty_sessions or counts.dirty_segments or counts.dirty_nodes)
+
+
+def set_aside(database: Path) -> None:
+    """Rename a damaged database, with its companions, so that nothing is lost and a new one can be made."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    for suffix in ("", "-wal", "-shm"):
+        path = database.with_name(database.name + suffix)
+        if path.exists():
+            try:
+                os.replace(path, path.with_name(f"{database.name}.corrupt-{stamp}{suffix}"))
+            except OSError as error:
+                raise StoreError(f"{path} cannot be renamed: {error.strerror}.") from error
+
+
+async def demo(app: App, options: argparse.Namespace) -> int:
+    """A first look: the sample history if memory is empty, the tree, and how to connect a client."""
+    counts = await app.library.counts()
+    if not counts.events:
+        await load_sample(app)
+    await until_idle(app)
+    facts = {"loaded": not counts.events, **(await _overview(app))}
+    if options.json:
+        return output.document(facts)
+    output.text("Loaded the sample history." if not counts.events else "This memory already holds history.")
+    scope = await app.answers.scope("*")
+    nodes = [node for level in Level if level <= Level.DAY for node in await app.library.top(None, level, 200)]
+    output.tree(sorted(nodes, key=outline_order), scope)
+    return output.text(_CONNECT)
+
+
+def outline_order(node: Node) -> tuple[str, int, int, int]:
+    """Parents before their children, in time order, one project after the other."""
+    return node.project, node.ref.day.toordinal(), int(node.level), node.start_ms
+
+
+async def load_sample(app: App) -> int:
+    """Put the sample history into memory, moved so that it ends in the last days."""
+    sessions: dict[tuple[str, str], list[Captured]] = {}
+    for line in sample.lines(app.answers.now):
+        told = told_of(line)
+        sessions.setdefault((told.event.session_id, told.project), []).append(told.event)
+    intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]
+    return await app.log.add(intakes)
+
+
+async def _overview(app: App) -> dict[str, Any]:
+    counts = await app.library.counts()
+    return {"projects": counts.projects, "sessions": counts.sessions, "events": counts.events, "nodes": counts.nodes}
