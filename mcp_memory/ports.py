@@ -378,7 +378,13 @@ class Library(Protocol):
         """The best documents for an expression of the index, best first."""
         ...
 
-    async def session(self, session_id: str, limit: int) -> list[Event]: ...
+    async def session(self, session_id: str, limit: int) -> list[Event]:
+        """The latest events of a session, oldest first."""
+        ...
+
+    async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
+        """All events in the order they were stored, from the one after the store's own number on."""
+        ...
 
     async def root_of(self, project: str) -> str | None:
         """The root by which the store knows a project."""

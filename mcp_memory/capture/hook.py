@@ -1,4 +1,4 @@
-"""The capture hook: reads a client's event from stdin, hands it to the inbox, and prints the brief at a session's start.
+"""The capture hook: hands the event that a client tells on stdin to the inbox; prints the brief at a session's start.
 
 It must never disturb the agent: whatever happens, nothing unexpected is printed and the exit code is 0.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 
 from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.inbox import Row, append, read_brief
+from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.project import detect
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.capture.settings import read_settings
@@ -33,10 +33,10 @@ _SILENT = frozenset(
     "beforeshellexecution beforemcpexecution beforereadfile".split()
 )
 _TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
-_OWN_TOOL = re.compile(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__|mcp_(mcp[-_])?memory_")
+_OWN_TOOL = lazy(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__")
 _OWN_SERVERS = frozenset({"memory", "mcp-memory"})
 #: Cursor names a tool without its server.
-_CURSOR_TOOL = re.compile(
+_CURSOR_TOOL = lazy(
     r"MCP:\s*(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
 )
 
@@ -52,16 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.buffer.write(output.encode("ascii") + b"\n")
             sys.stdout.buffer.flush()
     except Exception as error:  # the one broad catch: an agent must not notice that its memory failed
-        _complain(error)
-    return 0
-
-
-def _complain(error: Exception) -> None:
-    try:
         # Of the error only its type: its text could quote what must not be written anywhere.
         sys.stderr.write("mcp-memory: the event was not captured (%s)\n" % type(error).__name__)
-    except (OSError, ValueError, AttributeError):
-        pass
+    return 0
 
 
 def _client(argv: Sequence[str]) -> str:
@@ -71,7 +64,7 @@ def _client(argv: Sequence[str]) -> str:
             name = argv[index + 1]
         elif word.startswith("--client="):
             name = word.partition("=")[2]
-    return name if re.fullmatch(r"[\w.-]{1,40}", name) else _DEFAULT_CLIENT
+    return name if name.replace("-", "").isalnum() and len(name) <= 40 else _DEFAULT_CLIENT
 
 
 def _read_input() -> str:
@@ -125,14 +118,11 @@ def _is_own(payload: Mapping[str, Any]) -> bool:
     if _event(payload) not in _TOOL_DONE:
         return False
     name = str(payload.get("tool_name", ""))
-    if _OWN_TOOL.match(name) or ("cursor_version" in payload and _CURSOR_TOOL.match(name)):
+    if _OWN_TOOL().match(name) or ("cursor_version" in payload and _CURSOR_TOOL().match(name)):
         return True
-    server, context = payload.get("mcp_server"), payload.get("mcp_context")
-    names = [
-        server.get("name") if isinstance(server, dict) else "",
-        context.get("server_name") if isinstance(context, dict) else "",
-    ]
-    return any(str(name).rpartition(":")[2] in _OWN_SERVERS for name in names)
+    told = ((payload.get("mcp_server"), "name"), (payload.get("mcp_context"), "server_name"))
+    servers = [str(server.get(key)) for server, key in told if isinstance(server, dict)]
+    return any(server.rpartition(":")[2] in _OWN_SERVERS for server in servers)
 
 
 def _directory(payload: Mapping[str, Any]) -> str:
@@ -140,7 +130,10 @@ def _directory(payload: Mapping[str, Any]) -> str:
     for place in (payload.get("cwd"), roots[0] if isinstance(roots, list) and roots else None):
         if isinstance(place, str) and place:
             return place
-    return os.getcwd()
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _storable(payload: Mapping[str, Any], text: str, max_bytes: int) -> str:

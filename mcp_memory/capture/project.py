@@ -83,7 +83,7 @@ def _first_line(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.readline(4096).strip()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no path at all, such as one with a NUL
         return ""
 
 

@@ -14,7 +14,7 @@ def read_flat(path: str) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8-sig", errors="replace") as file:
             lines = file.read(1_000_000).splitlines()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no path at all, such as one with a NUL
         return {}
     found: dict[str, str] = {}
     section = ""

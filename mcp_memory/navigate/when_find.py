@@ -34,6 +34,7 @@ _SKIPPED = re.compile(
 )
 _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
 _ORDINAL_ALONE = re.compile(r"(?:.* )?\d+(?:st|nd|rd|th)")
+_POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
 _SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls".split())
 _CLOCK = re.compile(r"\d\d?:\d\d")
@@ -92,9 +93,7 @@ def _trimmed(text: str, start: int, end: int) -> Candidate | None:
     phrase = text[start:end].rstrip(".,;:?!)")
     start += len(phrase) - len(phrase := phrase.removeprefix("("))
     end = start + len(phrase)
-    if phrase.lower().endswith(("'s", "’s")) and "today" not in phrase.lower() and "year" not in phrase.lower()[-6:-2]:
-        phrase = phrase[:-2]
-    return Candidate(start, end, phrase) if phrase else None
+    return Candidate(start, end, _POSSESSIVE.sub("", phrase)) if phrase else None
 
 
 def _without_preposition(candidate: Candidate) -> Candidate:

@@ -82,6 +82,12 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     for reader in (toc, node, grip, search, timeline):
         _project(reader)
         reader.add_argument("--budget", type=int, metavar="TOKENS", help="the text is at most so long")
+    export = _add(commands, "export", "take the memory along: all events, or the tree as Markdown files")
+    export.add_argument("--format", default="jsonl", choices=["jsonl", "markdown"])
+    export.add_argument("-o", "--output", metavar="PATH", help="file (jsonl) or directory (markdown); default: stdout")
+    _project(export)
+    backup = _add(commands, "backup", "a complete copy of the database")
+    backup.add_argument("path", metavar="PATH")
     _add(commands, "status", "what is stored, what waits, when something last happened")
     _add(commands, "projects", "the projects in memory")
 

@@ -21,7 +21,7 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import output, writing
+from mcp_memory.surfaces import exporting, output, writing
 
 BUDGET = 2_000
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
@@ -219,6 +219,8 @@ COMMANDS: dict[str, Command] = {
     "grip": grip,
     "search": search,
     "timeline": timeline,
+    "export": exporting.export,
+    "backup": exporting.backup,
     "status": show_status,
     "projects": projects,
 }

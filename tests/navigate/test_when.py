@@ -198,6 +198,7 @@ def test_phrases_finer_than_a_day(phrase: str, start: str, end: str) -> None:
         ("New Year's Day", "2026-01-01", "2026-01-01"),
         ("Halloween", "2025-10-31", "2025-10-31"),
         ("Christmas 2023", "2023-12-25", "2023-12-25"),
+        ("last Christmas", "2025-12-25", "2025-12-25"),
     ],
 )
 def test_phrases_of_the_calendar(phrase: str, first: str, last: str) -> None:
@@ -264,7 +265,8 @@ def test_until_a_day_includes_it_until_a_month_does_not(phrase: str, end: str) -
     [
         "", "   ", "?", "Feb 30", "February 29, 2025", "2024-13-01", "2024-02-30", "2024-W53", "31 to 5 January",
         "the 32nd", "01/02/2024", "next week", "banana", "99999999 years ago", "9999 years ago", "before 1970",
-        "6th week of January", "2024-01-18..2024-01-15", "early yesterday", "toc:day:2024-13-15", "toc:",
+        "6th week of January",
+        "fifth week of February 2026", "2024-01-18..2024-01-15", "early yesterday", "toc:day:2024-13-15", "toc:",
         "week 60 of 2024", "2024-01-15T99:00", "15", "may be", "last year morning", "3 minutes before January 5",
         "2.13.2", "since", "between Jan 3", "first week of 2024", "\x00", "today " * 100,
     ],
@@ -330,6 +332,7 @@ def test_today_is_the_users_day_wherever_the_clock_was_read() -> None:
         ("2025-01-01T00:30", "December", "2024-12-01", "2024-12-31"),
         ("2025-01-01T00:30", "Dec 31", "2024-12-31", "2024-12-31"),
         ("2025-01-01T00:30", "New Year's Day", "2025-01-01", "2025-01-01"),
+        ("2025-01-01T00:30", "last New Year's Day", "2024-01-01", "2024-01-01"),
         ("2024-03-31T12:00", "past month", "2024-02-29", "2024-03-31"),
         ("2024-02-29T12:00", "past year", "2023-02-28", "2024-02-29"),
         ("2026-02-15T12:00", "weekend", "2026-02-14", "2026-02-15"),

@@ -186,6 +186,15 @@ class SqliteLibrary:
         )
         return list(reversed(await self._events(sql, session_id, limit)))
 
+    async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
+        where, values = _scope(project)
+        rows = await self._database.fetch(
+            f"SELECT {_EVENT}, s.client, s.session_id, p.slug, e.id FROM {_EVENT_TABLES} "
+            f"WHERE e.id > ? AND {where} ORDER BY e.id LIMIT ?",
+            (number, *values, limit),
+        )
+        return [(row[12], event_of(row[:9], *row[9:12])) for row in rows]
+
     async def root_of(self, project: str) -> str | None:
         root = await self._database.value("SELECT root FROM project WHERE slug = ?", (project,))
         return str(root) if root is not None else None

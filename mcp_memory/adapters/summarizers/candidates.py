@@ -35,6 +35,7 @@ _CONNECTED = re.compile(
 
 
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
+_ERROR_WORD = re.compile(r"error:\s+", re.I)
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
@@ -71,7 +72,7 @@ def candidates(events: Sequence[Event]) -> list[Candidate]:
         if event.role is Role.USER and event.event_type is not EventType.NOTE:
             turn += 1
         last = _is_last_word(events, index)
-        for candidate in _of_event(event, turn, last=last, named=named):
+        for candidate in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
             found.append(replace(candidate, order=len(found)))
     return found + _actions(events, len(found), turn)
 
@@ -105,7 +106,7 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
     speaker = speaker_of(text) if named else ""
     found = _sentences(text)
     if not named and is_log(text) and (span := error_span(text)):
-        yield _candidate(event, *span, f"Error: {plain(text[slice(*span)])}", Kind.ERROR, turn, 1.5)
+        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, 1.5)
         found = [sentence for sentence in found if sentence.end <= log_start(text)]
     first = True
     structured = any(sentence.form == "heading" for sentence in found)
@@ -237,7 +238,11 @@ def _from_tool(event: Event, turn: int) -> Iterator[Candidate]:
     elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
         yield _candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.7)
     elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
-        yield _candidate(event, *span, f"Error: {plain(text[slice(*span)])}", Kind.ERROR, turn, -0.4)
+        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, -0.4)
+
+
+def _error_text(line: str) -> str:
+    return f"Error: {_ERROR_WORD.sub('', plain(line))}"
 
 
 def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
@@ -250,6 +255,8 @@ def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
     for verb in sorted(done, key=["Edited", "Ran", "Fetched", "Used", "Searched", "Read"].index):
         targets = list(done[verb].values())[:_MAX_TARGETS]
         text = _action_text(verb, [call for _, call in targets], len(done[verb]))
+        if not text:
+            continue
         spans = [(event, 0, min(call.head, MAX_EXCERPT)) for event, call in targets]
         event, start, end = spans[0]
         bonus = 0.3 if verb == "Edited" else 0.0
@@ -260,11 +267,18 @@ def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
 
 
 def _action_text(verb: str, calls: Sequence[Call], total: int) -> str:
-    names = [one_line(plain(call.target if verb != "Used" else f"{call.tool} {call.target}"), 60) for call in calls]
+    names = [one_line(plain(_target(verb, call)), 60) for call in calls]
     if verb in ("Ran", "Searched"):
         names = [f"`{name.replace('`', '')}`" for name in names]
+    names = [name for name in names if name.strip("`")]
     rest = f" and {total - len(calls)} more" if total > len(calls) else ""
-    return f"{verb}{' for' if verb == 'Searched' else ''} {', '.join(name for name in names if name)}{rest}"
+    return f"{verb}{' for' if verb == 'Searched' else ''} {', '.join(names)}{rest}" if names else ""
+
+
+def _target(verb: str, call: Call) -> str:
+    if verb == "Fetched":
+        return call.target.partition("://")[2] or call.target
+    return f"{call.tool} {call.target}" if verb == "Used" else call.target
 
 
 def _candidate(event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0) -> Candidate:

@@ -18,7 +18,7 @@ from mcp_memory.adapters.summarizers.titles import headline, word_count, worth
 from mcp_memory.adapters.summarizers.toolcalls import call_of
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.summaries import DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
-from mcp_memory.domain.text import one_line, similar, terms
+from mcp_memory.domain.text import ELLIPSIS, one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 KEYWORDS = 10
@@ -47,7 +47,7 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     found = candidates(events)
     chosen = choose(found, vocabulary.weights) or _fallback(events)
     keywords = vocabulary.keywords(KEYWORDS)
-    title = _title(found or chosen, context, keywords, vocabulary.weights)
+    title = _title(found or chosen, context, keywords, vocabulary.weights) or _plain_title(chosen)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
     return SegmentSummary(title, bullets, keywords)
 
@@ -82,7 +82,7 @@ def _gain(pick: Candidate, chosen: Sequence[Candidate], covered: set[str], weigh
     own = terms(pick.text)
     new = sum(weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in own)
     told = min(new / (3.0 + 0.6 * len(own)), 1.0)
-    if pick.kind is Kind.REQUEST and len(own) > 3 and pick.bonus >= 0:
+    if (pick.kind is Kind.REQUEST and len(own) > 3 and pick.bonus >= 0) or pick.kind is Kind.ERROR:
         told = max(told, 0.35)
     same_kind = sum(1 for other in chosen if other.kind is pick.kind)
     same_turn = sum(1 for other in chosen if other.turn == pick.turn)
@@ -201,13 +201,16 @@ _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SA
 
 def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], weights: Mapping[str, float]) -> str:
     """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
-    if word_count(title) > 7 or worth(title, weights) >= _TELLS_ENOUGH:
+    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, weights) >= _TELLS_ENOUGH):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
     if edited and not title.startswith("Edited"):
         names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
         if names:
             return f"{title} in {' and '.join(names[:2])}"
+    ran = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), None)
+    if ran and title.startswith("Edited") and word_count(title) < 4:
+        return f"{title} and ran {one_line(ran.text[4:].split('`')[1], 40).rstrip(ELLIPSIS)}"
     known = {part for word in title.split() for part in stems_of(word)}
     further = [word for word in keywords if not known & set(stems_of(word))][:2]
     return f"{title}: {', '.join(further)}" if further and title else title
@@ -222,7 +225,14 @@ def _fallback(events: Sequence[Event]) -> list[Candidate]:
         start = len(text) - len(text.lstrip())
         end = min(len(text.rstrip()), start + MAX_EXCERPT)
         name = command_name(event)
-        body = f"Ran the command {name}" if name else plain(text[start:end]) or "Empty message"
-        kind = Kind.SAID if event.role is Role.USER else Kind.STATED
-        return [Candidate(event, start, end, one_line(body, MAX_BULLET), kind, 0, 0)]
+        body = f"Ran the command {name}" if name else plain(text[start:end]) or "A message without words"
+        if event.event_type is EventType.COMPACTION:
+            body = f"Carried on from a summary: {body}"
+        return [Candidate(event, start, end, one_line(body, MAX_BULLET), Kind.STATED, 0, 0)]
     return []
+
+
+def _plain_title(chosen: Sequence[Candidate]) -> str:
+    """The title of a segment in which nothing makes a headline."""
+    text = chosen[0].text.replace("<", "").replace(">", "") if chosen else ""
+    return one_line(text, 60).rstrip(ELLIPSIS) or "Session without messages"

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_memory.domain.text import STOP_WORDS, has_unspaced_script, identifier_parts, stem
+from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem
 
-_TOKEN = re.compile(
-    r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[一-鿿]{2,}|[゠-ヿ]{2,}|[.,;:!?()\"\n]+"
-)
+_TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[.,;:!?()\"\n]+")
+_SCRIPT = re.compile("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
+_HIRAGANA = re.compile("[\u3041-\u3096]+")
+_HAN = re.compile("[\u4e00-\u9fff]{2}")
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
@@ -37,6 +38,16 @@ GENERIC = frozenset(
     examine understand specifically moment potential comprehensive clear clearly necessary confirm details sure
     similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear
     sounds wonderful guess bit exciting
+    """.split()
+)
+#: The commonest words of other European languages: no stop words of the index, but no keywords either.
+_FOREIGN = frozenset(
+    """
+    aber als auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem einen einer für hat haben
+    ich ihn ihr ist jetzt kann mach machen mit nach nicht noch nur oder sich sie sind und uns von war was weil wenn wie
+    wir zum zur avec ce ces cette dans elle est et faire il ils je la le les leur mais nous ou par pas plus pour que qui
+    sont sur une vous como con del el en esta este hay los las más muy para pero por porque ser sin son una uno che
+    della gli non per più questa questo sono aan dat een het maar met niet ook voor van zijn com não uma você
     """.split()
 )
 _GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
@@ -69,9 +80,9 @@ class Passage(NamedTuple):
 @lru_cache(maxsize=1 << 14)
 def stems_of(token: str) -> tuple[str, ...]:
     """The topical stems inside a token."""
-    return tuple(stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS) or (
-        (token,) if has_unspaced_script(token) else ()
-    )
+    if has_unspaced_script(token):
+        return tuple(bigrams(token))
+    return tuple(stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -84,13 +95,13 @@ def _shape(token: str) -> tuple[str, float]:
     if len(bare) < 2 or len(token) > 40 or _ID.fullmatch(bare) or not stems_of(token):
         return "", 0.0
     if has_unspaced_script(token):
-        return (token, 1.0) if len(token) <= 6 else ("", 0.0)
+        return (token, 1.0) if len(token) <= 6 and not _HIRAGANA.fullmatch(token) else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
         return token, 1.6
     if bare.isupper() and len(bare) > 1:
         return bare, 1.3
     word = bare.lower()
-    if word in STOP_WORDS or len(word) < 3:
+    if word in STOP_WORDS or word in _FOREIGN or len(word) < 3:
         return "", 0.0
     return word, 0.35 if stem(word) in _GENERIC_STEMS else 1.0
 
@@ -112,6 +123,12 @@ def without_places(text: str) -> str:
     return text
 
 
+def _spaced(text: str) -> str:
+    """Text of unspaced scripts with spaces where the script changes, and its recurring pairs as words of their own."""
+    recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
+    return " ".join([_SCRIPT.sub(r" \1 ", text), *recurring, *recurring])
+
+
 class Vocabulary:
     """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
 
@@ -120,7 +137,7 @@ class Vocabulary:
         tokens: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for text, weight, code in passages:
-            found = _TOKEN.findall(without_places(text))
+            found = _TOKEN.findall(without_places(_spaced(text) if has_unspaced_script(text) else text))
             for token, count in Counter(found).items():
                 tokens[token] += weight * min(count, 4)  # type: ignore[assignment]  # weights are fractions
             if not code:

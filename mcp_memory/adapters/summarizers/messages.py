@@ -28,7 +28,8 @@ _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
 _LOG_LINE = re.compile(
     r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
-    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|Error|panic|fatal)\b:?|---|===|npm |\{\")"
+    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|Error|panic|fatal)\b:?|(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
+    r"npm |\{\")"
 )
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
 
@@ -41,14 +42,14 @@ def spoken(event: Event) -> str:
     text = _CLIENT_TAIL.sub(_blank, text)
     line = _CLIENT_LINE.match(text)
     if line:
-        stop = text.find("\n", line.end()) if line[0].lstrip().startswith("[") else -1
-        blank = len(text) if stop < 0 else stop
-        text = " " * blank + text[blank:]
+        # A placeholder stands alone; any other opening makes the whole message the client's.
+        blank = line.end() if line[0].endswith("]") else len(text)
+        text = "\n" * blank + text[blank:]
     return text
 
 
 def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
+    return "\n" * len(match[0])
 
 
 def command_name(event: Event) -> str:

@@ -53,8 +53,8 @@ EMPTY = re.compile(
     r" is) (?:what|the|a|my)\b.{0,30}|(?:in )?summary(?: of .{0,40})?|(?:the )?(?:issue|problem) is clear|"
     r"same issue here|that looks clean|everything passes|thank(?:s| you).{0,40}|you're welcome|"
     r"i (?:can )?(?:now )?(?:see|understand) (?:the|what).{0,40}|let me know.{0,80}|feel free.{0,80}|"
-    r"(?:you can )?verify (?:it|this|by)?.{0,20}|(?:hey|hi|hello|bye)\b.{0,40}|how are you.{0,20}|good to (?:see|"
-    r"hear).{0,30})[\s.!?:…]*",
+    r"(?:you can )?verify (?:it|this|by)?.{0,20}|(?:hey|hi|hello|bye)(?:[ ,]+\w+){0,2}|how are you.{0,20}|"
+    r"good to (?:see|hear).{0,30})[\s.!?:…]*",
     re.I,
 )
 LABEL = re.compile(

@@ -21,6 +21,7 @@ _CLAUSE = re.compile(
     r"until|by|to|for|from|in|on|at|into|of)\s)",
     re.I,
 )
+_SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
@@ -57,7 +58,9 @@ _SUBJECT = re.compile(
 _SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
 _JOINING = frozenset("and but or so because since which that then also plus now just maybe".split())
 _OBLIQUE = re.compile(
-    r"(?:when|if|until|since|although|while|once|after|before|with|in|i|we|you|he|she|they|it|for)\b", re.I
+    r"(?:when|if|until|since|although|while|once|after|before|with|in|you|he|she|they|it|for|"
+    r"(?:i|we)(?=['’ ](?:m|am|d|ll|do|don|need|think|can|was|would|should|have|want)\b))\b",
+    re.I,
 )
 _VAGUE = re.compile(r"\b(?:it|this|that|them|these|those|something|stuff|all \d+|again)\b", re.I)
 
@@ -95,11 +98,12 @@ def worth(title: str, weights: Mapping[str, float]) -> float:
 
 
 def word_count(title: str) -> int:
-    return len(title.split())
+    """The number of words; three characters of an unspaced script count as one."""
+    return len(title) // 3 if has_unspaced_script(title) else title.count(" ") + 1 if title else 0
 
 
 def _tidied(sentence: str) -> str:
-    text = sentence.replace("`", "").replace("<", "").replace(">", "")
+    text = _SYMBOLS.sub("", sentence)
     text = _PARENTHESIS.sub("", text)
     text = _LONG_PATH.sub(r"\1", text)
     text = _LINE_REF.sub(r"\1", text)

@@ -26,7 +26,7 @@ _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] ([^\
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
 _ERROR_LINE = re.compile(
-    r"^[^\n]*?(?:\berror(?:s|:|\[)|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|"
+    r"^[^\n]*?(?:\berrors?\b|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|"
     r"not found|\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘)[^\n]*$",
     re.M | re.I,
 )

@@ -1,0 +1,155 @@
+"""The commands by which the data stays its owner's: export as JSON lines or Markdown, and backup."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+
+from mcp_memory.adapters.sqlite.migrations import backup as copy_database
+from mcp_memory.app import App
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.safe import clean
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import StoreFull, UsageError
+from mcp_memory.navigate.shapes import event_shape, iso
+from mcp_memory.surfaces import output
+
+_PAGE = 1_000
+
+
+async def export(app: App, options: argparse.Namespace) -> int:
+    scope = await app.answers.scope(options.project)
+    if options.format == "markdown":
+        if not options.output:
+            raise UsageError("Markdown is exported into a directory: name one with -o.")
+        count = await _markdown(app, scope.project, Path(options.output))
+        return _told(options, count, "files")
+    if not options.output:
+        await _lines(app, scope.project, sys.stdout)
+        return 0
+    target = Path(options.output)
+    partial = target.with_name(target.name + ".tmp")
+    try:
+        with _private(partial) as file:
+            count = await _lines(app, scope.project, file)
+        os.replace(partial, target)
+    except OSError as error:
+        raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
+    return _told(options, count, "events")
+
+
+def _told(options: argparse.Namespace, count: int, what: str) -> int:
+    if options.json:
+        return output.document({"path": options.output, "format": options.format, what: count})
+    return output.text(f"{count} {what} written to {options.output}")
+
+
+def _private(path: Path) -> TextIO:
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
+
+
+async def _lines(app: App, project: str | None, file: TextIO) -> int:
+    count = 0
+    async for event in _events(app, project):
+        file.write(json.dumps(line_of(event), ensure_ascii=True) + "\n")
+        count += 1
+    return count
+
+
+async def _events(app: App, project: str | None) -> AsyncIterator[Event]:
+    last = 0
+    while page := await app.library.events_after(last, project, _PAGE):
+        for last, event in page:  # noqa: B007
+            yield event
+
+
+def line_of(event: Event) -> dict[str, Any]:
+    """An event as a line that `import --client jsonl` reads again."""
+    return {**event_shape(event), "source_ids": list(event.source_ids), "metadata": dict(event.metadata)}
+
+
+async def _markdown(app: App, project: str | None, folder: Path) -> int:
+    """One file per node, linked to its parent and children, readable in any editor."""
+    count = 0
+    for level in Level:
+        for node in await app.library.top(project, level, 1_000_000):
+            children = [] if level is Level.SEGMENT else await app.library.children(node.project, node.ref)
+            path = folder / node.project / f"{file_name(node)}.md"
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with _private(path) as file:
+                    file.write(page_of(node, children))
+            except OSError as error:
+                raise StoreFull(f"{path} cannot be written: {error.strerror}. Name another place with -o.") from error
+            count += 1
+    return count
+
+
+def file_name(node: Node) -> str:
+    return f"{node.level.label}-{node.ref.key}".replace(":", "-")
+
+
+def page_of(node: Node, children: list[Node]) -> str:
+    front: dict[str, Any] = {
+        "id": node.node_id,
+        "level": node.level.label,
+        "project": node.project,
+        "start": iso(node.start_ms),
+        "end": iso(node.end_ms),
+        "keywords": list(node.keywords),
+        "tokens": node.tokens,
+        "written_by": node.written_by,
+        "version": node.version,
+        "children": [child.node_id for child in children],
+        "grips": list(dict.fromkeys(grip for bullet in node.bullets for grip in bullet.grip_ids)),
+    }
+    # JSON is YAML: every value is quoted where it needs to be.
+    lines = ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in front.items()), "---", ""]
+    lines += [f"# {clean(node.title)}", ""]
+    for bullet in node.bullets:
+        grips = f" `{bullet.grip_ids[0]}`" if bullet.grip_ids else ""
+        lines.append(f"- {clean(bullet.text)}{grips}")
+    if node.ref.parent:
+        parent = node.ref.parent
+        name = f"{parent.level.label}-{parent.key}"
+        lines += ["", f"Up: [[{name}|{parent.title}]]"]
+    if children:
+        lines += ["", "## Contents", ""]
+        lines += [f"- [[{file_name(child)}|{_link_text(child.title)}]]" for child in children]
+    return "\n".join(lines) + "\n"
+
+
+def _link_text(title: str) -> str:
+    return clean(title).replace("[", "(").replace("]", ")").replace("|", "/")
+
+
+async def backup(app: App, options: argparse.Namespace) -> int:
+    target = Path(options.path)
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory; name the file that the copy shall have.")
+
+    def copy() -> int:
+        source = sqlite3.connect(app.settings.database)
+        try:
+            copy_database(source, target)
+        finally:
+            source.close()
+        return target.stat().st_size
+
+    try:
+        size = await anyio.to_thread.run_sync(copy)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreFull(f"{target} cannot be written: {error}. Name another place.") from error
+    if options.json:
+        return output.document({"path": str(target), "bytes": size})
+    return output.text(f"Copied {size:,} bytes to {target}")

@@ -1,0 +1,190 @@
+"""Streamable HTTP, for clients that do not start the server themselves. One guard stands before all routes."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_memory.config import Settings
+from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, build_server, exit_within
+
+PATH = "/mcp"
+_GRACE_SECONDS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request goes no further."""
+
+    status: int
+    reason: str
+
+
+class Guard:
+    """Lets a request pass if it was meant for this server, comes from no foreign page, and knows the token.
+
+    The Host check keeps out a name that was made to point here, the Origin check keeps out other web pages.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, allow: Sequence[str] = ()) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._allow = frozenset(name.lower() for name in allow)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        elif refusal := self.check(scope["headers"]):
+            await _refuse(refusal, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+        hosts, origins, tokens = (_values(headers, name) for name in (b"host", b"origin", b"authorization"))
+        if len(hosts) != 1 or not self._welcome(_host_of(hosts[0])):
+            return Refusal(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
+        if not all(self._welcome(_origin_host(origin)) for origin in origins):
+            return Refusal(403, "Requests from other web pages are refused; leave the Origin header out.")
+        if len(tokens) != 1 or not self._knows(tokens[0]):
+            return Refusal(
+                401, "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
+            )
+        return None
+
+    def _welcome(self, host: str) -> bool:
+        return is_loopback(host) or host in self._allow
+
+    def _knows(self, given: str) -> bool:
+        scheme, _, token = given.partition(" ")
+        same = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
+        return same and scheme.lower() == "bearer"
+
+
+def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
+
+
+def _host_of(authority: str) -> str:
+    try:
+        return (urlsplit(f"//{authority}").hostname or "") if "@" not in authority else ""
+    except ValueError:
+        return ""
+
+
+def _origin_host(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = json.dumps({"error": refusal.reason}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def token_of(settings: Settings) -> str:
+    """The token of this data directory, made at first use and readable by its user alone."""
+    path = settings.token_file
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    except FileExistsError:
+        path.chmod(0o600)
+    token = path.read_text("utf-8").strip()
+    if len(token) < 16 or not token.isascii():
+        raise SettingsError(f"{path} holds no usable token. Delete the file; the next start makes a new one.")
+    return token
+
+
+def http_app(memory: Memory, token: str, allow: Sequence[str] = ()) -> Guard:
+    """The whole HTTP surface, guarded."""
+    # The guard does what the SDK's own check would do, for every route and with the allow-list.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server = build_server(memory)
+    return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), token, allow)
+
+
+async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str] = ()) -> None:
+    """Listen until a signal comes. Says on stderr where, and where the token is."""
+    listener = listen(host, port, allow)
+    app = http_app(Memory(settings), token_of(settings), allow)
+    config = uvicorn.Config(
+        app, log_config=None, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE_SECONDS
+    )
+    server = _Server(config)
+    shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
+    sys.stderr.write(f"MCP on http://{shown}:{bound}{PATH}, bearer token in {settings.token_file}\n")
+    sys.stderr.flush()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, server, name="signals")
+        await server.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()
+
+
+def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
+    """Take the address, or say why not."""
+    if not is_loopback(host) and not allow:
+        raise UsageError(
+            f"{host} can be reached from other machines. Name the hosts that clients will use with --allow-host, or "
+            "leave --host out to serve this machine only."
+        )
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind)
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn would raise them again at the end, and the exit code would not be 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _stop_on_signal(server: _Server) -> None:
+    if sys.platform == "win32":
+        return
+    with anyio.open_signal_receiver(*SIGNALS) as signals:
+        async for _ in signals:
+            exit_within(_GRACE_SECONDS + PATIENCE_SECONDS)
+            server.should_exit = True

@@ -1,0 +1,117 @@
+"""The memory behind the server: opened in the background once a client was greeted, shared by tools and resources."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from mcp_memory.config import Settings
+from mcp_memory.errors import MemoryFault, StoreError
+
+if TYPE_CHECKING:
+    # Importing the app costs more than the handshake may; it is done in a worker thread afterwards.
+    from mcp_memory.app import App
+
+logger = logging.getLogger(__name__)
+
+#: A server that no client talks to opens its memory after this time all the same: captured events wait for it.
+GREETING_SECONDS = 1.0
+
+Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One try to open the memory: `done` when it is open or has failed, `again` when someone asks after a failure."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    again: anyio.Event = field(default_factory=anyio.Event)
+    app: App | None = None
+    error: MemoryFault | None = None
+
+
+class Memory:
+    """Owns the open app for as long as the server runs.
+
+    A failure to open is told to whoever asks and tried anew at the next question, so that a server outlives a full
+    disk, a database set aside or a setting put right.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._attempt = _Attempt()
+        self._greeted = anyio.Event()
+        self.closing = anyio.Event()
+        self.closed = anyio.Event()
+
+    def greeted(self) -> None:
+        """The client has its first answer: from now on work may cost time."""
+        self._greeted.set()
+
+    async def app(self) -> App:
+        """The open app, as soon as it is; raises why it cannot be opened."""
+        self.greeted()
+        attempt = self._attempt
+        if attempt.error is not None:
+            self._attempt = _Attempt()
+            attempt.again.set()
+            attempt = self._attempt
+        await attempt.done.wait()
+        if attempt.app is None or attempt.error is not None:
+            raise attempt.error or StoreError("The memory is closed. Try again.")
+        return attempt.app
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep the memory open, or ready to be opened, while the server serves."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_open, name="memory")
+                try:
+                    yield
+                finally:
+                    self.closing.set()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.closed.set()
+
+    async def _keep_open(self) -> None:
+        with anyio.move_on_after(GREETING_SECONDS):
+            await self._greeted.wait()
+        while True:
+            attempt = self._attempt
+            try:
+                await self._hold(attempt)
+            except MemoryFault as error:
+                attempt.error = error
+            except Exception:
+                logger.exception("The memory cannot be opened or kept open")
+                attempt.error = StoreError(
+                    "The memory met an unexpected error; the server's log and `mcp-memory status` say more."
+                )
+            attempt.done.set()
+            await attempt.again.wait()
+
+    async def _hold(self, attempt: _Attempt) -> None:
+        """Open the memory and run its pipeline until the server ends."""
+        opener = await to_thread.run_sync(_prepare)
+        async with opener(self._settings) as app:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app.pipeline.run, name="pipeline")
+                attempt.app = app
+                attempt.done.set()
+
+
+def _prepare() -> Opener:
+    """Import what is heavy and load the tokenizer's vocabulary, in a thread, so that no answer waits for the loop."""
+    from mcp_memory.adapters import tokens
+    from mcp_memory.app import open_app
+
+    tokens.count("x")
+    return open_app

@@ -1,0 +1,249 @@
+"""The MCP tools: from an agent's question to an answer in text that keeps its token budget."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import Field, ValidationError
+
+from mcp_memory.errors import BadId, MemoryFault, NotFound, SettingsError, StoreError, UnknownTimePhrase
+from mcp_memory.surfaces.opening import Memory
+
+if TYPE_CHECKING:
+    from mcp_memory.navigate.answers import Answers
+    from mcp_memory.navigate.render import Page
+
+#: Tokens kept free for the cursor in an answer's last line.
+_CURSOR_TOKENS = 16
+_FOOT = re.compile(r"\[\d+ tokens · next: (.*)\]")
+
+NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer")]
+GripId = Annotated[str, Field(description="such as grip:1705330800000:01HN…, from a bullet or hit")]
+Query = Annotated[str, Field(description="names, errors, files, identifiers; a time in it is understood")]
+When = Annotated[str, Field(description='a time: "yesterday", "last week", "Jan 15-18", 2024-01-15, 2024-W03')]
+MaybeWhen = Annotated[str | None, Field(description="only within this time, such as last week or 2024-01")]
+Topic = Annotated[str | None, Field(description="only branches that speak of it")]
+Project = Annotated[str | None, Field(description="a project's slug; * for all; default: the current one")]
+Kind = Annotated[str | None, Field(description="only event, grip, segment, day, week, month or year")]
+Limit = Annotated[int, Field(description="how many hits, 1 to 50")]
+Around = Annotated[int, Field(description="how many events of the session, 0 to 20")]
+Budget = Annotated[int, Field(description="the answer is at most so long")]
+Cursor = Annotated[str | None, Field(description="goes on where an earlier answer ended")]
+Text = Annotated[str, Field(description="one self-contained fact, decision or preference")]
+Pin = Annotated[bool, Field(description="show it at the start of every session")]
+
+
+class Verbs:
+    """What an agent can ask of its memory, or tell it. Docstrings are what the agent reads."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 600) -> str:
+        """The top of the memory's table of contents: years, months and the latest days, with ids to go down.
+
+        Start here when the question names neither a time nor a term."""
+        answers = (await self._memory.app()).answers
+        return _fit(answers, (await answers.toc_root(project, topic, budget_tokens)).text, budget_tokens)
+
+    async def get_node(
+        self,
+        node_id: NodeId,
+        project: Project = None,
+        topic: Topic = None,
+        budget_tokens: Budget = 600,
+        cursor: Cursor = None,
+    ) -> str:
+        """One year, month, week, day or segment: its summary with grips, its children, parent and neighbours."""
+        answers = (await self._memory.app()).answers
+        page = await answers.get_node(node_id, project, topic, _room(budget_tokens), cursor)
+        return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
+
+    async def expand_grip(
+        self, grip_id: GripId, before: Around = 2, after: Around = 2, budget_tokens: Budget = 500
+    ) -> str:
+        """The exact words behind a bullet or hit, who said them when, and what was said around them.
+
+        Call it before you state something recalled as a fact."""
+        answers = (await self._memory.app()).answers
+        return _fit(answers, (await answers.expand_grip(grip_id, before, after, budget_tokens)).text, budget_tokens)
+
+    async def teleport(
+        self,
+        query: Query,
+        when: MaybeWhen = None,
+        project: Project = None,
+        kind: Kind = None,
+        limit: Limit = 5,
+        budget_tokens: Budget = 600,
+        cursor: Cursor = None,
+    ) -> str:
+        """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
+
+        Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
+        answers = (await self._memory.app()).answers
+        found, page = await answers.teleport(query, project, when, kind, limit, _room(budget_tokens), cursor)
+        following = found.more if page.shown == len(found.hits) else _position(cursor) + page.shown
+        return _paged(answers, page, following if page.shown else None, budget_tokens)
+
+    async def browse_time(
+        self,
+        when: When,
+        topic: Topic = None,
+        project: Project = None,
+        budget_tokens: Budget = 800,
+        cursor: Cursor = None,
+    ) -> str:
+        """What happened in a time: the days, weeks or months that it covers, with their main points and grips."""
+        answers = (await self._memory.app()).answers
+        page = await answers.browse_time(when, project, topic, _room(budget_tokens), cursor)
+        return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
+
+    async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
+        """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
+        app = await self._memory.app()
+        from mcp_memory.pipeline.notes import remember
+
+        event = await remember(app, text, pin, project)
+        app.pipeline.wake.set()
+        shown = " It is shown at the start of every session." if pin else ""
+        return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
+
+
+def tools_of(memory: Memory) -> list[Tool]:
+    """All tools, as the server publishes them."""
+    verbs = Verbs(memory)
+    return [
+        _tool(verbs.toc_root, "Table of contents", "recall past sessions, history, what was done before", always=True),
+        _tool(verbs.get_node, "Go down", "open a day, week, month or segment of past work"),
+        _tool(verbs.expand_grip, "Exact words", "verify and quote what was said in a past session"),
+        _tool(
+            verbs.teleport, "Search memory", "find past decisions, errors, fixes, files, names by words", always=True
+        ),
+        _tool(verbs.browse_time, "Browse a time", "what was done yesterday, last week, on a date"),
+        _tool(verbs.remember, "Keep a note", "save a decision, preference or fact for later sessions", writes=True),
+    ]
+
+
+class MemoryServer(MCPServer[None]):
+    """A server whose tools refuse unknown arguments, and whose errors say what to do instead."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        await self._refuse_unknown(name, arguments)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError as error:
+            if isinstance(error.__cause__, MemoryFault):
+                raise ToolError(advice(error.__cause__)) from error.__cause__
+            raise UnexpectedToolError(
+                f"{name} failed unexpectedly; the server's log says why. Go on without memory for now."
+            ) from error.__cause__
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_wrong(name, error.__cause__)) from error.__cause__
+            raise
+
+    async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
+        """The SDK would drop them, and the agent would take the answer for what it asked."""
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        if name not in tools:
+            raise ToolError(f"There is no tool {name[:40]!r}. Known: {', '.join(tools)}.")
+        known = tools[name].input_schema["properties"]
+        unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
+        if unknown:
+            raise ToolError(f"{name} has no argument {unknown}. Known: {', '.join(known)}.")
+
+
+def _wrong(tool: str, error: ValidationError) -> str:
+    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+    return f"{tool} was called wrongly. {'; '.join(faults)}."
+
+
+def advice(error: MemoryFault) -> str:
+    """What went wrong and what to call instead."""
+    message = str(error)
+    if isinstance(error, StoreError | SettingsError):
+        return f"{message} Tell the user, and go on without memory for now."
+    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase)
+    if lost and "toc_root" not in message and "teleport" not in message:
+        return f"{message} toc_root() shows what there is, teleport(query) finds terms."
+    return message
+
+
+def _tool(verb: Callable[..., Any], title: str, hint: str, *, always: bool = False, writes: bool = False) -> Tool:
+    annotations = ToolAnnotations(
+        read_only_hint=not writes, destructive_hint=False, idempotent_hint=not writes, open_world_hint=False
+    )
+    # Clients defer tools that are not always loaded, and find them by the hint.
+    meta = {"anthropic/searchHint": hint} | ({"anthropic/alwaysLoad": True} if always else {})
+    tool = Tool.from_function(
+        verb,
+        title=title,
+        description=inspect.getdoc(verb),
+        annotations=annotations,
+        meta=meta,
+        structured_output=False,
+    )
+    _tidy(tool.parameters)
+    return tool
+
+
+def _tidy(schema: dict[str, Any]) -> None:
+    """Leave out of a schema what only costs the model tokens: titles, and null where an argument may be left out."""
+    schema.pop("title", None)
+    schema["additionalProperties"] = False
+    for field in schema["properties"].values():
+        field.pop("title", None)
+        if "anyOf" in field:
+            field.update(next(choice for choice in field.pop("anyOf") if choice.get("type") != "null"))
+        if field.get("default", 0) is None:
+            del field["default"]
+
+
+def _room(budget: int) -> int:
+    from mcp_memory.navigate.answers import checked
+
+    return max(checked(budget) - _CURSOR_TOKENS, 1)
+
+
+def _position(cursor: str | None) -> int:
+    from mcp_memory.navigate.answers import offset_of
+
+    return offset_of(cursor)
+
+
+def _next_of_list(page: Page, cursor: str | None) -> int | None:
+    """Where a list goes on: the line before the foot tells that entries were left out."""
+    lines = page.text.splitlines()
+    if page.shown and len(lines) > 1 and lines[-2].startswith("… "):
+        return _position(cursor) + page.shown
+    return None
+
+
+def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:
+    """The answer, with the cursor of what follows in its last line if there is room for it."""
+    from mcp_memory.navigate.answers import cursor_of
+
+    body, _, foot = page.text.rpartition("\n")
+    match = _FOOT.fullmatch(foot)
+    if following is None or not match:
+        return _fit(answers, page.text, budget)
+    count, text = answers.renderer.count, page.text
+    for _ in range(3):
+        # The count stands in the text that is counted; it settles at once.
+        text = f'{body}\n[{count(text)} tokens · next: {match[1]}, cursor="{cursor_of(following)}" for more]'
+    return text if count(text) <= budget else _fit(answers, page.text, budget)
+
+
+def _fit(answers: Answers, text: str, budget: int) -> str:
+    """An answer never exceeds its budget, not even one too small for a useful answer."""
+    return text if answers.renderer.count(text) <= budget else answers.renderer.cut_to(text, budget)

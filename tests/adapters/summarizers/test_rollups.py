@@ -1,0 +1,142 @@
+"""Rolling summaries up into days, weeks, months and years."""
+
+from __future__ import annotations
+
+import anyio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.adapters.summarizers.rollups import roll_up
+from mcp_memory.domain.toc import BULLETS, Level
+
+from .conversations import node, segment_node
+
+RETRY = segment_node(
+    1,
+    "Field retry not found in type config.Notarize",
+    [
+        "Error: line 31: field retry not found in type config.Notarize",
+        "The issue is that `retry` is no field of the notarize config",
+        "Asked: add it in the github actions level",
+        "The release workflow now uses `nick-fields/retry@v3`",
+    ],
+    ("notarize", "retry", ".goreleaser.yaml", "release workflow"),
+)
+LICENSE = segment_node(
+    2,
+    "Check licenses of all dependencies in CI",
+    [
+        "Asked: check the licenses of all dependencies in CI",
+        "Added `license-check.yml`, which fails on copyleft licenses",
+        "Still open: the vendored fonts carry no license file",
+    ],
+    ("license-check.yml", "license", "CI"),
+)
+
+
+def texts(level: Level, *children: object) -> list[str]:
+    return [bullet.text for bullet in roll_up(level, children).bullets]  # type: ignore[arg-type]
+
+
+def test_the_summarizer_rolls_up_through_the_port() -> None:
+    summary = anyio.run(ExtractiveSummarizer().rollup, Level.DAY, [RETRY, LICENSE])
+    assert summary == roll_up(Level.DAY, [RETRY, LICENSE])
+
+
+def test_a_day_tells_of_each_of_its_segments_in_time_order() -> None:
+    summary = roll_up(Level.DAY, [RETRY, LICENSE])
+    children = [bullet.child_ids[0] for bullet in summary.bullets]
+    assert set(children) == {RETRY.node_id, LICENSE.node_id}
+    assert children == sorted(children)
+    low, high = BULLETS[Level.DAY]
+    assert low <= len(summary.bullets) <= high
+
+
+def test_every_bullet_inherits_the_grips_of_the_bullet_it_came_from() -> None:
+    known = {grip: bullet.text for child in (RETRY, LICENSE) for bullet in child.bullets for grip in bullet.grip_ids}
+    for bullet in roll_up(Level.DAY, [RETRY, LICENSE]).bullets:
+        assert bullet.grip_ids
+        assert all(known[grip] in bullet.text for grip in bullet.grip_ids)
+
+
+def test_the_topic_names_the_themes_shortly() -> None:
+    topic = roll_up(Level.DAY, [RETRY, LICENSE]).topic
+    assert "retry" in topic
+    assert "licenses" in topic
+    assert 3 <= len(topic.split()) <= 8
+
+
+def test_near_duplicates_become_one_bullet_with_the_grips_of_all() -> None:
+    again = segment_node(3, "Retry the notarization", ["The release workflow now uses `nick-fields/retry@v3` again"])
+    summary = roll_up(Level.DAY, [RETRY, again])
+    merged = [bullet for bullet in summary.bullets if "nick-fields" in bullet.text]
+    assert len(merged) == 1
+    assert set(merged[0].child_ids) == {RETRY.node_id, again.node_id}
+    assert set(again.bullets[0].grip_ids) < set(merged[0].grip_ids)
+
+
+def test_a_request_and_its_outcome_share_a_line_of_the_day() -> None:
+    child = segment_node(
+        4,
+        "Verify git hooks",
+        ["Asked: show when git hooks are verified", "Reruns now show that git hooks are verified"]
+        + [f"Statement number {word} about another matter entirely {word}" for word in ("one", "two", "three", "four")],
+    )
+    joined = [text for text in texts(Level.DAY, child) if text.startswith("Asked")]
+    assert joined == ["Asked: show when git hooks are verified; Reruns now show that git hooks are verified"]
+
+
+def test_a_busy_week_keeps_something_of_every_day() -> None:
+    days = [
+        node(Level.DAY, f"2026-01-0{number}", f"Day {number}, 2026: topic {word}", [f"Added the {word} {part}" for part in "abcdef"])
+        for number, word in enumerate(["parser", "printer", "scanner", "plotter", "router"], 1)
+    ]  # fmt: skip
+    summary = roll_up(Level.WEEK, days)
+    assert {child for bullet in summary.bullets for child in bullet.child_ids} == {day.node_id for day in days}
+
+
+def test_themes_of_days_rise_to_the_week_without_their_dates() -> None:
+    days = [
+        node(Level.DAY, "2026-01-06", "Tuesday, January 6, 2026: notarization retry", ["Moved the retry"], ("retry",)),
+        node(Level.DAY, "2026-01-07", "Wednesday, January 7, 2026: license check", ["Added the check"], ("license",)),
+    ]
+    topic = roll_up(Level.WEEK, days).topic
+    assert set(topic.split(", ")) == {"notarization retry", "license check"}
+
+
+def test_keywords_shared_by_children_come_first() -> None:
+    first = segment_node(1, "A", ["One thing"], ("alpha", "shared"))
+    second = segment_node(2, "B", ["Another matter"], ("beta", "shared"))
+    assert roll_up(Level.DAY, [first, second]).keywords[0] == "shared"
+
+
+def test_a_rollup_of_nothing_is_empty() -> None:
+    summary = roll_up(Level.YEAR, [])
+    assert (summary.topic, summary.bullets, summary.keywords) == ("", (), ())
+
+
+WORDS = st.sampled_from("Asked: fix parser error added retry because open 日本 token, cache; `x` the of".split())
+SENTENCES = st.lists(WORDS, min_size=1, max_size=9).map(" ".join)
+CHILDREN = st.lists(st.tuples(SENTENCES, st.lists(SENTENCES, max_size=5), st.lists(WORDS, max_size=5)), max_size=7)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR]), CHILDREN)
+def test_a_rollup_invents_nothing_and_repeats_nothing(
+    level: Level, made: list[tuple[str, list[str], list[str]]]
+) -> None:
+    children = [segment_node(number, title, lines, tuple(words)) for number, (title, lines, words) in enumerate(made)]
+    summary = roll_up(level, children)
+    assert summary == roll_up(level, children)
+    assert len(summary.bullets) <= BULLETS[level][1]
+    grips = {grip for child in children for bullet in child.bullets for grip in bullet.grip_ids}
+    for bullet in summary.bullets:
+        assert set(bullet.grip_ids) <= grips
+        assert bullet.grip_ids
+        assert set(bullet.child_ids) <= {child.node_id for child in children}
+        assert bullet.child_ids
+    shown = [bullet.text for bullet in summary.bullets]
+    assert len(shown) == len(set(shown))
+    assert bool(shown) == any(child.bullets for child in children)
+    assert len(summary.keywords) <= 7

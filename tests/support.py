@@ -1,0 +1,85 @@
+"""What many tests need: a clock that stands still, an open memory in a temp directory, and something said in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.adapters.clients.jsonl import told_of
+from mcp_memory.app import App, open_app
+from mcp_memory.config import Calendar, Settings
+from mcp_memory.domain.events import Captured
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level
+from mcp_memory.ports import Intake
+
+REPO = Path(__file__).parent.parent
+SHARED = REPO.parent / "shared"
+LATER = "2026-06-01T00:00:00Z"
+
+
+class StoppedClock:
+    """Stands at one moment until it is moved."""
+
+    def __init__(self, moment: str = LATER) -> None:
+        self.moment = datetime.fromisoformat(moment)
+
+    def now_ms(self) -> int:
+        return round(self.moment.timestamp() * 1000)
+
+    def move(self, **by: float) -> None:
+        self.moment += timedelta(**by)
+
+
+@asynccontextmanager
+async def memory(home: Path, clock: StoppedClock | None = None, zone: str = "UTC") -> AsyncIterator[App]:
+    settings = Settings(home=home, calendar=Calendar(zone))
+    async with open_app(settings, cwd=home, clock=clock or StoppedClock()) as app:
+        yield app
+
+
+def said(
+    text: str, at: str, *, role: str = "user", session: str = "s1", project: str = "alpha", **more: Any
+) -> dict[str, Any]:
+    """A line of generic import; its source id follows from what it says."""
+    line = {"session_id": session, "timestamp": at, "role": role, "text": text, "project": project}
+    return line | {"source_id": f"{session}/{at}/{role}"} | more
+
+
+async def tell(app: App, lines: Iterable[dict[str, Any]]) -> int:
+    """Store lines as an importer does, without a file."""
+    groups: dict[tuple[str, str], list[Captured]] = {}
+    for line in lines:
+        told = told_of(line)
+        groups.setdefault((told.event.session_id, told.project), []).append(told.event)
+    intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in groups.items()]
+    return await app.log.add(intakes)
+
+
+async def learn(app: App, lines: Iterable[dict[str, Any]]) -> None:
+    """Store lines and build the tree."""
+    await tell(app, lines)
+    await app.pipeline.until_idle()
+    await app.pipeline.lease.release()
+
+
+async def all_nodes(app: App, project: str | None = None) -> list[Node]:
+    return [node for level in Level for node in await app.library.top(project, level, 10_000)]
+
+
+def conversation(day: str = "2026-03-02", session: str = "s1", project: str = "alpha") -> list[dict[str, Any]]:
+    """A small talk with a request, a cause, a fix and an outcome."""
+    rows = [
+        ("09:00:00", "user", "Please fix the login timeout: users are thrown out after five minutes."),
+        ("09:00:40", "assistant", "I will look at the session settings first."),
+        ("09:01:10", "tool", "Read: app/session.py\nSESSION_TTL = 300\nREFRESH = False"),
+        ("09:02:00", "assistant", "The cause is that SESSION_TTL is 300 seconds and refreshToken is never called."),
+        ("09:03:30", "tool", "Edit: app/session.py\n- SESSION_TTL = 300\n+ SESSION_TTL = 3600"),
+        ("09:04:00", "assistant", "I raised SESSION_TTL to 3600 because the mobile app refreshes only once an hour."),
+        ("09:05:00", "tool", "Bash: pytest tests/test_session.py\n12 passed in 0.41s"),
+        ("09:05:30", "assistant", "All 12 session tests pass now; the login timeout is fixed."),
+    ]
+    return [said(text, f"{day}T{at}Z", role=role, session=session, project=project) for at, role, text in rows]
