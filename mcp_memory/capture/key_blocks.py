@@ -9,7 +9,7 @@ _EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BEGIN = lazy(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = lazy(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _RUN = lazy(r"[A-Za-z0-9+/=]{30,}")
-_REST = lazy(r"(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,76}\s*\Z")
+_REST = lazy(r"(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,76}(?=\s*\Z)")
 #: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
 _LONGEST = 40_000
 #: What may stand between two lines of a key: line ends, quotes, line numbers, a header line.

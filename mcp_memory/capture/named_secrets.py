@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.marks import replace_spans
+from mcp_memory.capture.marks import OPENING, replace_spans
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_names import Named, classify
 from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random, is_reference
@@ -71,12 +71,13 @@ def _authorization(text: str, position: int) -> Span | None:
     found = _AUTHORIZATION().match(text, position)
     if not found or is_reference(found["value"]):
         return None
-    value, scheme = found["value"], (found["scheme"] or "").lower()
+    value, scheme = found["value"].partition(OPENING)[0], (found["scheme"] or "").lower()
     if scheme == "basic":
         secret = _is_basic(value)
     else:
         secret = is_mixed(value) and len(value) >= 8 if scheme else is_random(value) and len(value) >= 16
-    return (*found.span("value"), "authorization") if secret else None
+    start = found.start("value")
+    return (start, start + len(value), "authorization") if secret else None
 
 
 def _is_basic(value: str) -> bool:
@@ -137,7 +138,7 @@ def _is_quoted_secret(value: str, kind: str, sure: bool) -> bool:
 
 
 def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> Span | None:
-    join, value = found["join"], found["bare"]
+    join, value = found["join"], found["bare"].partition(OPENING)[0]
     if "\n" in join:
         return None
     shell = _is_shell(name, join)

@@ -53,7 +53,6 @@ _KEYS = (
     ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
     ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
     ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}(?![A-Za-z0-9])"),
-    ("jwt", "eyJ", r"(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
 )
 
 #: Kind, trigger, expression; what its first group holds is the secret, the rest stays.
@@ -75,20 +74,29 @@ _SHAPES = (
     ("password", "://", r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@"),
 )
 
-#: A key's prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
-_BEFORE = (
-    r"(?:(?<![A-Za-z0-9]{0})|(?<=\\[nrtbf]{0})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{0})|(?<=[\[;]\dm{0})|(?<=[\[;]\d\dm{0}))"
-)
+#: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
+_BEFORE = r"(?:(?<![{0}]{1})|(?<=\\[nrtbf]{1})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{1})|(?<=[\[;]\dm{1})|(?<=[\[;]\d\dm{1}))"
+#: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
+#: need it over and over is not worth the time.
+_PASSES = 8
+#: From this length on a prefix is found inside words, too: no word holds it.
+_DISTINCT = 6
 
 _PRIVATE = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b[^<>\\&]{0,100}(?:>|&gt;|\\u003e)", re.I)
 
 
 def _rules() -> Iterator[tuple[str, str, str]]:
     for kind, prefix, body in _KEYS:
-        literal = re.escape(prefix)
         # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
-        yield kind, prefix, "(" + literal + _BEFORE.replace("{0}", literal) + body + ")"
+        before = "" if len(prefix) >= _DISTINCT else _before(prefix, "A-Za-z0-9")
+        yield kind, prefix, "(" + re.escape(prefix) + before + body + ")"
+    # Every character of a JWT counts as one of its word, so that a long run of such words is read once.
+    yield "jwt", "eyJ", "(eyJ" + _before("eyJ", r"\w-") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
     yield from _SHAPES
+
+
+def _before(prefix: str, word: str) -> str:
+    return _BEFORE.replace("{0}", word).replace("{1}", re.escape(prefix))
 
 
 _RULES = tuple((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, expression in _rules())
@@ -96,12 +104,12 @@ _RULES = tuple((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, ex
 
 def redact(text: str) -> str:
     """The text with a typed mark such as `[redacted:github-token]` in place of each secret. Doing it twice is safe."""
-    while True:
+    for _ in range(_PASSES):
         clear = _redact_once(text)
-        # A mark can end a word that hid the next secret, so what was changed is looked through again.
         if clear == text:
-            return text
+            break
         text = clear
+    return text
 
 
 def _redact_once(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import lru_cache
 
+from mcp_memory.capture.marks import OPENING
 from mcp_memory.capture.patterns import lazy
 
 TYPE_CHECKING = False
@@ -42,6 +43,8 @@ _TOKEN_OF = frozenset(
 @lru_cache(maxsize=4096)
 def classify(name: str) -> Named:
     """What the name of a variable, field, option or header announces."""
+    if OPENING in name:
+        return NOT_SECRET
     words = [word.lower() for word in _WORDS().findall(name[-80:])]
     while words and (words[-1] in _NEUTRAL or words[-1].isdigit()):
         words.pop()

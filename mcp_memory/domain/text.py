@@ -59,7 +59,9 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_TAG = re.compile(r"(?:</|(?<!\w)<)[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"']+))*\s*/?>")
+_TAG = re.compile(
+    r"(?:</|(?<!\w)<)[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"']+))*\s*/?>|<[A-Za-z][\w:.-]*\s*/>"
+)
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
 _IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
 _LINK = re.compile(r"\[([^\]\n]+)\]\((?:[^()\n]|\([^()\n]*\))*\)")
@@ -148,13 +150,19 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _UNSAFE.sub("", text)
 
 
-def strip_markup(text: str) -> str:
-    """Plain words: no markdown marks (inline code keeps its backticks), no tags, no control characters."""
+def without_tags(text: str) -> str:
+    """The text without tags, link targets and control characters."""
     text = printable(text)
     if "<" in text:
         text = _TAG.sub("", _COMMENT.sub("", text))
-    if "[" in text:
+    if "](" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
+    return text
+
+
+def strip_markup(text: str) -> str:
+    """Plain words: no markdown marks (inline code keeps its backticks), no tags, no control characters."""
+    text = without_tags(text)
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text).replace("```", "")
     text = _LINE_MARK.sub("", text)

@@ -23,6 +23,8 @@ class Intaker:
     def prepare(self, captured: Sequence[Captured]) -> list[Event]:
         """Events ready to be stored; their project is given by the store. One tokenizer pass for all of them."""
         texts = [clip(redact(clean(item.text)), self.max_event_bytes) for item in captured]
+        # White space alone says nothing: such an event is kept for its time, without a text.
+        texts = [(text if text.strip() else "", cut) for text, cut in texts]
         counted = self.count_all(
             [
                 text[: self.tool_result_chars] if item.role is Role.TOOL else text

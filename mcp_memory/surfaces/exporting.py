@@ -135,10 +135,10 @@ def _link_text(title: str) -> str:
 
 async def backup(app: App, options: argparse.Namespace) -> int:
     target = Path(options.path)
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory; name the file that the copy shall have.")
 
     def copy() -> int:
+        if target.is_dir():
+            raise UsageError(f"{target} is a directory; name the file that the copy shall have.")
         source = sqlite3.connect(app.settings.database)
         try:
             copy_database(source, target)

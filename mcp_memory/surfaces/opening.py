@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,10 @@ class Memory:
     async def _hold(self, attempt: _Attempt) -> None:
         """Open the memory and run its pipeline until the server ends."""
         opener = await to_thread.run_sync(_prepare)
-        async with opener(self._settings) as app:
+        async with AsyncExitStack() as stack:
+            with anyio.CancelScope(shield=True):
+                # Interrupted half-way, opening would leave a connection's thread behind.
+                app = await stack.enter_async_context(opener(self._settings))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(app.pipeline.run, name="pipeline")
                 attempt.app = app

@@ -29,7 +29,7 @@ def test_home_is_chosen_by_the_environment(tmp_path: Path) -> None:
 def test_home_is_where_the_platform_keeps_user_data(
     monkeypatch: pytest.MonkeyPatch, platform: str, env: dict[str, str], expected: str
 ) -> None:
-    monkeypatch.setattr(home.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     assert home.home_dir(env) == os.path.join(os.path.expanduser(expected), "mcp-memory")
 
 

@@ -33,13 +33,13 @@ def imported(source: Path) -> set[str]:
 
 def python39() -> str:
     """A Python 3.9 that runs; a version manager's stand-in may be on the path and refuse."""
-    places = [*Path.home().glob(".pyenv/versions/3.9*/bin/python3.9"), shutil.which("python3.9")]
+    places = [*map(str, Path.home().glob(".pyenv/versions/3.9*/bin/python3.9")), shutil.which("python3.9") or ""]
     for place in filter(None, places):
         if (
             subprocess.run([place, "-c", "import sqlite3"], capture_output=True, timeout=60, check=False).returncode
             == 0
         ):
-            return str(place)
+            return place
     return ""
 
 
@@ -54,7 +54,7 @@ def test_source_is_python_3_9_and_needs_the_standard_library_only(source: Path) 
 def test_hook_does_not_load_what_is_slow() -> None:
     code = (
         f"import sys; sys.path.append({str(REPO)!r})\n"
-        "import json, sqlite3; usual = set(sys.modules)\n"
+        "import json, os, sqlite3; usual = set(sys.modules)\n"
         "import mcp_memory.capture.hook; print(*sorted(set(sys.modules) - usual))"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=60, check=True)

@@ -182,9 +182,7 @@ def pem(lines: int, kind: str = "RSA PRIVATE KEY") -> str:
     ids=["pem", "escaped", "source", "numbered", "short", "openssh", "pgp", "no end", "no beginning"],
 )
 def test_private_key_is_taken_out_whole(block: str) -> None:
-    assert redact(f"before\n{block}\n") == "before\n[redacted:private-key]\n".replace("\n", "\n", 1) or (
-        "-----END" not in block and redact(f"before\n{block}\n").rstrip("\n") == "before\n[redacted:private-key]"
-    )
+    assert redact(f"before\n{block}\n") == "before\n[redacted:private-key]\n"
 
 
 def test_two_mentions_in_one_source_file_are_no_key() -> None:
@@ -240,40 +238,32 @@ def test_json_is_walked_and_its_names_count() -> None:
     }
 
 
+SYNTAX = [
+    "password",
+    "token",
+    "secret",
+    "key",
+    "=",
+    ": ",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    " ",
+    "a1",
+    "/",
+    "@",
+    "://",
+    "-",
+    "_",
+    "é",
+]
+EDGES = ["-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "<private>", "</private>", "[redacted:token]"]
 pieces = st.sampled_from(
-    [key for _, key in KEYS]
-    + [around.format(secret) for around, secret, _ in KEPT_AROUND]
-    + [
-        pem(3),
-        "-----BEGIN PRIVATE KEY-----",
-        "-----END PRIVATE KEY-----",
-        "<private>",
-        "</private>",
-        "[redacted:token]",
-    ]
-    + [
-        "password",
-        "token",
-        "secret",
-        "key",
-        "=",
-        ": ",
-        '"',
-        "'",
-        "\\",
-        "\n",
-        " ",
-        "a1",
-        "/",
-        "@",
-        "://",
-        "-",
-        "_",
-        "é",
-        "\ud800",
-    ]
+    [key for _, key in KEYS] + [around.format(secret) for around, secret, _ in KEPT_AROUND] + [pem(3), *EDGES, *SYNTAX]
 )
 anything = st.lists(pieces | st.text(max_size=8), max_size=12).map("".join)
+any_json = st.recursive(anything | st.integers(), lambda inner: st.dictionaries(anything, inner) | st.lists(inner))
 
 
 @given(anything)
@@ -282,9 +272,7 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
     assert redact(once) == once
 
 
-@given(
-    st.recursive(st.none() | st.integers() | anything, lambda inner: st.dictionaries(anything, inner) | st.lists(inner))
-)
+@given(any_json)
 def test_json_redacted_twice_is_json_redacted_once(value: object) -> None:
     once = redact_json(value)
     assert redact_json(once) == once

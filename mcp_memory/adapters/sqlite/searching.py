@@ -107,8 +107,12 @@ async def _load(
 
 
 def _touches(candidate: Candidate, start_ms: int | None, end_ms: int | None) -> bool:
-    last = candidate.node.end_ms if candidate.node else candidate.start_ms + 1
-    return (end_ms is None or candidate.start_ms < end_ms) and (start_ms is None or last > start_ms)
+    """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
+    node = candidate.node
+    first, last = candidate.start_ms, node.end_ms if node else candidate.start_ms + 1
+    if node and node.level is not Level.SEGMENT:
+        return (start_ms is None or first >= start_ms) and (end_ms is None or last <= end_ms)
+    return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
 
 
 async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
@@ -116,7 +120,7 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
     for rowid, _ in ranked:
         ids[rowid % 4].append(rowid // 4)
     found: dict[int, Candidate] = {}
-    ranks: dict[int, float] = dict((row[0], row[1]) for row in ranked)
+    ranks: dict[int, float] = {row[0]: row[1] for row in ranked}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
         event = event_of(row[1:10], *row[10:13])
         rowid = row[0] * 4 + EVENT

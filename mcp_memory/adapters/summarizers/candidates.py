@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues
 from mcp_memory.adapters.summarizers.cues import Kind
@@ -35,7 +35,7 @@ _CONNECTED = re.compile(
 
 
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
-_ERROR_WORD = re.compile(r"error:\s+", re.I)
+_ERROR_WORD = re.compile(r"^error:\s+", re.I)
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
@@ -45,8 +45,7 @@ _LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
 _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A possible bullet. `order` is its place in the segment, `turn` the user message it follows."""
 
     event: Event
@@ -73,7 +72,7 @@ def candidates(events: Sequence[Event]) -> list[Candidate]:
             turn += 1
         last = _is_last_word(events, index)
         for candidate in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
-            found.append(replace(candidate, order=len(found)))
+            found.append(candidate._replace(order=len(found)))
     return found + _actions(events, len(found), turn)
 
 
@@ -177,7 +176,7 @@ def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidat
         bonus = (0.35 if last else 0.0) + (0.4 if _KEY_SECTION.search(section) else 0.0)
         bonus -= (0.3 if _CONNECTED.match(body) else 0.0) + min(_LISTED[sentence.form] * listed, 0.6)
         found_one = _candidate(event, start, end, _shown(body, kind), kind, turn, bonus)
-        yield replace(found_one, listed=bool(listed))
+        yield found_one._replace(listed=bool(listed))
 
 
 def _named_only(body: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_memory.adapters.summarizers.candidates import (
@@ -15,7 +16,7 @@ from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_
 from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.titles import headline, word_count, worth
-from mcp_memory.adapters.summarizers.toolcalls import call_of
+from mcp_memory.adapters.summarizers.toolcalls import call_of, commit_span
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.summaries import DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.text import ELLIPSIS, one_line, similar, terms
@@ -80,21 +81,19 @@ def _most_telling(found: list[Candidate], weights: Mapping[str, float]) -> list[
 def _gain(pick: Candidate, chosen: Sequence[Candidate], covered: set[str], weights: Mapping[str, float]) -> float:
     """What a candidate adds to those chosen already."""
     own = terms(pick.text)
-    new = sum(weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in own)
+    new = math.fsum([weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in own])
     told = min(new / (3.0 + 0.6 * len(own)), 1.0)
     if (pick.kind is Kind.REQUEST and len(own) > 3 and pick.bonus >= 0) or pick.kind is Kind.ERROR:
         told = max(told, 0.35)
-    same_kind = sum(1 for other in chosen if other.kind is pick.kind)
-    same_turn = sum(1 for other in chosen if other.turn == pick.turn)
-    same_event = sum(1 for other in chosen if other.event.key == pick.event.key)
-    repeated = 0.65 if pick.event.role is Role.USER else 0.85
-    return (
-        (PRIORITY[pick.kind] + pick.bonus)
-        * told
-        * (0.85 if pick.kind is Kind.SAID else 0.7) ** same_kind
-        * 0.9**same_turn
-        * repeated**same_event
-    )
+    gain = (PRIORITY[pick.kind] + pick.bonus) * told
+    for other in chosen:
+        if other.kind is pick.kind:
+            gain *= 0.85 if pick.kind is Kind.SAID else 0.7
+        if other.turn == pick.turn:
+            gain *= 0.9
+        if other.event is pick.event:
+            gain *= 0.65 if pick.event.role is Role.USER else 0.85
+    return gain
 
 
 def _repeats(other: Candidate, pick: Candidate) -> bool:
@@ -124,6 +123,8 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
             call = call_of(event)
             if call:
                 yield Passage(call.target[:200], 1.2 if call.verb == "Edited" else 0.25, code=True)
+                if call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
+                    yield Passage(event.text[slice(*subject)], 1.0)
         else:
             text = spoken(event) if event.role is Role.USER else event.text
             weight = 3.0 if event.event_type is EventType.NOTE else by_user if event.role is Role.USER else 1.0
@@ -157,7 +158,7 @@ def _title_candidates(found: Sequence[Candidate], weights: Mapping[str, float]) 
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
         value = _TITLE_PRIORITY.get(pick.kind, 0.5) * (0.85 if pick.kind is Kind.REQUEST else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
-        told = sum(weights.get(term, 0.0) for term in terms(pick.text))
+        told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
         rated.append((value * told, value, pick))
     rated.sort(key=lambda entry: (-entry[0], entry[2].order))
     return [(value, pick) for _, value, pick in rated[:_POOL_OF_TITLES]]

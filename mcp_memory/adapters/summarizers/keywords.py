@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem
+from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
 
-_TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[.,;:!?()\"\n]+")
+_TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?(?<!\w)[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[.,;:!?()\"\n]+")
 _SCRIPT = re.compile("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
 _HIRAGANA = re.compile("[\u3041-\u3096]+")
 _HAN = re.compile("[\u4e00-\u9fff]{2}")
+_IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
@@ -123,6 +124,12 @@ def without_places(text: str) -> str:
     return text
 
 
+def _prepared(text: str) -> str:
+    """What of a passage can hold keywords: no tags, addresses, home directories and ids."""
+    text = _IDS.sub(" ", without_places(without_tags(text)))
+    return _spaced(text) if has_unspaced_script(text) else text
+
+
 def _spaced(text: str) -> str:
     """Text of unspaced scripts with spaces where the script changes, and its recurring pairs as words of their own."""
     recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
@@ -137,7 +144,7 @@ class Vocabulary:
         tokens: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for text, weight, code in passages:
-            found = _TOKEN.findall(without_places(_spaced(text) if has_unspaced_script(text) else text))
+            found = _TOKEN.findall(_prepared(text))
             for token, count in Counter(found).items():
                 tokens[token] += weight * min(count, 4)  # type: ignore[assignment]  # weights are fractions
             if not code:

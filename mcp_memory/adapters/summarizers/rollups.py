@@ -11,23 +11,24 @@ from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
 from mcp_memory.adapters.summarizers.titles import trimmed
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
-from mcp_memory.domain.text import ELLIPSIS, one_line, similar, terms
+from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 MAX_GRIPS = 6
 MAX_CHILDREN = 12
 KEYWORDS = 7
 _DUPLICATE = 0.55
+_SAME_WORDS = 0.95
 _RELATED = 0.2
 _MAX_MERGED = 220
 _MAX_TOPIC_WORDS = 8
 _MAX_THEMES = 3
-_MAX_THEME_WORDS = 5
+_MAX_THEME_WORDS = 4
 _MAX_TOPIC_CHARS = 90
 _JOINTS = "|".join(
     """
     to in on of for from with without during and or is are was has have that which when if by at as into after
-    before instead the a an this these not
+    before instead the a an this these not i we you
     """.split()
 )
 _JOINT = re.compile(rf"[,;:]\s+|\s+[-–—]+\s+|(?:^|\s+)(?:{_JOINTS})(?:\s+(?:{_JOINTS}))*\s+", re.I)
@@ -80,16 +81,22 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
         for position, bullet in enumerate(child.bullets):
             own = terms(bullet.text)
             kind = bullet_kind(bullet.text)
-            told = sum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
-            value = (
-                (PRIORITY[kind] + _RESULTS.get(kind, 0.0) * (level < Level.DAY))
-                * told
-                * (0.9 if position else 1.0)
-                * (1.0 if bullet.grip_ids else 0.5)
-            )
+            told = math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
+            priority = PRIORITY[kind]
+            if level < Level.DAY:
+                told *= _plainness(bullet.text)
+                priority += _RESULTS.get(kind, 0.0)
+            value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]
             found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
     return found
+
+
+def _plainness(text: str) -> float:
+    """How much of a bullet is plain words: seen from afar, names of files and functions say little."""
+    words = text.split()
+    plain = sum(1 for word in words if _PLAIN_WORD.fullmatch(word))
+    return 0.2 + 0.8 * (plain / len(words)) ** 2 if words and not has_unspaced_script(text) else 1.0
 
 
 def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
@@ -107,7 +114,7 @@ def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
 def _same(item: _Item, other: _Item) -> bool:
     if item.text == other.text:
         return True
-    limit = _DUPLICATE if (item.kind is Kind.REQUEST) is (other.kind is Kind.REQUEST) else _DUPLICATE + 0.25
+    limit = _DUPLICATE if (item.kind is Kind.REQUEST) is (other.kind is Kind.REQUEST) else _SAME_WORDS
     return similar(item.terms, other.terms) >= limit
 
 
@@ -172,6 +179,7 @@ def _answers(item: _Item, request: _Item) -> bool:
     )
 
 
+_PLAIN_WORD = re.compile(r"[\"'(“]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"').,:;!?”]*")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
 _CALENDAR = re.compile(r"^(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 
@@ -214,7 +222,7 @@ def _shortened(title: str, weights: Mapping[str, float]) -> str:
         if len(opening) + len(phrase) > _MAX_THEME_WORDS:
             break
         opening += phrase
-    scored = [(1.6 * _told(run, weights), " ".join(run)) for run in ([opening] if len(opening) > 1 else [])]
+    scored = [(2.2 * _told(run, weights), " ".join(run)) for run in ([opening] if len(opening) > 1 else [])]
     scored += [(_told(run, weights), " ".join(run)) for run in phrases if len(run) > 1]
     best = max(scored, default=(0.0, title))[1]
     return trimmed(best.replace(":", "").split()).strip(" ,;.—–-") or title
@@ -222,7 +230,7 @@ def _shortened(title: str, weights: Mapping[str, float]) -> str:
 
 def _told(words: Sequence[str], weights: Mapping[str, float]) -> float:
     stems = {part for word in words for part in stems_of(word.strip("`'\",:()"))}
-    return sum(weights.get(part, 0.05) for part in stems) / math.sqrt(2.0 + len(words))
+    return math.fsum(weights.get(part, 0.05) for part in stems) / math.sqrt(2.0 + len(words))
 
 
 def _lowered(theme: str) -> str:

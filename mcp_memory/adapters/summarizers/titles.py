@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -93,7 +94,7 @@ _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 def worth(title: str, weights: Mapping[str, float]) -> float:
     """How much a title tells: the weight of its distinct stems."""
     stems = {part for word in title.split() for part in stems_of(word.strip("`'\".,()"))}
-    told = sum(weights.get(part, 0.0) for part in stems)
+    told = math.fsum(weights.get(part, 0.0) for part in stems)
     return told * (0.75 if _VAGUE.search(title) else 1.0) * (0.45 if _OBLIQUE.match(title) else 1.0)
 
 
@@ -136,12 +137,12 @@ def trimmed(words: list[str]) -> str:
     """The words without a dangling end or a joining word before them, and short enough."""
     while len(words) > 1 and words[0].lower() in _JOINING:
         words = words[1:]
+    while len(words) > 1 and sum(map(len, words)) + len(words) > _MAX_CHARS:
+        words = words[:-1]
     while words and (words[-1].strip(".,;:'\"()").lower() in _DANGLING or not any(map(str.isalnum, words[-1]))):
         words = words[:-1]
     if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
         words = words[:-2]
-    while len(words) > 1 and sum(map(len, words)) + len(words) > _MAX_CHARS:
-        words = words[:-1]
     return " ".join(words)
 
 

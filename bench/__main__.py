@@ -1,0 +1,78 @@
+"""`python -m bench [NAME …] [--large] [--json PATH]`: run the benchmarks and end with a table of all figures."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sqlite3
+import sys
+import tempfile
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.measure import Figure
+
+NAMES = ("hook", "server", "importing", "teleport", "navigation", "agent", "recall")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios to a baseline, with their aims.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
+    parser.add_argument("--large", action="store_true", help="teleport at 1,000,000 events as well (takes long)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(NAMES)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(NAMES)}")
+    results: dict[str, list[Figure]] = {}
+    crashed = []
+    with tempfile.TemporaryDirectory(prefix="mcp-memory-bench-") as scratch:
+        for name in options.names or _available():
+            print(f"== {name}", flush=True)
+            try:
+                results[name] = importlib.import_module(f"bench.{name}").run(Path(scratch), large=options.large)
+            except Exception:
+                traceback.print_exc()
+                crashed.append(name)
+    if options.json:
+        shape = {"machine": machine(), "figures": {name: [asdict(f) for f in rows] for name, rows in results.items()}}
+        options.json.write_text(json.dumps(shape, indent=2, ensure_ascii=False), "utf-8")
+    _print_table(results)
+    if crashed:
+        print(f"crashed: {', '.join(crashed)}")
+    return 1 if crashed else 0
+
+
+def machine() -> dict[str, str | int]:
+    return {
+        "cores": os.cpu_count() or 0,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+
+
+def _available() -> list[str]:
+    return [name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists()]
+
+
+def _print_table(results: dict[str, list[Figure]]) -> None:
+    print("\n" + " · ".join(f"{key} {value}" for key, value in machine().items()))
+    print(f"{'figure':<64} {'value':>10} {'aim':>10}  ")
+    for name, figures in results.items():
+        for figure in figures:
+            aim = "" if figure.aim is None else f"≤ {_shown(figure.aim, figure.unit)}"
+            verdict = {None: "", True: "met", False: "over"}[figure.met]
+            print(f"{name + ': ' + figure.name:<64} {_shown(figure.value, figure.unit):>10} {aim:>10}  {verdict}")
+
+
+def _shown(value: float, unit: str) -> str:
+    return f"{value:.2f}{unit}" if unit == "×" else f"{value:,.4g}{unit}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

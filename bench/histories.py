@@ -1,0 +1,134 @@
+"""Memories to measure: the bundled sample, and invented histories of any size that take the real way in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from pathlib import Path
+
+from mcp_memory import sample
+from mcp_memory.adapters.clients.jsonl import told_of
+from mcp_memory.app import App, open_app
+from mcp_memory.config import Calendar, Settings
+from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.ports import Intake
+
+#: The day after the sample's last session, so that nothing of it is open.
+SAMPLE_NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
+PROJECTS = ("harbour", "orchard", "quarry")
+SESSION_EVENTS = 30
+SESSIONS_PER_BATCH = 60
+_BEGIN = datetime(2020, 1, 6, 9, tzinfo=UTC)
+_END = datetime(2120, 1, 1, tzinfo=UTC)
+_PARTS = "ba co de fi gu la me no pa ri su ta ve wo xi zo chi dra fle gro pla ste tru ".split()
+_ENDINGS = ("", "", "", "s", "ing", "ed", "er", "tion")
+
+
+@asynccontextmanager
+async def opened(home: Path, now: datetime = _END, project: str = "") -> AsyncIterator[App]:
+    settings = Settings(
+        home=home, calendar=Calendar("UTC"), project=project, now_ms=round(now.timestamp() * 1000)
+    )
+    async with open_app(settings, cwd=home) as app:
+        yield app
+
+
+async def load_sample(app: App) -> None:
+    groups: dict[tuple[str, str], list[Captured]] = {}
+    for line in sample.lines():
+        told = told_of(line)
+        groups.setdefault((told.event.session_id, told.project), []).append(told.event)
+    await app.log.add(
+        [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in groups.items()]
+    )
+    await build(app)
+
+
+async def build(app: App) -> None:
+    await app.pipeline.until_idle()
+    await app.pipeline.lease.release()
+
+
+async def invented(scratch: Path, events: int) -> Path:
+    """The home of a memory with so many events, made once per run."""
+    home = scratch / f"invented-{events}"
+    if not home.exists():
+        async with opened(home) as app:
+            batch: list[Intake] = []
+            for session in range(events // SESSION_EVENTS):
+                told = list(_session(session))
+                batch.append(Intake(tuple(app.intaker.prepare(told)), "", PROJECTS[session % len(PROJECTS)]))
+                if len(batch) == SESSIONS_PER_BATCH:
+                    await app.log.add(batch)
+                    batch = []
+            await app.log.add(batch)
+            await build(app)
+    return home
+
+
+@dataclass(frozen=True)
+class Language:
+    """Words by Zipf's law, and the names that code is full of. The same seed speaks the same language."""
+
+    words: tuple[str, ...] = field(default_factory=lambda: tuple(_words(20_000)))
+    weights: tuple[float, ...] = field(default_factory=lambda: tuple(accumulate(1 / (n + 8) for n in range(20_000))))
+
+    def phrase(self, rng: random.Random, length: int) -> list[str]:
+        return rng.choices(self.words, cum_weights=self.weights, k=length)
+
+    def name(self, rng: random.Random) -> str:
+        """An identifier, a path or an error code, from words that are not too common."""
+        one, two, three = (self.words[rng.randrange(200, 6_000)] for _ in range(3))
+        forms = (f"{one}{two.title()}{three.title()}", f"{one}_{two}_{three}", f"src/{one}/{two}_{three}.py", f"{two}()")
+        return rng.choice((*forms, f"E{rng.randrange(100, 9_999)}"))
+
+    def text(self, rng: random.Random, sentences: int) -> str:
+        told = []
+        for _ in range(sentences):
+            words = self.phrase(rng, rng.randrange(6, 18))
+            words[rng.randrange(len(words))] = self.name(rng)
+            told.append(" ".join(words).capitalize() + ".")
+        return " ".join(told)
+
+
+def _words(many: int) -> Iterator[str]:
+    rng, seen = random.Random(7), set[str]()
+    while len(seen) < many:
+        word = "".join(rng.choices(_PARTS, k=rng.choice((2, 2, 3, 3, 4)))) + rng.choice(_ENDINGS)
+        if word not in seen:
+            seen.add(word)
+            yield word
+
+
+LANGUAGE = Language()
+
+
+def _session(number: int) -> Iterator[Captured]:
+    """One session of requests, tool calls and reports. Two a day, so that a longer history is a longer time."""
+    rng = random.Random(number)
+    start = _BEGIN + timedelta(days=number // 2, hours=4 * (number % 2), minutes=rng.randrange(60))
+    for index in range(SESSION_EVENTS):
+        kind, role, text = _turn(rng, index)
+        yield Captured(
+            client="bench",
+            session_id=f"s{number}",
+            source_key=str(index),
+            timestamp_ms=round((start + timedelta(seconds=40 * index)).timestamp() * 1000),
+            event_type=kind,
+            role=role,
+            text=text,
+            source_ids=(f"s{number}/{index}",),
+        )
+
+
+def _turn(rng: random.Random, index: int) -> tuple[EventType, Role, str]:
+    if index % 6 == 0:
+        return EventType.USER_MESSAGE, Role.USER, f"Please fix {LANGUAGE.text(rng, rng.randrange(1, 4))}"
+    if index % 2:
+        output = "\n".join(LANGUAGE.text(rng, 1) for _ in range(rng.randrange(2, 10)))
+        return EventType.TOOL_RESULT, Role.TOOL, f"Bash: pytest {LANGUAGE.name(rng)}\n{output}"
+    return EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, LANGUAGE.text(rng, rng.randrange(1, 6))

@@ -1,0 +1,161 @@
+"""The clients we can register with: which files, which events, which unit of time. A table, not a hierarchy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mcp_memory.adapters.registration.launch import Launch
+from mcp_memory.adapters.registration.wanted import Wanted
+from mcp_memory.errors import UsageError
+
+USER = "user"
+PROJECT = "project"
+SCOPES = (USER, PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How one client is registered with.
+
+    `hooks` and `servers` name the files by scope, below the home or the project directory. `timeout` is in the
+    client's own unit; `shorter` gives the events to which it allows less. `signs` are files and programs by which the
+    client is known to be here.
+    """
+
+    name: str
+    events: tuple[str, ...]
+    hooks: Mapping[str, str]
+    servers: Mapping[str, str]
+    timeout: int
+    shorter: Mapping[str, int] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    grouped: bool = True
+    version: int | None = None
+    server_extra: Mapping[str, Any] = field(default_factory=dict)
+    signs: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    hint: str = ""
+
+    def handlers(self, launch: Launch) -> dict[str, dict[str, Any]]:
+        """The hook's entry for each event."""
+        command = launch.hook(self.name)
+        return {
+            event: {**self.extra, "command": command, "timeout": self.shorter.get(event, self.timeout)}
+            for event in self.events
+        }
+
+    def wanted(self, scope: str, root: Path, launch: Launch) -> dict[Path, Wanted]:
+        """What each settings file of the scope should hold of ours."""
+        self.check(scope)
+        hooks, servers = root / self.hooks[scope], root / self.servers[scope]
+        handlers, entry = self.handlers(launch), {**self.server_extra, **launch.entry()}
+        if hooks == servers:
+            return {hooks: Wanted(handlers, entry, self.grouped, self.version)}
+        return {hooks: Wanted(handlers, None, self.grouped, self.version), servers: Wanted(server=entry)}
+
+    def files(self, scope: str, root: Path) -> list[Path]:
+        """The settings files of the scope; none if the client has no such scope."""
+        names = [places[scope] for places in (self.hooks, self.servers) if scope in places]
+        return [root / name for name in dict.fromkeys(names)]
+
+    def check(self, scope: str) -> None:
+        if scope not in self.hooks:
+            raise UsageError(
+                f"{self.name} reads hooks from the home directory only: run `mcp-memory install {self.name} --scope user`."
+            )
+
+    def is_here(self, home: Path) -> bool:
+        """Whether the client seems to be in use on this machine."""
+        return any((home / sign).exists() for sign in self.signs) or any(map(shutil.which, self.programs))
+
+
+_CLAUDE_EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "StopFailure",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
+)
+_CODEX_EVENTS = tuple(event for event in _CLAUDE_EVENTS if event not in ("PostToolUseFailure", "StopFailure"))
+_COMMAND = {"type": "command"}
+
+_ALL = (
+    Client(
+        name="claude-code",
+        events=_CLAUDE_EVENTS,
+        hooks={USER: ".claude/settings.json", PROJECT: ".claude/settings.json"},
+        servers={USER: ".claude.json", PROJECT: ".mcp.json"},
+        timeout=10,
+        shorter={"SessionEnd": 1},  # all SessionEnd hooks together have 1.5 s
+        extra=_COMMAND,
+        server_extra={"type": "stdio"},
+        signs=(".claude", ".claude.json"),
+        programs=("claude",),
+        hint="Claude Code takes this up in its next session.",
+    ),
+    Client(
+        name="codex",
+        events=_CODEX_EVENTS,
+        hooks={USER: ".codex/hooks.json"},
+        servers={USER: ".codex/config.toml"},
+        timeout=10,
+        shorter={"SessionEnd": 3},  # what Codex allows at most
+        extra=_COMMAND,
+        signs=(".codex",),
+        programs=("codex",),
+        hint="Codex runs hooks only once you trust them: start `codex`, type /hooks, and trust those of mcp-memory.",
+    ),
+    Client(
+        name="gemini",
+        # PreCompress is left out: it fires before every call of the model.
+        events=("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"),
+        hooks={USER: ".gemini/settings.json", PROJECT: ".gemini/settings.json"},
+        servers={USER: ".gemini/settings.json", PROJECT: ".gemini/settings.json"},
+        timeout=10_000,  # milliseconds
+        extra={"name": "mcp-memory", **_COMMAND},
+        signs=(".gemini",),
+        programs=("gemini",),
+        hint="Gemini CLI takes this up in its next session.",
+    ),
+    Client(
+        name="cursor",
+        # postToolUse tells of every tool; afterShellExecution and its like would tell the same a second time.
+        events=(
+            "sessionStart",
+            "beforeSubmitPrompt",
+            "afterAgentResponse",
+            "postToolUse",
+            "postToolUseFailure",
+            "stop",
+            "preCompact",
+            "sessionEnd",
+        ),
+        hooks={USER: ".cursor/hooks.json", PROJECT: ".cursor/hooks.json"},
+        servers={USER: ".cursor/mcp.json", PROJECT: ".cursor/mcp.json"},
+        timeout=10,
+        grouped=False,
+        version=1,
+        signs=(".cursor",),
+        programs=("cursor", "cursor-agent"),
+        hint="Cursor takes the hooks up at once; switch the server `memory` on in its settings under MCP.",
+    ),
+)
+
+CLIENTS: Mapping[str, Client] = MappingProxyType({client.name: client for client in _ALL})
+
+
+def project_root(start: Path) -> Path:
+    """The directory whose settings a client started here reads: the nearest one above with a `.git`, or this one."""
+    start = start.absolute()
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)

@@ -1,0 +1,109 @@
+"""The database: all or nothing, private, and errors that tell the next step."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_memory.adapters.sqlite.database import Database, explain
+from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreFull
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+        with pytest.raises(RuntimeError, match="stop"):
+            async with database.transaction() as tx:
+                await tx.run("INSERT INTO meta VALUES ('a', 'b')")
+                raise RuntimeError("stop")
+        assert await database.value("SELECT count(*) FROM meta") == 0
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+        with anyio.CancelScope() as scope:
+            async with database.transaction() as tx:
+                await tx.run("INSERT INTO meta VALUES ('a', 'b')")
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+        async with database.transaction() as tx:
+            await tx.run("INSERT INTO meta VALUES ('c', 'd')")
+        assert await database.fetch("SELECT key FROM meta") == [("c",)]
+
+
+async def test_transactions_of_one_process_wait_for_each_other(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+
+        async def add(number: int) -> None:
+            async with database.transaction() as tx:
+                (count,) = (await tx.fetch("SELECT count(*) FROM meta"))[0]
+                await anyio.lowlevel.checkpoint()
+                await tx.run("INSERT INTO meta VALUES (?, ?)", (str(number), str(count)))
+
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(add, number)
+        counts = sorted(int(value) for (value,) in await database.fetch("SELECT value FROM meta"))
+    assert counts == list(range(20))
+
+
+async def test_data_version_tells_of_another_writer(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    async with Database.open(path) as database:
+        before = await database.data_version()
+        other = sqlite3.connect(path)
+        other.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'c', 'r', '{}')")
+        other.commit()
+        other.close()
+        assert await database.data_version() != before
+
+
+async def test_a_damaged_file_is_reported_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    path.write_bytes(b"this is no database at all" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="set-aside-corrupt"):
+        async with Database.open(path):
+            pass
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+async def test_the_data_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with Database.open(home / "memory.db") as database:
+        async with database.transaction() as tx:
+            await tx.run("INSERT INTO meta VALUES ('a', 'b')")
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in home.iterdir()}
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert set(modes.values()) == {0o600}
+    assert "memory.db-wal" in modes
+
+
+async def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreFull, match="MCP_MEMORY_HOME"):
+        async with Database.open(tmp_path / "file" / "memory.db"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("database is locked", StoreBusy),
+        ("database disk image is malformed", StoreCorrupt),
+        ("file is not a database", StoreCorrupt),
+        ("database or disk is full", StoreFull),
+        ("attempt to write a readonly database", StoreFull),
+    ],
+)
+def test_sqlite_errors_become_ours(text: str, kind: type[Exception], tmp_path: Path) -> None:
+    error = explain(sqlite3.OperationalError(text), tmp_path / "memory.db")
+    assert type(error) is kind
+    assert "memory.db" in str(error)

@@ -1,0 +1,101 @@
+"""Migrations: applied once, in a transaction, never to a newer file, and never without a backup."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.adapters.sqlite import migrations
+from mcp_memory.adapters.sqlite.migrations import latest, migrate, statements
+from mcp_memory.errors import StoreNewer
+
+
+def version(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    try:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_a_new_file_gets_the_latest_schema_and_wal_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    assert version(path) == latest()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    connection.close()
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    before = path.read_bytes()
+    migrate(path)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("*.bak"))
+
+
+def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE future (x)")
+    connection.execute(f"PRAGMA user_version = {latest() + 1}")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer, match="Update mcp-memory"):
+        migrate(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["memory.db"]
+
+
+def test_an_upgrade_keeps_the_rows_and_leaves_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO meta VALUES ('kept', 'yes')")
+    connection.commit()
+    connection.close()
+    more = [*migrations.steps(), (latest() + 1, "-- Why: a test.\nCREATE TABLE extra (x);\n")]
+    monkeypatch.setattr(migrations, "steps", lambda: more)
+    migrate(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT value FROM meta WHERE key = 'kept'").fetchone() == ("yes",)
+    assert connection.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+    connection.close()
+    backups = list(tmp_path.glob("*.bak"))
+    assert len(backups) == 1
+    assert version(backups[0]) == latest() - 1
+
+
+def test_a_failing_migration_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    bad = [*migrations.steps(), (latest() + 1, "CREATE TABLE extra (x);\nINSERT INTO nowhere VALUES (1);\n")]
+    monkeypatch.setattr(migrations, "steps", lambda: bad)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
+    connection.close()
+    assert version(path) == latest() - 1
+
+
+def test_every_migration_opens_with_its_reason() -> None:
+    assert all(sql.startswith("-- Why: ") for _, sql in migrations.steps())
+    assert [number for number, _ in migrations.steps()] == list(range(1, latest() + 1))
+
+
+def test_statements_are_split_outside_of_comments_and_strings() -> None:
+    sql = "-- one; two\nCREATE TABLE a (x TEXT DEFAULT ';');\nCREATE TABLE b (y);\n"
+    assert [part.strip().splitlines()[-1] for part in statements(sql)] == [
+        "CREATE TABLE a (x TEXT DEFAULT ';');",
+        "CREATE TABLE b (y);",
+    ]

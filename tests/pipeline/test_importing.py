@@ -1,0 +1,116 @@
+"""Import: every file, every good line, once; what cannot be read is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.app import App
+from mcp_memory.domain.toc import Level
+from mcp_memory.pipeline.importing import Imported, import_files
+from tests.support import SHARED, all_nodes, conversation, memory
+
+pytestmark = pytest.mark.anyio
+
+
+def write(path: Path, lines: list[Any]) -> Path:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+async def load(app: App, *paths: Path, **options: Any) -> Imported:
+    return await import_files(app.log, [(ADAPTERS["jsonl"], path) for path in paths], app.intaker, **options)
+
+
+async def test_a_second_import_adds_nothing_and_still_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    async with memory(tmp_path / "home") as app:
+        first, second = await load(app, path), await load(app, path)
+    assert (first.events_new, first.events_known) == (8, 0)
+    assert (second.events_new, second.events_known) == (0, 8)
+
+
+async def test_a_grown_file_is_read_from_where_it_was_left(tmp_path: Path) -> None:
+    lines = conversation()
+    path = write(tmp_path / "a.jsonl", lines[:5])
+    async with memory(tmp_path / "home") as app:
+        await load(app, path)
+        write(path, lines)
+        result = await load(app, path)
+    assert (result.events_new, result.events_known) == (3, 5)
+
+
+async def test_a_copy_of_a_file_adds_nothing(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / name, conversation()) for name in ("a.jsonl", "b.jsonl"))
+    async with memory(tmp_path / "home") as app:
+        result = await load(app, one, two)
+    assert (result.files, result.events_new, result.events_known) == (2, 8, 8)
+
+
+async def test_bad_lines_are_told_and_the_good_ones_kept(tmp_path: Path) -> None:
+    good = conversation()[0]
+    bad: list[Any] = ["{oops", [], {**good, "role": "king"}, {**good, "timestamp": "yesterday"}, {"role": "user"}]
+    path = write(tmp_path / "a.jsonl", [*bad, good])
+    async with memory(tmp_path / "home") as app:
+        result = await load(app, path)
+    assert result.events_new == 1
+    assert [line.line for line in result.skipped] == [1, 2, 3, 4, 5]
+    assert all(line.path == str(path) and line.reason for line in result.skipped)
+
+
+async def test_a_dry_run_counts_and_stores_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    async with memory(tmp_path / "home") as app:
+        result = await load(app, path, dry_run=True)
+        assert (await app.library.counts()).events == 0
+    assert result.events_new == 8
+    assert result.months == {"2026-03": 8}
+    assert result.projects == {"alpha": 8}
+
+
+async def test_everything_can_be_put_into_one_project(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    async with memory(tmp_path / "home") as app:
+        await load(app, path, project="orchard")
+        assert [info.slug for info in await app.library.projects()] == ["orchard"]
+
+
+async def test_progress_grows_to_the_whole_size(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    seen: list[tuple[int, int]] = []
+    async with memory(tmp_path / "home") as app:
+        await load(app, path, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+    assert seen == sorted(seen)
+
+
+async def test_a_file_that_vanished_is_told(tmp_path: Path) -> None:
+    async with memory(tmp_path / "home") as app:
+        result = await load(app, tmp_path / "gone.jsonl")
+    assert result.events_new == 0
+
+
+@pytest.mark.skipif(not (SHARED / "data" / "transcripts").is_dir(), reason="the shared transcripts are not here")
+async def test_all_real_transcripts_are_imported_processed_and_navigable(tmp_path: Path) -> None:
+    adapter = ADAPTERS["claude-code"]
+    paths = list(adapter.transcripts([SHARED / "data" / "transcripts"]))
+    async with memory(tmp_path / "home") as app:
+        result = await import_files(app.log, [(adapter, path) for path in paths], app.intaker, project="cli")
+        again = await import_files(app.log, [(adapter, path) for path in paths], app.intaker, project="cli")
+        await app.pipeline.until_idle()
+        nodes = await all_nodes(app)
+        days = [node for node in nodes if node.level is Level.DAY]
+        for node in days:
+            page = await app.answers.get_node(node.node_id, "cli", None, 600, None)
+            assert page.tokens <= 600
+            assert page.shown
+    assert len(paths) == 20
+    assert not result.skipped
+    assert result.events_new > 1_300
+    assert again.events_new == 0
+    assert len(days) > 10
+    assert all(bullet.grip_ids for node in nodes for bullet in node.bullets)

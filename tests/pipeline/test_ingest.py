@@ -1,0 +1,227 @@
+"""From the hook to events: real hook processes, real transcripts, one memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_memory.app import App
+from tests.support import REPO, StoppedClock, memory
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-api03-" + "Q7x" * 31 + "AA"
+
+
+class Client:
+    """Plays Claude Code: fires the hook as it would, and writes a transcript as it would."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.home, self.project = home, project
+        self.transcript = project.parent / "transcript.jsonl"
+        project.mkdir(parents=True, exist_ok=True)
+
+    def fire(self, event: str, **fields: Any) -> str:
+        payload = {
+            "session_id": "session-1",
+            "transcript_path": str(self.transcript),
+            "cwd": str(self.project),
+            "prompt_id": "prompt-1",
+            "hook_event_name": event,
+            **fields,
+        }
+        environment = {"PATH": os.environ["PATH"], "MCP_MEMORY_HOME": str(self.home), "HOME": str(self.project.parent)}
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(REPO / "hooks" / "capture.py"), "--client", "claude-code"],
+            input=json.dumps(payload),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def write(self, kind: str, uuid: str, after: float, content: Any, **fields: Any) -> None:
+        moment = datetime.now(UTC) + timedelta(seconds=after)
+        line = {
+            "type": kind,
+            "uuid": uuid,
+            "sessionId": "session-1",
+            "timestamp": moment.isoformat(timespec="milliseconds"),
+            "cwd": str(self.project),
+            "isSidechain": False,
+            "message": {"role": kind, "content": content},
+            **fields,
+        }
+        with self.transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path / "home", tmp_path / "work" / "orchard")
+
+
+async def texts(app: App) -> list[tuple[str, str]]:
+    return [(str(event.role), event.text) for _, event in await app.library.events_after(0, None, 99) if event.text]
+
+
+async def test_a_turn_is_stored_once_though_hooks_and_transcript_both_tell_it(client: Client) -> None:
+    async with memory(client.home) as app:
+        client.fire("SessionStart", source="startup")
+        client.fire("UserPromptSubmit", prompt="Count the pears")
+        client.fire(
+            "PostToolUse",
+            tool_name="Bash",
+            tool_input={"command": "ls pears | wc -l"},
+            tool_response={"stdout": "31", "stderr": "", "interrupted": False},
+            tool_use_id="tool-1",
+        )
+        await app.pipeline.until_idle()
+        client.write("user", "u1", 0.00, "Count the pears", promptId="prompt-1")
+        client.write("assistant", "u2", 0.01, [{"type": "text", "text": "Counting them first."}])
+        use = {"type": "tool_use", "id": "tool-1", "name": "Bash", "input": {"command": "ls pears | wc -l"}}
+        client.write("assistant", "u3", 0.02, [use])
+        result = {"type": "tool_result", "tool_use_id": "tool-1", "content": "31"}
+        client.write(
+            "user",
+            "u4",
+            0.03,
+            [result],
+            toolUseResult={"stdout": "31", "stderr": "", "interrupted": False},
+        )
+        client.write("assistant", "u5", 0.04, [{"type": "text", "text": "There are 31 pears."}])
+        client.fire("Stop", last_assistant_message="There are 31 pears.")
+        client.fire("SessionEnd", reason="other")
+        await app.pipeline.until_idle()
+        found = await texts(app)
+    assert sorted(text for role, text in found if role in ("user", "assistant")) == [
+        "Count the pears",
+        "Counting them first.",
+        "There are 31 pears.",
+    ]
+    assert [text for role, text in found if role == "tool"] == ["Bash: ls pears | wc -l\n31"]
+
+
+async def test_without_a_transcript_the_last_message_of_the_stop_hook_is_kept(client: Client) -> None:
+    async with memory(client.home) as app:
+        client.fire("UserPromptSubmit", prompt="Count the pears")
+        client.fire("Stop", last_assistant_message="There are 31 pears.")
+        await app.pipeline.until_idle()
+        assert ("assistant", "There are 31 pears.") in await texts(app)
+
+
+async def test_what_the_hook_had_to_spool_arrives(client: Client) -> None:
+    client.fire("UserPromptSubmit", prompt="Said before there was a database")
+    assert len(list((client.home / "spool").glob("*.json"))) == 1
+    async with memory(client.home) as app:
+        await app.pipeline.until_idle()
+        assert await texts(app) == [("user", "Said before there was a database")]
+    assert not list((client.home / "spool").glob("*.json"))
+
+
+async def test_a_spool_file_of_no_known_form_is_set_aside(client: Client) -> None:
+    spool = client.home / "spool"
+    spool.mkdir(parents=True)
+    (spool / "1-1-x.json").write_text("{oops")
+    async with memory(client.home) as app:
+        await app.pipeline.until_idle()
+    assert [file.name for file in spool.iterdir()] == ["1-1-x.unreadable"]
+
+
+async def test_unknown_payloads_are_kept_and_counted(client: Client) -> None:
+    async with memory(client.home) as app:
+        client.fire("SomethingNew", wonder="yes")
+        await app.pipeline.until_idle()
+        counts = await app.library.counts()
+        kept = await app.database.value("SELECT payload FROM inbox WHERE state = 1")
+    assert (counts.inbox, counts.unknown, counts.events) == (0, 1, 0)
+    assert json.loads(kept)["wonder"] == "yes"
+
+
+async def test_no_secret_reaches_any_file(client: Client) -> None:
+    async with memory(client.home) as app:
+        client.fire("UserPromptSubmit", prompt=f"use {KEY} and <private>my plan</private>")
+        response = {"stdout": f"key: {KEY}", "stderr": "", "interrupted": False}
+        client.fire(
+            "PostToolUse", tool_name="Bash", tool_input={"command": "env"}, tool_response=response, tool_use_id="t1"
+        )
+        client.write("assistant", "u2", 0.01, [{"type": "text", "text": f"Your key is {KEY}."}])
+        client.fire("Stop", last_assistant_message=f"Your key is {KEY}.")
+        await app.pipeline.until_idle()
+        assert await texts(app)
+        held = [path for path in client.home.rglob("*") if path.is_file()]
+        for path in held:
+            content = path.read_bytes()
+            assert KEY.encode() not in content, path.name
+            assert b"my plan" not in content, path.name
+    assert any(path.name == "memory.db-wal" for path in held)
+
+
+async def test_results_of_our_own_tools_are_not_remembered(client: Client) -> None:
+    async with memory(client.home) as app:
+        client.fire(
+            "PostToolUse",
+            tool_name="mcp__memory__teleport",
+            tool_input={"query": "pears"},
+            tool_response=[{"type": "text", "text": "Recalled: pears"}],
+            tool_use_id="t1",
+        )
+        use = {"type": "tool_use", "id": "t1", "name": "mcp__memory__teleport", "input": {"query": "pears"}}
+        client.write("assistant", "u1", 0.02, [use])
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": "Recalled: pears"}
+        client.write("user", "u2", 0.03, [result])
+        client.fire("Stop", last_assistant_message="")
+        await app.pipeline.until_idle()
+        assert not [text for _, text in await texts(app) if "Recalled" in text]
+
+
+async def test_the_running_loop_takes_up_what_a_hook_leaves(client: Client) -> None:
+    async with memory(client.home) as app:
+        async with anyio.create_task_group() as group:
+            group.start_soon(app.pipeline.run)
+            await anyio.to_thread.run_sync(lambda: client.fire("UserPromptSubmit", prompt="Wake up"))
+            with anyio.fail_after(30):
+                while not await texts(app):
+                    await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        assert await texts(app) == [("user", "Wake up")]
+        assert (await app.library.counts()).lease is None
+
+
+async def test_two_loops_share_the_work_without_doubling_it(client: Client) -> None:
+    async with memory(client.home) as one, memory(client.home) as two:
+        two.pipeline.lease.holder = "elsewhere:1"  # type: ignore[attr-defined]
+        async with anyio.create_task_group() as group:
+            group.start_soon(one.pipeline.run)
+            group.start_soon(two.pipeline.run)
+            for number in range(5):
+                prompt = f"Pear number {number} of the basket"
+                await anyio.to_thread.run_sync(
+                    lambda prompt=prompt: client.fire("UserPromptSubmit", prompt=prompt, prompt_id=prompt)
+                )
+            with anyio.fail_after(30):
+                while len(await texts(one)) < 5:
+                    await anyio.sleep(0.05)
+            group.cancel_scope.cancel()
+        assert len(await texts(one)) == 5
+
+
+async def test_the_brief_of_a_project_is_printed_at_the_next_start(client: Client) -> None:
+    (client.project / ".git").mkdir()
+    async with memory(client.home, StoppedClock("2099-01-01T00:00:00Z")) as app:
+        assert client.fire("SessionStart", source="startup") == ""
+        client.fire("UserPromptSubmit", prompt="Decide how the pears are graded: by weight, since size misleads.")
+        await app.pipeline.until_idle()
+        printed = json.loads(client.fire("SessionStart", source="startup"))
+    context = printed["hookSpecificOutput"]["additionalContext"]
+    assert "toc:day:" in context
+    assert "graded" in context
+    assert len(context) < 9_000

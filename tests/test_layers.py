@@ -1,0 +1,61 @@
+"""Who may import whom. The arrows point one way only."""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+import pytest
+
+from tests.support import REPO
+
+PACKAGE = REPO / "mcp_memory"
+#: What each layer may import of this package.
+ALLOWED = {
+    "errors": set(),
+    "capture": {"capture"},
+    "domain": {"errors", "domain"},
+    "config": {"errors", "capture"},
+    "ports": {"errors", "domain"},
+    "sample": {"sample"},
+    "pipeline": {"errors", "domain", "ports", "capture", "pipeline"},
+    "navigate": {"errors", "domain", "ports", "navigate"},
+    "adapters": {"errors", "domain", "ports", "capture", "adapters"},
+    "app": {"errors", "domain", "ports", "config", "capture", "pipeline", "navigate", "adapters"},
+    "surfaces": {
+        "errors", "domain", "ports", "config", "capture", "pipeline", "navigate", "adapters", "app", "surfaces", "sample",
+    },
+}  # fmt: skip
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem in ALLOWED)
+
+
+def imports(path: str) -> set[str]:
+    tree = ast.parse((PACKAGE / path).read_text())
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module == "mcp_memory")
+    return found
+
+
+@pytest.mark.parametrize("path", [str(path.relative_to(PACKAGE)) for path in FILES])
+def test_a_module_imports_only_what_its_layer_may(path: str) -> None:
+    layer = path.split("/")[0].removesuffix(".py")
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("mcp_memory.")}
+    assert ours - {"__version__"} <= ALLOWED[layer]
+
+
+@pytest.mark.parametrize(
+    "path", [*(REPO / "hooks").glob("*.py"), *(PACKAGE / "capture").glob("*.py")], ids=lambda path: str(path.name)
+)
+def test_the_hook_needs_nothing_but_the_standard_library(path: object) -> None:
+    names = {name.split(".")[0] for name in imports(str(path))}
+    assert names <= sys.stdlib_module_names | {"mcp_memory"}
+
+
+def test_modules_stay_small() -> None:
+    long = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert not {path: lines for path, lines in long.items() if lines > 450}
