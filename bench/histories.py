@@ -30,9 +30,7 @@ _ENDINGS = ("", "", "", "s", "ing", "ed", "er", "tion")
 
 @asynccontextmanager
 async def opened(home: Path, now: datetime = _END, project: str = "") -> AsyncIterator[App]:
-    settings = Settings(
-        home=home, calendar=Calendar("UTC"), project=project, now_ms=round(now.timestamp() * 1000)
-    )
+    settings = Settings(home=home, calendar=Calendar("UTC"), project=project, now_ms=round(now.timestamp() * 1000))
     async with open_app(settings, cwd=home) as app:
         yield app
 
@@ -83,7 +81,12 @@ class Language:
     def name(self, rng: random.Random) -> str:
         """An identifier, a path or an error code, from words that are not too common."""
         one, two, three = (self.words[rng.randrange(200, 6_000)] for _ in range(3))
-        forms = (f"{one}{two.title()}{three.title()}", f"{one}_{two}_{three}", f"src/{one}/{two}_{three}.py", f"{two}()")
+        forms = (
+            f"{one}{two.title()}{three.title()}",
+            f"{one}_{two}_{three}",
+            f"src/{one}/{two}_{three}.py",
+            f"{two}()",
+        )
         return rng.choice((*forms, f"E{rng.randrange(100, 9_999)}"))
 
     def text(self, rng: random.Random, sentences: int) -> str:

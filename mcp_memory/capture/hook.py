@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if env.get("MCP_MEMORY_DISABLE", "") not in ("", "0"):
         return 0
     try:
-        output = _capture(_client(sys.argv[1:] if argv is None else argv), _read_input(), env)
+        words = sys.argv[1:] if argv is None else argv
+        home = _option(words, "--home")
+        output = _capture(_client(words), _read_input(), dict(env, MCP_MEMORY_HOME=home) if home else env)
         if output:
             sys.stdout.buffer.write(output.encode("ascii") + b"\n")
             sys.stdout.buffer.flush()
@@ -58,13 +60,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _client(argv: Sequence[str]) -> str:
-    name = ""
-    for index, word in enumerate(argv):
-        if word == "--client" and index + 1 < len(argv):
-            name = argv[index + 1]
-        elif word.startswith("--client="):
-            name = word.partition("=")[2]
+    name = _option(argv, "--client")
     return name if name.replace("-", "").isalnum() and len(name) <= 40 else _DEFAULT_CLIENT
+
+
+def _option(argv: Sequence[str], option: str) -> str:
+    """The value given to an option, as `--option VALUE` or `--option=VALUE`; the last one counts."""
+    value = ""
+    for index, word in enumerate(argv):
+        if word == option and index + 1 < len(argv):
+            value = argv[index + 1]
+        elif word.startswith(option + "="):
+            value = word.partition("=")[2]
+    return value
 
 
 def _read_input() -> str:

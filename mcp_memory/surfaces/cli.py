@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     _writing(commands)
     _reading(commands)
     _serving(commands)
+    _installing(commands)
     return root
 
 
@@ -102,6 +103,18 @@ def _serving(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     serve.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="a further Host name to accept"
     )
+
+
+def _installing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    clients = ["claude-code", "codex", "gemini", "cursor"]
+    install = _add(commands, "install", "register the capture hook and the MCP server with a client")
+    install.add_argument("--scope", default="user", choices=["user", "project"], help="default: user")
+    undo = _add(commands, "uninstall", "undo install: every settings file is as it was, in all scopes")
+    for command, text in ((install, "print what would change, as a diff"), (undo, "print what would change")):
+        command.add_argument("client", nargs="?", choices=clients, help="default: every one found, after asking")
+        command.add_argument("--dry-run", action="store_true", help=text)
+        command.add_argument("--yes", action="store_true", help="do not ask")
+    _add(commands, "doctor", "look for what keeps memory from working, and say how to mend it")
 
 
 def _add(

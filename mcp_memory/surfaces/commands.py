@@ -21,7 +21,7 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import exporting, output, writing
+from mcp_memory.surfaces import doctor, exporting, installing, output, writing
 
 BUDGET = 2_000
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
@@ -35,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
             return _serve(settings, options)
         if getattr(options, "set_aside_corrupt", False):
             writing.set_aside(settings.database)
+        if options.command in WITHOUT_MEMORY:
+            return WITHOUT_MEMORY[options.command](settings, options)
         return anyio.run(_with_app, settings, options)
     except MemoryFault as error:
         output.fail(str(error), as_json=getattr(options, "json", False))
@@ -223,4 +225,11 @@ COMMANDS: dict[str, Command] = {
     "backup": exporting.backup,
     "status": show_status,
     "projects": projects,
+}
+
+#: Commands that must work when the memory itself cannot be opened.
+WITHOUT_MEMORY: dict[str, Callable[[config.Settings, argparse.Namespace], int]] = {
+    "install": installing.install,
+    "uninstall": installing.uninstall,
+    "doctor": doctor.doctor,
 }

@@ -66,7 +66,8 @@ class Client:
     def check(self, scope: str) -> None:
         if scope not in self.hooks:
             raise UsageError(
-                f"{self.name} reads hooks from the home directory only: run `mcp-memory install {self.name} --scope user`."
+                f"{self.name} reads its hooks from the home directory only. Run: "
+                f"mcp-memory install {self.name} --scope user"
             )
 
     def is_here(self, home: Path) -> bool:

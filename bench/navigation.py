@@ -1,0 +1,67 @@
+"""Whether reading one place of the tree stays as fast when the history around it is a hundred times longer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+
+from bench.histories import PROJECTS, invented, opened
+from bench.measure import Figure, against
+from mcp_memory.app import App
+from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.toc import Level
+
+SMALL, LARGE = 1_000, 100_000
+ROUNDS = 60
+#: A ratio that counts as flat: the large memory's pages are fuller, and the machine is never quite still.
+FLAT = 1.5
+Ask = Callable[[], Awaitable[object]]
+
+
+def run(scratch: Path, *, large: bool) -> list[Figure]:
+    return anyio.run(_run, scratch)
+
+
+async def _run(scratch: Path) -> list[Figure]:
+    async with AsyncExitStack() as stack:
+        asked = {}
+        for size in (SMALL, LARGE):
+            print(f"   building {size:,} events", flush=True)
+            app = await stack.enter_async_context(opened(await invented(scratch, size), project=PROJECTS[0]))
+            asked[size] = await _questions(app)
+        return [await _flatness(name, asked[SMALL][name], asked[LARGE][name]) for name in asked[SMALL]]
+
+
+async def _questions(app: App) -> Mapping[str, list[Ask]]:
+    """What is asked of each memory: places spread over all of it, drawn with a fixed seed."""
+    rng = random.Random(3)
+    answers = app.answers
+    asked: dict[str, list[Ask]] = {}
+    for level in reversed(Level):
+        rows = await app.database.fetch("SELECT project, key FROM node WHERE level = ? AND removed = 0", (int(level),))
+        slugs = dict(await app.database.fetch("SELECT id, slug FROM project"))
+        ids = [f"toc:{level.label}:{key}@{slugs[project]}" for project, key in rng.choices(rows, k=ROUNDS)]
+        asked[f"get_node of a {level.label}"] = [
+            lambda node_id=node_id: answers.get_node(node_id, None, None, 600, None) for node_id in ids
+        ]
+    grips = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1")
+    asked["expand_grip"] = [
+        lambda row=row: answers.expand_grip(grip_id(*row), 2, 2, 500) for row in rng.choices(grips, k=ROUNDS)
+    ]
+    asked["toc_root"] = [lambda: answers.toc_root(None, None, 600)] * ROUNDS
+    return asked
+
+
+async def _flatness(name: str, small: list[Ask], large: list[Ask]) -> Figure:
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    for pair in [(small[0], large[0]), *zip(small, large, strict=True)]:
+        for is_large, ask in enumerate(pair):
+            started = time.perf_counter()
+            await ask()
+            taken[bool(is_large)].append(time.perf_counter() - started)
+    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[True][1:], taken[False][1:], FLAT)

@@ -1,0 +1,100 @@
+"""Finding a passage by its words, in process, against one bare FTS5 query for the same words over the same texts."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from bench.histories import LANGUAGE, PROJECTS, invented, opened
+from bench.measure import Figure, median, ms, p95
+from mcp_memory.app import App
+from mcp_memory.domain.indexing import terms_of
+
+QUERIES = 60
+ROUNDS = 3
+_BARE = "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t) LIMIT 10"
+_OPENINGS = ("", "", "how did we fix ", "why was it that ", "what did we decide about ")
+
+
+def run(scratch: Path, *, large: bool) -> list[Figure]:
+    sizes = (100_000, 1_000_000) if large else (100_000,)
+    return [figure for size in sizes for figure in anyio.run(_at, scratch, size)]
+
+
+async def _at(scratch: Path, size: int) -> list[Figure]:
+    print(f"   building {size:,} events", flush=True)
+    home = await invented(scratch, size)
+    table = _bare_table(home)
+    figures = []
+    async with opened(home) as app:
+        queries = _queries(home / "memory.db")
+        for scope, project in (("one project of three", PROJECTS[0]), ("all projects", "*")):
+            ours, bare = await _timings(app, table, queries, project)
+            figures += _compare(f"{size:,} events, {scope}", ours, bare)
+    table.close()
+    return figures
+
+
+def _compare(name: str, ours: Sequence[float], bare: Sequence[float]) -> list[Figure]:
+    note = "{} to {}, " + f"{len(ours)} queries"
+    return [
+        Figure(f"{name}, {label}", of(ours) / of(bare), 2.0, note=note.format(ms(of(ours)), ms(of(bare))))
+        for label, of in (("p50", median), ("p95", p95))
+    ]
+
+
+async def _timings(
+    app: App, table: sqlite3.Connection, queries: Sequence[str], project: str
+) -> tuple[list[float], list[float]]:
+    """The median seconds of each query both ways, taken in turn; a first round warms the caches."""
+    ours: list[list[float]] = [[] for _ in queries]
+    bare: list[list[float]] = [[] for _ in queries]
+    for _ in range(ROUNDS + 1):
+        for number, query in enumerate(queries):
+            match = _any_word(query)
+            started = time.perf_counter()
+            await app.answers.search(query, project)
+            middle = time.perf_counter()
+            table.execute(_BARE, (match,)).fetchall()
+            bare[number].append(time.perf_counter() - middle)
+            ours[number].append(middle - started)
+    return [median(taken[1:]) for taken in ours], [median(taken[1:]) for taken in bare]
+
+
+def _any_word(query: str) -> str:
+    """The words that teleport looks for, stop words left out for the baseline as well."""
+    words = dict.fromkeys(word for term in terms_of(query) for word in term.words)
+    return " OR ".join(f'"{word}"' for word in words)
+
+
+def _bare_table(home: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(home / "bare.db", isolation_level=None)
+    if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        connection.execute("ATTACH ? AS memory", (str(home / "memory.db"),))
+        connection.execute("CREATE VIRTUAL TABLE t USING fts5(text, tokenize = 'porter unicode61')")
+        connection.execute("INSERT INTO t (rowid, text) SELECT id, text FROM memory.event")
+        connection.execute("DETACH memory")
+    return connection
+
+
+def _queries(database: Path) -> list[str]:
+    """Questions in the words of events: a name, a few words, or both."""
+    rng = random.Random(11)
+    connection = sqlite3.connect(database)
+    (many,) = connection.execute("SELECT max(id) FROM event").fetchone()
+    queries = []
+    for number in range(QUERIES):
+        (text,) = connection.execute("SELECT text FROM event WHERE id = ?", (rng.randint(1, many),)).fetchone()
+        words = text.replace(".", " ").split()
+        names = [word for word in words if any(char in "_/()" or char.isupper() for char in word[1:])]
+        asked = rng.sample(words, min(len(words), rng.randint(2, 5)))
+        if number % 3 == 0:
+            asked = [rng.choice(names) if names else LANGUAGE.name(rng)]
+        queries.append(rng.choice(_OPENINGS) + " ".join(asked))
+    connection.close()
+    return queries

@@ -1,0 +1,150 @@
+"""Looking at the data directory and its database for trouble, without needing either to be in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mcp_memory.adapters.sqlite.migrations import latest
+
+_MINUTE = 60_000
+#: Less than this is too little for a database that is being written to.
+_LEAST_FREE = 100 * 1024 * 1024
+#: A running server takes up what waits within seconds.
+_LATE_MS = 10 * _MINUTE
+_AHEAD_MS = 10 * _MINUTE
+_PROCESS = "mcp-memory process"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, why that is so or matters, and the command or step that mends it."""
+
+    what: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included."""
+
+    last_ms: dict[str, int] = field(default_factory=dict)
+    oldest_waiting_ms: int | None = None
+    waiting: int = 0
+    newest_ms: int | None = None
+    holder: str = ""
+    lease_until_ms: int = 0
+
+
+def disk(home: Path) -> list[Problem]:
+    """Whether the data directory can be written."""
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    fix = f"Free some space, correct the permissions of {home}, or set MCP_MEMORY_HOME and install again."
+    try:
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(b"x" * 4096)
+            probe.flush()
+    except OSError as error:
+        return [Problem(f"{place} cannot be written", f"{error.strerror}: nothing can be captured.", fix)]
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_FREE:
+        return [Problem(f"the disk of {place} is nearly full", f"Only {free // 1024**2} MB are free.", fix)]
+    return []
+
+
+def database(path: Path) -> tuple[Facts, list[Problem]]:
+    """What the database knows, and whether it is whole. A missing one is new, not broken."""
+    if not path.exists():
+        return Facts(), []
+    try:
+        with _reading(path) as connection:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version > latest():
+                why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
+                return Facts(), [Problem(f"{path} is of a newer version", why, "pip install --upgrade mcp-memory")]
+            if version < latest():  # the first command that opens it brings it up to date
+                return Facts(), []
+            check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            if check != "ok":
+                return Facts(), [_damaged(path, check)]
+            return _facts(connection), []
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            fix = "End the other program that has it open, then run: mcp-memory doctor"
+            return Facts(), [Problem(f"{path} is locked", "Another program holds it exclusively.", fix)]
+        fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
+        return Facts(), [Problem(f"{path} cannot be opened", f"{error}.", fix)]
+    except sqlite3.DatabaseError as error:
+        return Facts(), [_damaged(path, str(error))]
+
+
+def _damaged(path: Path, why: str) -> Problem:
+    fix = "mcp-memory process --set-aside-corrupt, then: mcp-memory import (or put a backup in its place)"
+    return Problem(f"{path} is damaged", f"{why}.", fix)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+_LAST = """
+    SELECT client, max(last_ms) FROM (
+        SELECT s.client AS client, max(e.timestamp_ms) AS last_ms FROM session s JOIN event e ON e.session = s.id GROUP BY 1
+        UNION ALL
+        SELECT client, max(received_ms) FROM inbox GROUP BY 1
+    ) GROUP BY 1
+"""
+
+
+def _facts(connection: sqlite3.Connection) -> Facts:
+    waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
+    lease = connection.execute("SELECT holder, expires_ms FROM lease").fetchone() or ("", 0)
+    last = dict(connection.execute(_LAST).fetchall())
+    return Facts(last, oldest, waiting, max(last.values(), default=None), *lease)
+
+
+def flow(facts: Facts, now_ms: int) -> list[Problem]:
+    """Whether what was captured is taken up, and whether its times can be true."""
+    problems = []
+    if facts.oldest_waiting_ms is not None and facts.oldest_waiting_ms < now_ms - _LATE_MS:
+        problems.append(_stuck(facts, now_ms))
+    if facts.newest_ms is not None and facts.newest_ms > now_ms + _AHEAD_MS:
+        minutes = (facts.newest_ms - now_ms) // _MINUTE
+        why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
+        fix = "Set the clock (timedatectl set-ntp true); what is in the future comes right by itself with time."
+        problems.append(Problem("events lie in the future", why, fix))
+    return problems
+
+
+def _stuck(facts: Facts, now_ms: int) -> Problem:
+    age = (now_ms - (facts.oldest_waiting_ms or now_ms)) // _MINUTE
+    if facts.lease_until_ms > now_ms:
+        pid = facts.holder.rpartition(":")[2]
+        why = f"{facts.holder} holds the lease but has left {facts.waiting} events untouched for {age} minutes."
+        return Problem("the lease of the pipeline is stuck", why, f"kill {pid}; then: {_PROCESS}")
+    why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
+    return Problem("captured events are waiting", why, _PROCESS)
+
+
+def spool(folder: Path, now_ms: int) -> list[Problem]:
+    """Files that the hook left because the database would not take them, and that no one has taken up."""
+    if not folder.is_dir():
+        return []
+    ages = [now_ms - entry.stat().st_mtime_ns // 1_000_000 for entry in os.scandir(folder) if entry.is_file()]
+    late = [age for age in ages if age > _LATE_MS]
+    if not late:
+        return []
+    why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // _MINUTE} minutes."
+    return [Problem("the spool is growing", f"{why} The database was locked or missing when they came.", _PROCESS)]

@@ -1,0 +1,72 @@
+"""Settings: file and environment, checked at start, with errors that name file, key and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.config import SETTINGS, defaults, load
+from mcp_memory.errors import SettingsError
+
+
+def env(home: Path, **more: str) -> dict[str, str]:
+    return {"MCP_MEMORY_HOME": str(home), **more}
+
+
+def test_no_configuration_is_needed(tmp_path: Path) -> None:
+    settings = load(env(tmp_path))
+    assert settings.home == tmp_path
+    assert settings.segmentation.gap_minutes == 30
+    assert settings.capture.max_event_bytes == 65_536
+    assert settings.summarizer.kind == "extractive"
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        "[segmentation]\ngap_minutes = 45\nmax_tokens = 2000\n[brief]\nenabled = false\n"
+    )
+    settings = load(env(tmp_path, MCP_MEMORY_SEGMENTATION_GAP_MINUTES="60"))
+    assert settings.segmentation.gap_minutes == 60
+    assert settings.segmentation.max_tokens == 2000
+    assert settings.brief.enabled is False
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[segmentation]\ngap_minutes = 0\n", "segmentation.gap_minutes = 0 must be a whole number from 1 to 1,440"),
+        ("[segmentation]\ngap_minutes = true\n", "whole number"),
+        ("[segmentation]\ngap = 3\n", "segmentation.gap is not a setting; known are gap_minutes"),
+        ("[segments]\ngap = 3\n", "[segments] is not a section; known are calendar"),
+        ('[calendar]\ntimezone = "Mars/Olympus"\n', "Europe/Berlin"),
+        ('[summarizer]\nkind = "magic"\n', "must be one of: extractive"),
+        ('[capture]\nenabled = "maybe"\n', "true or false"),
+        ("[capture\n", "cannot be read"),
+    ],
+)
+def test_a_bad_setting_names_file_key_and_what_is_allowed(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load(env(tmp_path))
+    assert "config.toml" in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_a_bad_variable_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="MCP_MEMORY_BRIEF_BUDGET_TOKENS"):
+        load(env(tmp_path, MCP_MEMORY_BRIEF_BUDGET_TOKENS="lots"))
+    with pytest.raises(SettingsError, match="MCP_MEMORY_NOW"):
+        load(env(tmp_path, MCP_MEMORY_NOW="soon"))
+
+
+def test_every_default_passes_its_own_check() -> None:
+    for section, values in defaults().items():
+        assert set(values) == set(SETTINGS[section])
+        for key, value in values.items():
+            assert SETTINGS[section][key](value) == value
+
+
+def test_the_clock_can_be_stood_still(tmp_path: Path) -> None:
+    assert load(env(tmp_path, MCP_MEMORY_NOW="1970-01-01T00:00:01Z")).now_ms == 1_000
+    assert load(env(tmp_path)).now_ms is None
