@@ -1,4 +1,4 @@
-"""What capturing one tool call costs the agent: the hook's whole process, against one that only imports its libraries."""
+"""What capturing one tool call costs the agent: the hook's process, against one that only imports its libraries."""
 
 from __future__ import annotations
 

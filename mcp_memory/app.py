@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import AsyncIterator
@@ -30,6 +31,8 @@ from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports import Clock
+
+logger = logging.getLogger(__name__)
 
 
 class SystemClock:
@@ -68,6 +71,12 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
     async with Database.open(settings.database) as database:
         zone = ZoneInfo(await timezone_of(database, settings.calendar.timezone or system_timezone()))
+        if settings.calendar.timezone not in ("", zone.key):
+            logger.warning(
+                "The days of this memory are those of %s; `mcp-memory process --rebuild` changes them to %s.",
+                zone.key,
+                settings.calendar.timezone,
+            )
         library = SqliteLibrary(database)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -86,4 +86,4 @@ def _vocabulary() -> bytes:
 
 def _ranks(data: bytes) -> dict[bytes, int]:
     fields = data.split()
-    return {b64decode(token): int(rank) for token, rank in zip(fields[::2], fields[1::2], strict=True)}
+    return dict(zip(map(a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))

@@ -47,7 +47,7 @@ class Answers:
     async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
         if root.years or scope.project is None:
             return ""
-        others = [info.slug for info in await self.library.projects() if info.slug != scope.project]
+        others = [slug for slug in await self.library.slugs() if slug != scope.project]
         return f" Other projects: {', '.join(others[:8])}." if others else ""
 
     async def get_node(

@@ -30,7 +30,7 @@ async def scope_of(library: Library, home: str | None, asked: str | None) -> Sco
     if asked == ALL:
         return Scope(home, None)
     if asked and not await library.has_project(asked):
-        known = ", ".join(sorted(info.slug for info in await library.projects())[:12]) or "none yet"
+        known = ", ".join((await library.slugs())[:12]) or "none yet"
         raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
     return Scope(home, asked or home)
 
@@ -44,7 +44,7 @@ async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef,
         return ref, named
     if scope.project:
         return ref, scope.project
-    holders = [info.slug for info in await library.projects() if await library.node(info.slug, ref)]
+    holders = [slug for slug in await library.slugs() if await library.node(slug, ref)]
     if len(holders) == 1:
         return ref, holders[0]
     if holders:

@@ -14,9 +14,13 @@ _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; never shows a traceback for what can go wrong in daily use."""
     options = parser().parse_args(argv)
-    from mcp_memory.surfaces.commands import run
-
     try:
+        if options.command == "serve":
+            from mcp_memory.surfaces.serving import serve
+
+            return serve(options)
+        from mcp_memory.surfaces.commands import run
+
         return run(options)
     except KeyboardInterrupt:
         print("mcp-memory: interrupted", file=sys.stderr)

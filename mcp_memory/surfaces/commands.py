@@ -31,8 +31,6 @@ def run(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="mcp-memory: %(message)s")
     try:
         settings = config.load()
-        if options.command == "serve":
-            return _serve(settings, options)
         if getattr(options, "set_aside_corrupt", False):
             writing.set_aside(settings.database)
         if options.command in WITHOUT_MEMORY:
@@ -46,14 +44,6 @@ def run(options: argparse.Namespace) -> int:
 async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
     async with open_app(settings) as app:
         return await COMMANDS[options.command](app, options)
-
-
-def _serve(settings: config.Settings, options: argparse.Namespace) -> int:
-    from mcp_memory.surfaces.server import run_http, run_stdio
-
-    if options.http:
-        return run_http(settings, options.host, options.port, options.allow_host)
-    return run_stdio(settings)
 
 
 async def toc(app: App, options: argparse.Namespace) -> int:

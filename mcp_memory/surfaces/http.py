@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -163,13 +164,21 @@ def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
         )
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind)
+        return _bound(socket.socket(family, kind), address)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
+
+
+def _bound(listener: socket.socket, address: Any) -> socket.socket:
+    try:
         if os.name == "posix":
+            # A server that was just stopped must not keep its successor from the port.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen()
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
+    except BaseException:
+        listener.close()
+        raise
     return listener
 
 

@@ -24,6 +24,8 @@ _DECODER = json.JSONDecoder()
 _DIGESTED = 2_000
 _PEEKED_LINES = 20
 _PEEKED_BYTES = 1 << 20
+_LONG_BYTES = 48_000
+_KEPT_CHARS = 8_000
 
 
 class Unreadable(Exception):
@@ -139,6 +141,37 @@ def digest(text: str) -> str:
     """
     head = " ".join(redact(text)[:_DIGESTED].split())
     return hashlib.blake2b(head.encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def settled(text: str) -> str:
+    """A long text cut to its ends, so that it reads the same whole and as the hook clipped it.
+
+    For clients that give what they tell no name: there, hook and transcript are one event only if their words agree.
+    """
+    if len(text) * 4 <= _LONG_BYTES or len(text.encode("utf-8", "replace")) <= _LONG_BYTES:
+        return text
+    text = redact(text)
+    return f"{text[:_KEPT_CHARS].rstrip()}\n[…]\n{text[-_KEPT_CHARS:].lstrip()}"
+
+
+def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
+    """The whole of a file that its client writes anew each time, if it has changed since it was read."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    seen = hashlib.blake2b(data, digest_size=8).hexdigest()
+    if state.memory.get("seen") == seen:
+        return
+    yield data
+    state.offset = len(data)
+    state.memory["seen"] = seen
+
+
+def keep_newest(entries: dict[str, Any], count: int) -> None:
+    """Forget the oldest entries of what is remembered between two reads."""
+    while len(entries) > count:
+        del entries[next(iter(entries))]
 
 
 def peek(path: Path) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from mcp_memory.ports import Candidate, Counts, GripRecord, ProjectInfo
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
+_LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 _GRIP = """
     SELECT g.excerpt, g.start, g.end, g.timestamp_ms, g.live, g.event, n.level, n.key,
@@ -61,6 +62,9 @@ class SqliteLibrary:
     async def has_project(self, slug: str) -> bool:
         return bool(await self._database.value("SELECT 1 FROM project WHERE slug = ?", (slug,)))
 
+    async def slugs(self) -> list[str]:
+        return [slug for (slug,) in await self._database.fetch("SELECT slug FROM project ORDER BY slug")]
+
     async def projects(self) -> list[ProjectInfo]:
         return [ProjectInfo(*row) for row in await self._database.fetch(_PROJECTS)]
 
@@ -100,12 +104,14 @@ class SqliteLibrary:
     async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
         where, values = _scope(project)
         sql = (
-            f"{_NODES} WHERE {where} AND n.level = ? AND n.removed = 0 AND n.start_ms < ? AND n.end_ms >= ? "
-            "ORDER BY n.start_ms LIMIT ?"
+            f"{_NODES} WHERE {where} AND n.level = ? AND n.removed = 0 AND n.start_ms < ? AND n.start_ms > ? "
+            "AND n.end_ms >= ? ORDER BY n.start_ms LIMIT ?"
         )
+        # No node of the level is longer, so that older ones need not be looked at.
+        earliest = start_ms - _LONGEST_DAYS[level] * 86_400_000
         # A period ends with the first instant after it, a segment with its last word.
         end_after = start_ms if level is Level.SEGMENT else start_ms + 1
-        return await self._nodes(sql, *values, int(level), end_ms, end_after, limit)
+        return await self._nodes(sql, *values, int(level), end_ms, earliest, end_after, limit)
 
     async def _nodes(self, sql: str, *values: Any) -> list[Node]:
         return await nodes_of(self._database, await self._database.fetch(sql, values))

@@ -122,6 +122,7 @@ CREATE TABLE node (
 CREATE INDEX node_parent ON node (project, level, parent, start_ms);
 CREATE INDEX node_open ON node (end_ms) WHERE open = 1;
 CREATE INDEX node_time ON node (project, level, start_ms);
+CREATE INDEX node_level ON node (level, start_ms);
 
 CREATE TABLE node_version (
     id         INTEGER PRIMARY KEY,

@@ -1,0 +1,21 @@
+"""The serve command. It imports nothing of the store: the server opens that after it has answered the handshake."""
+
+from __future__ import annotations
+
+import argparse
+
+from mcp_memory import config
+from mcp_memory.errors import MemoryFault, UsageError
+from mcp_memory.surfaces import output
+from mcp_memory.surfaces.server import run_http, run_stdio
+
+
+def serve(options: argparse.Namespace) -> int:
+    try:
+        settings = config.load()
+        if options.http:
+            return run_http(settings, options.host, options.port, options.allow_host)
+        return run_stdio(settings)
+    except MemoryFault as error:
+        output.fail(str(error), as_json=False)
+        return 2 if isinstance(error, UsageError) else 1

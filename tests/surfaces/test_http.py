@@ -1,0 +1,208 @@
+"""Streamable HTTP: who is let in, who is not, and that what works on stdio works here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
+from starlette.types import Message, Receive, Scope, Send
+
+from mcp_memory.config import Settings
+from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.surfaces.http import Guard, http_app, is_loopback, listen, token_of
+from mcp_memory.surfaces.opening import Memory
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "a-token-of-some-length"
+GOOD = {"host": "127.0.0.1:8765", "authorization": f"Bearer {TOKEN}"}
+LIMIT = 60
+
+
+async def call(app: Any, headers: dict[str, str], path: str = "/mcp", method: str = "POST") -> tuple[int, Any]:
+    """One request straight into an ASGI application: status and JSON body."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
+    await app({**scope, "headers": raw, "root_path": "", "scheme": "http"}, receive, send)
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], json.loads(body) if body else None
+
+
+async def open_door(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+REFUSED = [
+    ({"authorization": ""}, 401, "Bearer"),
+    ({"authorization": "Bearer wrong"}, 401, "Bearer"),
+    ({"authorization": f"Basic {TOKEN}"}, 401, "Bearer"),
+    ({"authorization": f"Bearer {TOKEN}x"}, 401, "Bearer"),
+    ({"authorization": "Bearer \xe9"}, 401, "Bearer"),
+    ({"host": "memory.example:8765"}, 421, "--allow-host"),
+    ({"host": "127.0.0.1.example"}, 421, "--allow-host"),
+    ({"host": "evil.example@127.0.0.1"}, 421, "--allow-host"),
+    ({"host": ""}, 421, "--allow-host"),
+    ({"host": "[::1"}, 421, "--allow-host"),
+    ({"origin": "https://evil.example"}, 403, "Origin"),
+    ({"origin": "http://localhost.evil.example"}, 403, "Origin"),
+    ({"origin": "null"}, 403, "Origin"),
+]
+
+
+@pytest.mark.parametrize(("change", "status", "told"), REFUSED)
+@pytest.mark.parametrize("path", ["/mcp", "/", "/anything/else"])
+async def test_the_guard_refuses_on_every_route(
+    blank: Settings, path: str, change: dict[str, str], status: int, told: str
+) -> None:
+    app = http_app(Memory(blank), TOKEN)
+    for method in ("GET", "POST", "DELETE", "OPTIONS"):
+        answered, body = await call(app, {**GOOD, **change}, path, method)
+        assert answered == status
+        assert told in body["error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"host": "localhost"},
+        {"host": "[::1]:80"},
+        {"host": "LOCALHOST:9"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "http://127.0.0.1"},
+        {"authorization": f"bearer {TOKEN}"},
+    ],
+)
+async def test_the_guard_lets_loopback_with_the_token_pass(change: dict[str, str]) -> None:
+    assert await call(Guard(open_door, TOKEN), {**GOOD, **change}) == (200, None)
+
+
+async def test_an_allow_list_adds_names_and_takes_no_check_away() -> None:
+    guard = Guard(open_door, TOKEN, ["Memory.Example"])
+    away = {**GOOD, "host": "memory.example:8765", "origin": "https://memory.example"}
+    assert await call(guard, away) == (200, None)
+    assert (await call(guard, {**away, "authorization": ""}))[0] == 401
+    assert (await call(guard, {**away, "host": "other.example"}))[0] == 421
+    assert (await call(guard, {**away, "origin": "https://other.example"}))[0] == 403
+
+
+async def test_a_header_given_twice_is_refused() -> None:
+    guard = Guard(open_door, TOKEN)
+    good = [(name.encode(), value.encode()) for name, value in GOOD.items()]
+    for extra, status in (((b"host", b"127.0.0.1"), 421), ((b"authorization", b"Bearer x"), 401)):
+        refusal = guard.check([*good, extra])
+        assert refusal is not None
+        assert refusal.status == status
+
+
+async def test_web_sockets_are_closed() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    await Guard(open_door, TOKEN)({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_the_token_is_made_once_for_its_user_alone(blank: Settings) -> None:
+    token = token_of(blank)
+    assert len(token) >= 32
+    assert token_of(blank) == token
+    if os.name == "posix":
+        assert blank.token_file.stat().st_mode & 0o777 == 0o600
+        assert blank.home.stat().st_mode & 0o777 == 0o700
+        blank.token_file.chmod(0o644)
+        token_of(blank)
+        assert blank.token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_two_memories_have_two_tokens(blank: Settings, settings: Settings) -> None:
+    assert token_of(blank) != token_of(settings)
+
+
+def test_an_empty_token_file_opens_no_door(blank: Settings) -> None:
+    blank.home.mkdir()
+    blank.token_file.write_text("\n")
+    with pytest.raises(SettingsError, match="Delete the file"):
+        token_of(blank)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "memory.example"])
+def test_other_machines_are_served_only_with_an_allow_list(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(UsageError, match="--allow-host"):
+        listen(host, 0, [])
+
+
+def test_a_taken_port_is_named() -> None:
+    with listen("127.0.0.1", 0, []) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(UsageError, match=f"{port} cannot be used.*--port"):
+            listen("127.0.0.1", port, [])
+
+
+@asynccontextmanager
+async def served(settings: Settings) -> AsyncIterator[tuple[anyio.abc.Process, str]]:
+    """A server process on a free port, and its address."""
+    environment = {**os.environ, "MCP_MEMORY_HOME": str(settings.home), "MCP_MEMORY_NOW": "2026-10-31T12:00:00Z"}
+    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"]
+    with anyio.fail_after(LIMIT):
+        async with await anyio.open_process(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=settings.home.parent
+        ) as process:
+            try:
+                assert process.stderr is not None
+                said = (await BufferedByteReceiveStream(process.stderr).receive_until(b"\n", 10_000)).decode()
+                found = re.search(r"http://\S+/mcp", said)
+                assert found, said
+                assert str(settings.token_file) in said
+                yield process, found[0]
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
+async def test_a_client_with_the_token_asks_in_both_eras_and_a_signal_ends_the_server(settings: Settings) -> None:
+    async with served(settings) as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        headers = {"Authorization": f"Bearer {settings.token_file.read_text().strip()}"}
+        for era in ("auto", "legacy"):
+            async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+                async with Client(streamable_http_client(url, http_client=http), mode=era) as client:
+                    result = await client.call_tool("teleport", {"query": "refresh tokens", "project": "*"})
+                    (answer,) = result.content
+                    assert isinstance(answer, TextContent)
+                    assert "refresh" in answer.text
+        async with httpx2.AsyncClient(timeout=30) as stranger:
+            assert (await stranger.post(url, json={})).status_code == 401
+            assert (await stranger.get(url.removesuffix("/mcp"))).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
