@@ -21,6 +21,7 @@ SMALL, LARGE = 1_000, 100_000
 ROUNDS = 60
 #: A ratio that counts as flat: the large memory's pages are fuller, and the machine is never quite still.
 FLAT = 1.5
+_PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
 Ask = Callable[[], Awaitable[object]]
 
 
@@ -44,17 +45,16 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
     answers = app.answers
     asked: dict[str, list[Ask]] = {}
     for level in reversed(Level):
-        rows = await app.database.fetch("SELECT project, key FROM node WHERE level = ? AND removed = 0", (int(level),))
-        slugs = dict(await app.database.fetch("SELECT id, slug FROM project"))
-        ids = [f"toc:{level.label}:{key}@{slugs[project]}" for project, key in rng.choices(rows, k=ROUNDS)]
+        rows = await app.database.fetch(_PLACES, (int(level),))
+        ids = [f"toc:{level.label}:{key}@{slug}" for key, slug in rng.choices(rows, k=ROUNDS)]
         asked[f"get_node of a {level.label}"] = [
-            lambda node_id=node_id: answers.get_node(node_id, None, None, 600, None) for node_id in ids
+            partial(answers.get_node, node_id, None, None, 600, None) for node_id in ids
         ]
     grips = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1")
     asked["expand_grip"] = [
-        lambda row=row: answers.expand_grip(grip_id(*row), 2, 2, 500) for row in rng.choices(grips, k=ROUNDS)
+        partial(answers.expand_grip, grip_id(*row), 2, 2, 500) for row in rng.choices(grips, k=ROUNDS)
     ]
-    asked["toc_root"] = [lambda: answers.toc_root(None, None, 600)] * ROUNDS
+    asked["toc_root"] = [partial(answers.toc_root, None, None, 600)] * ROUNDS
     return asked
 
 

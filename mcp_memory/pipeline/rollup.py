@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 
 from mcp_memory.domain.summaries import Node
@@ -67,7 +68,8 @@ async def _summarized(
     count: Callable[[str], int],
     now_ms: int,
 ) -> Node:
-    summary = await summarizer.rollup(stale.ref.level, children)
+    named = [replace(child, title=child.title.removesuffix(SO_FAR)) for child in children]
+    summary = await summarizer.rollup(stale.ref.level, named)
     title = stale.ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
     bullets = summary.bullets[: BULLETS[stale.ref.level][1]]
     start_ms, end_ms = stale.ref.bounds(zone)

@@ -91,7 +91,7 @@ def run_stdio(settings: Settings) -> int:
     _exit_on_early_signals()
     _log_to_stderr()
     anyio.run(_serve_stdio, settings)
-    return 0
+    return _done()
 
 
 def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = ()) -> int:
@@ -101,7 +101,7 @@ def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = ()
     from mcp_memory.surfaces.http import serve_http
 
     anyio.run(serve_http, settings, host, port, tuple(allow))
-    return 0
+    return _done()
 
 
 async def _serve_stdio(settings: Settings) -> None:
@@ -147,6 +147,13 @@ def _exit_on_early_signals() -> None:
     """Until the server is up nothing is open that would need closing."""
     for number in SIGNALS:
         signal.signal(number, lambda *_: _exit())
+
+
+def _done() -> int:
+    """All is closed: a signal that comes late must not turn a good end into a failure."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    return 0
 
 
 def _exit() -> NoReturn:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,11 +30,13 @@ from mcp_memory.surfaces import output
 
 _RETRY_SECONDS = 0.25
 _CONNECT = """
-Try: mcp-memory search "refresh token" --project '*'      mcp-memory timeline "last week" --project '*'
+Try: {program} search "refresh token" --project '*'
+     {program} timeline "last week" --project '*'
 
-Connect Claude Code:  claude mcp add memory -- mcp-memory serve
-Connect Cursor:       add {"mcpServers": {"memory": {"command": "mcp-memory", "args": ["serve"]}}} to ~/.cursor/mcp.json
-Capture by hook:      see claude_config.example.json"""
+Connect Claude Code, with hooks:  {program} install claude-code
+Connect Cursor, with hooks:       {program} install cursor
+The server alone, by hand:        claude mcp add memory -- {program} serve
+                                  ~/.cursor/mcp.json: {{"mcpServers": {{"memory": {{"command": "{program}", "args": ["serve"]}}}}}}"""
 
 
 async def load(app: App, options: argparse.Namespace) -> int:
@@ -153,12 +157,18 @@ async def demo(app: App, options: argparse.Namespace) -> int:
     scope = await app.answers.scope("*")
     nodes = [node for level in Level if level <= Level.DAY for node in await app.library.top(None, level, 200)]
     output.tree(sorted(nodes, key=outline_order), scope)
-    return output.text(_CONNECT)
+    return output.text(_CONNECT.format(program=_program()))
 
 
 def outline_order(node: Node) -> tuple[str, int, int, int]:
     """Parents before their children, in time order, one project after the other."""
     return node.project, node.ref.day.toordinal(), int(node.level), node.start_ms
+
+
+def _program() -> str:
+    """How the user can call this program from anywhere."""
+    script = Path(sys.argv[0])
+    return "mcp-memory" if shutil.which("mcp-memory") else str(script.absolute())
 
 
 async def load_sample(app: App) -> int:

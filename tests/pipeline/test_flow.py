@@ -241,3 +241,11 @@ async def test_each_project_has_its_own_tree(tmp_path: Path) -> None:
         await learn(app, [*conversation(), *conversation(session="s2", project="beta")])
         assert {node.project for node in await all_nodes(app, "beta")} == {"beta"}
         assert len(await app.library.top(None, Level.YEAR, 9)) == 2
+
+
+async def test_so_far_is_said_once(tmp_path: Path) -> None:
+    async with memory(tmp_path, StoppedClock("2026-03-02T12:00:00Z")) as app:
+        await learn(app, conversation("2026-03-02"))
+        titles = [node.title for node in await all_nodes(app) if node.open]
+    assert len(titles) == 4
+    assert all(title.count("so far") == 1 for title in titles)

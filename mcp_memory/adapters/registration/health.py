@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shlex
 import shutil
@@ -62,7 +60,7 @@ def check(client: Client, held: list[Registration], launch: Launch, home: Path) 
     if not any(registration.found.hooks for registration in held):
         why = "The client is on this machine, but nothing it says is remembered."
         return [Problem(f"{client.name}: the hook is not registered", why, mend)]
-    problems = []
+    problems: list[Problem] = []
     for registration in held:
         command = mend + (" --scope project" if registration.scope == PROJECT else "")
         problems += _incomplete(client, registration, command)
@@ -116,7 +114,7 @@ def _gone(client: Client, part: str, words: list[str], mend: str) -> Problem | N
 def _runs(word: str) -> bool:
     if word.endswith(".py"):
         return Path(word).is_file()
-    return bool(shutil.which(word)) and (os.path.isabs(word) or bool(word))
+    return bool(shutil.which(word))
 
 
 def _other(
@@ -188,7 +186,7 @@ def _trusted(entry: Any) -> bool:
 def _json(path: Path) -> dict[str, Any]:
     try:
         value = load(files.decode(files.read(path) or b"")[0])
-    except (MemoryFault, JsonError, UnicodeDecodeError, json.JSONDecodeError):
+    except (MemoryFault, JsonError, UnicodeDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
 
