@@ -18,6 +18,7 @@ from bench.measure import Figure, median
 from mcp_memory.adapters import tokens
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.text import STOP_WORDS, stem
+from mcp_memory.domain.toc import Level
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
 
@@ -169,10 +170,14 @@ def _read(text: str, asked: frozenset[str]) -> tuple[dict[str, int], dict[str, i
 
 
 def _best(scores: dict[str, int], opened_ids: set[str]) -> tuple[str, int]:
-    """The best that was not opened yet; of equals the one that stands first."""
+    """The best that was not opened yet; of equals the deepest in the tree, then the one that stands first."""
     left = {name: score for name, score in scores.items() if name not in opened_ids}
-    name = max(left, key=lambda name: left[name], default="")
+    name = max(left, key=lambda name: (left[name], _depth(name)), default="")
     return name, left.get(name, 0)
+
+
+def _depth(name: str) -> int:
+    return next((level for level in Level if name.startswith(f"toc:{level.label}:")), Level.SEGMENT)
 
 
 def _shared(text: str, asked: frozenset[str]) -> int:

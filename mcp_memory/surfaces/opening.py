@@ -70,6 +70,7 @@ class Memory:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the memory open, or ready to be opened, while the server serves."""
+        self._attempt = _Attempt()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_open, name="memory")

@@ -36,7 +36,8 @@ Try: {program} search "refresh token" --project '*'
 Connect Claude Code, with hooks:  {program} install claude-code
 Connect Cursor, with hooks:       {program} install cursor
 The server alone, by hand:        claude mcp add memory -- {program} serve
-                                  ~/.cursor/mcp.json: {{"mcpServers": {{"memory": {{"command": "{program}", "args": ["serve"]}}}}}}"""
+                                  ~/.cursor/mcp.json:
+{{"mcpServers": {{"memory": {{"command": "{program}", "args": ["serve"]}}}}}}"""
 
 
 async def load(app: App, options: argparse.Namespace) -> int:

@@ -293,3 +293,18 @@ def test_reading_imports_no_server_and_no_model_library(shell: Shell, command: s
 def test_the_module_is_the_same_program(shell: Shell) -> None:
     done = subprocess.run([sys.executable, "-m", "mcp_memory", "--version"], capture_output=True, text=True, cwd=REPO)
     assert done.stdout == shell.run("--version").stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_a_reader_that_leaves_early_is_no_error(loaded: Shell) -> None:
+    done = subprocess.run(
+        f"'{SCRIPT}' export --project '*' | head -c 10",
+        shell=True,
+        cwd=loaded.cwd,
+        env=loaded.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert len(done.stdout) == 10
+    assert done.stderr == ""

@@ -388,3 +388,11 @@ async def test_what_another_process_stores_reaches_the_tree_while_the_server_run
         answer = ""
         while "toc:year:2026" not in answer:
             answer = await ask(client, "toc_root")
+
+
+async def test_a_server_can_be_served_again_after_its_client_left(settings: Settings) -> None:
+    server = build_server(Memory(settings))
+    for _ in range(2):
+        with anyio.fail_after(30):
+            async with Client(server) as client:
+                assert "toc:year:2026" in await ask(client, "toc_root")

@@ -13,6 +13,7 @@ from mcp_memory.adapters.clients.codex_tools import (
     call_text,
     called,
     command_text,
+    has_failed,
     is_own,
     kept,
     output_of,
@@ -137,7 +138,7 @@ class Calls:
             (call_id,),
             tool=name,
             files=touched(name, given, cwd),
-            failed=output.failed or bool(output.exit_code),
+            failed=has_failed(name, output),
             is_interrupt=output.stopped,
         )
         return [told]

@@ -14,7 +14,7 @@ from typing import Any
 from mcp_memory.adapters.clients.account import HOOK, Account, object_of, path_of, text_of
 from mcp_memory.adapters.clients.claude_text import said
 from mcp_memory.adapters.clients.codex_text import typed
-from mcp_memory.adapters.clients.codex_tools import call_text, called, is_own, output_of, touched
+from mcp_memory.adapters.clients.codex_tools import call_text, called, has_failed, is_own, output_of, touched
 from mcp_memory.adapters.clients.lines import digest, whole
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports import Hooked
@@ -96,7 +96,7 @@ def _tool(call: _Call) -> Hooked | None:
         (tool_id,),
         tool=name,
         files=touched(name, given, cwd),
-        failed=output.failed or bool(output.exit_code),
+        failed=has_failed(name, output),
     )
     return call.hooked(fallback=(event,))
 

@@ -93,7 +93,7 @@ def call_text(name: str, given: Mapping[str, Any], output: Output, cwd: str) -> 
     result = output.text.strip("\n").rstrip()
     if name == "apply_patch":
         head = f"{name}: {', '.join(touched(name, given, cwd))}".rstrip(": ")
-        result = result if output.failed or output.exit_code else _changes(text_of(given, "command"))
+        result = result if has_failed(name, output) else _changes(text_of(given, "command"))
     elif name == "update_plan" and isinstance(given.get("plan"), list):
         head, result = name, _plan(given["plan"])
     else:
@@ -101,6 +101,12 @@ def call_text(name: str, given: Mapping[str, Any], output: Output, cwd: str) -> 
     if output.exit_code:
         result = f"Exit code {output.exit_code}\n{result}".rstrip()
     return "\n".join(filter(None, (head, result)))
+
+
+def has_failed(name: str, output: Output) -> bool:
+    """Whether a call failed, as far as its result says: that a patch was turned down only its words tell."""
+    refused = name == "apply_patch" and not output.text.startswith("Success")
+    return output.failed or bool(output.exit_code) or refused
 
 
 def touched(name: str, given: Mapping[str, Any], cwd: str) -> list[str]:

@@ -104,8 +104,9 @@ def _register_server(text: str, entry: Mapping[str, Any]) -> str:
 
 def _update(text: str, path: _Path, wanted: Mapping[str, Any]) -> str:
     """Change what differs, and leave what the user added."""
+    known = _at(load(text), path)
     for key, value in wanted.items():
-        if _at(load(text), (*path, key)) != value:
+        if _at(known, (key,)) != value:
             text = edit.put(text, (*path, key), value)
     return text
 
@@ -115,8 +116,9 @@ def _remove(text: str, path: _Path, original: Any) -> str:
     text = edit.remove(text, path)
     for length in range(len(path) - 1, 0, -1):
         around = path[:length]
+        if length == 4:
+            continue  # the list in a group goes with the group, whose matcher means nothing alone
         left = _at(load(text), around)
-        # A group that lost its only hook: its matcher means nothing alone.
         empty_group = isinstance(left, dict) and left.get("hooks") == [] and length == 3
         if (left in ({}, []) or empty_group) and _at(original, around) is None:
             text = edit.remove(text, around)

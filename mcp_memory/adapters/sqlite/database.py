@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,14 @@ class Database:
     @asynccontextmanager
     async def open(cls, path: Path) -> AsyncIterator[Database]:
         """Open the file, creating or migrating it where needed."""
-        with told(path):
-            prepare_folder(path.parent)
-            await anyio.to_thread.run_sync(migrate, path)
-            async with _connect(path) as writer, _connect(path) as reader:
+        async with AsyncExitStack() as stack:
+            with told(path):
+                prepare_folder(path.parent)
+                await anyio.to_thread.run_sync(migrate, path)
+                writer = await stack.enter_async_context(_connect(path))
+                reader = await stack.enter_async_context(_connect(path))
                 await reader.execute("PRAGMA query_only = 1")
-                yield cls(path, writer, reader)
+            yield cls(path, writer, reader)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -82,17 +84,21 @@ class Database:
                     yield Transaction(self._writer)
                 except BaseException:
                     with anyio.CancelScope(shield=True):
-                        await self._writer.execute("ROLLBACK")
+                        await self._roll_back()
                     raise
                 with anyio.CancelScope(shield=True):
                     await self._commit()
+
+    async def _roll_back(self) -> None:
+        # A full disk makes SQLite roll back by itself.
+        if self._writer.in_transaction:
+            await self._writer.execute("ROLLBACK")
 
     async def _commit(self) -> None:
         try:
             await self._writer.execute("COMMIT")
         except sqlite3.Error:
-            if self._writer.in_transaction:
-                await self._writer.execute("ROLLBACK")
+            await self._roll_back()
             raise
 
     async def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -145,12 +151,12 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return StoreBusy(f"{path} is locked by another process. Try again; `mcp-memory status` shows who holds it.")
-    if "malformed" in text or "not a database" in text or "corrupt" in text or "disk i/o" in text:
+    if "malformed" in text or "not a database" in text or "corrupt" in text:
         return StoreCorrupt(
             f"{path} is damaged ({error}). Nothing was changed. Restore a copy from the backups beside it, or run "
             "`mcp-memory process --set-aside-corrupt` to set it aside and start afresh; then import your history again."
         )
-    if "full" in text or "readonly" in text or "read-only" in text or "unable to open" in text:
+    if any(sign in text for sign in ("full", "readonly", "read-only", "unable to open", "disk i/o")):
         return StoreFull(
             f"{path} cannot be written ({error}). Free some space, correct the permissions, or set MCP_MEMORY_HOME "
             "to another directory."

@@ -100,6 +100,7 @@ async def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         ("database disk image is malformed", StoreCorrupt),
         ("file is not a database", StoreCorrupt),
         ("database or disk is full", StoreFull),
+        ("disk I/O error", StoreFull),
         ("attempt to write a readonly database", StoreFull),
     ],
 )

@@ -1,0 +1,51 @@
+"""The adapter of Gemini CLI: its hooks, its transcripts and where it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.adapters.clients import gemini_hooks, gemini_transcript
+from mcp_memory.adapters.clients.lines import files_below, parse, peek
+from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+
+_HEADER = frozenset({"sessionId", "projectHash"})
+
+
+class Gemini:
+    """Understands Gemini CLI."""
+
+    name = gemini_hooks.CLIENT
+
+    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+        return gemini_hooks.hooked(payload, received_ms)
+
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+        return gemini_transcript.read(path, state)
+
+    def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
+        """Beside its chats the client keeps other files, such as its settings."""
+        for suffix in (".jsonl", ".json"):
+            for place in places:
+                found = files_below([place], suffix)
+                yield from (path for path in found if path == place or self._is_chat(path))
+
+    def recognizes(self, path: Path) -> bool:
+        if path.suffix == ".json":
+            return _is_document(path)
+        return any(_HEADER <= value.keys() for value in peek(path))
+
+    def default_places(self, home: Path) -> list[Path]:
+        return [home / ".gemini" / "tmp"]
+
+    def _is_chat(self, path: Path) -> bool:
+        return path.parent.name == "chats" or path.parent.parent.name == "chats" or self.recognizes(path)
+
+
+def _is_document(path: Path) -> bool:
+    try:
+        values, _ = parse(path.read_bytes())
+    except OSError:
+        return False
+    return any(isinstance(value, Mapping) and _HEADER <= value.keys() for value in values)
