@@ -138,7 +138,8 @@ async def _walk(desk: Desk, question: Question, frugal: bool) -> bool:
 
 async def _jump(desk: Desk, question: Question, frugal: bool) -> bool:
     """Search for the question as it stands, and open the grip of the best hit that shows one."""
-    text = await desk.ask("teleport", query=question.text, **_budget(JUMP_BUDGET, frugal))
+    few: dict[str, str | int] = {"limit": 2} if frugal else {}
+    text = await desk.ask("teleport", query=question.text, **few, **_budget(JUMP_BUDGET, frugal))
     if grip := _GRIP.search(text):
         text += await desk.ask("expand_grip", grip_id=grip[0], **_budget(JUMP_BUDGET, frugal))
     return question.answer in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -183,10 +182,16 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 def _from_file(path: Path) -> list[tuple[str, str, str, Any]]:
     try:
-        table = tomllib.loads(path.read_text("utf-8-sig"))
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
+    import tomllib
+
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
     found = []
     for section, entries in table.items():

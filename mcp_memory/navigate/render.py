@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from mcp_memory.domain.events import Event, EventType
+from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
@@ -24,19 +25,21 @@ SMALLEST_BUDGET = 60
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A finished answer: its text, its exact tokens, and how many of the items given are in it."""
+    """A finished answer: its text, its exact tokens, how many of the items given are in it, and how many are left."""
 
     text: str
     tokens: int
     shown: int
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that are shown together or not at all."""
+    """Lines that are shown together; of an item at least the first. A lower rank is given its room earlier."""
 
     lines: tuple[str, ...]
     item: bool = True
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +51,37 @@ class Renderer:
     zone: tzinfo
 
     def page(self, head: str, blocks: Sequence[Block], next_call: str, budget: int, omitted: str = "") -> Page:
-        """As many blocks as fit between head and foot; passing over one that does not."""
+        """As many blocks as fit between head and foot. Items end with the first that does not fit, so that a cursor can
+        go on from there; other blocks are passed over."""
         budget = max(budget, SMALLEST_BUDGET)
         foot_size = self.count(_foot(9999, next_call)) + (self.count(omitted) + 4 if omitted else 0)
         room = budget - self.count(head) - foot_size - 4
-        kept, shown = [], 0
-        for block in blocks:
-            text = "\n".join(block.lines)
-            size = self.count(text) + 1
-            if size <= room:
-                kept.append(text)
-                room -= size
-                shown += block.item
+        chosen = self._choose(blocks, room)
+        shown = sum(blocks[index].item for index in chosen)
         left = sum(block.item for block in blocks) - shown
+        lines = [chosen[index] for index in sorted(chosen)]
         if left and omitted:
-            kept.append(omitted.format(left))
-        return self._finish("\n".join([head, *kept]), next_call, budget, shown)
+            lines.append(omitted.format(left))
+        return self._finish("\n".join([head, *lines]), next_call, budget, shown, left)
 
-    def _finish(self, body: str, next_call: str, budget: int, shown: int) -> Page:
+    def _choose(self, blocks: Sequence[Block], room: int) -> dict[int, str]:
+        """The texts of the blocks that fit, by their place in the list."""
+        chosen: dict[int, str] = {}
+        full = False
+        for index in sorted(range(len(blocks)), key=lambda index: blocks[index].rank):
+            block = blocks[index]
+            if block.item and full:
+                continue
+            for text in ("\n".join(block.lines), *(block.lines[:1] if block.item else ())):
+                size = self.count(text) + 1
+                if size <= room:
+                    chosen[index] = text
+                    room -= size
+                    break
+            full = full or (block.item and index not in chosen)
+        return chosen
+
+    def _finish(self, body: str, next_call: str, budget: int, shown: int, left: int) -> Page:
         body = self.cut_to(body, budget - self.count(_foot(9999, next_call)) - 1)
         text = f"{body}\n{_foot(9999, next_call)}"
         for _ in range(3):
@@ -74,7 +90,7 @@ class Renderer:
         if tokens > budget:
             text = self.cut_to(text, budget)
             tokens = self.count(text)
-        return Page(text, tokens, shown)
+        return Page(text, tokens, shown, left)
 
     def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int) -> Page:
         if not root.years:
@@ -99,12 +115,15 @@ class Renderer:
         around = [f"up {scope.id_of(place.parent_id, node.project)}"] if place.parent_id else []
         around += [f"previous {scope.id_of(place.previous, node.project)}"] if place.previous else []
         around += [f"next {scope.id_of(place.following, node.project)}"] if place.following else []
-        bullets = [Block((_gripped(bullet),), item=False) for bullet in _chosen(node.bullets, topic)]
-        children = [Block((_child(child, scope),)) for child in place.children[offset:]]
-        extras = [Block((" · ".join(around),), item=False)] if around else []
-        extras += [Block(("keywords: " + ", ".join(node.keywords),), item=False)] if node.keywords else []
-        # The first bullets, the ways onward, then the rest: a small budget still shows all three.
-        blocks = [*bullets[:3], *children[:8], *bullets[3:], *extras, *children[8:]]
+        # A page that goes on with a list need not repeat the bullets.
+        shown = [] if offset else _chosen(node.bullets, topic)
+        bullets = [Block((_gripped(bullet),), item=False, rank=_rank(at, 1, 3)) for at, bullet in enumerate(shown)]
+        children = [
+            Block((_child(child, scope),), rank=_rank(at, 0, 2)) for at, child in enumerate(place.children[offset:])
+        ]
+        extras = [" · ".join(around)] if around else []
+        extras += ["keywords: " + ", ".join(node.keywords)] if node.keywords else []
+        blocks = [*bullets, *children, *(Block((line,), item=False, rank=5) for line in extras)]
         next_call = (
             "expand_grip(grip_id) for the exact words"
             if node.level is Level.SEGMENT
@@ -191,7 +210,7 @@ class Renderer:
         first = events[0]
         head = f"Session {first.session_id} of {first.project} ({first.client}), its latest events, newest first:"
         blocks = [
-            Block((f"{self.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, 300)}",))
+            Block((f"{self.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, 300)}{_grip_of(event)}",))
             for event in reversed(events)
         ]
         return self.page(head, blocks, "teleport(query) for a term of it", budget, "… {} earlier events")
@@ -211,6 +230,11 @@ class Renderer:
         return f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}, by {node.written_by}"
 
 
+def _rank(at: int, first: int, rest: int) -> int:
+    """The first bullets and the first ways onward share a small budget; the long tail of each comes last."""
+    return first if at == 0 else rest if at < 4 else 4 if at < 8 else 6
+
+
 def _foot(tokens: int, next_call: str) -> str:
     return f"[{tokens} tokens · next: {next_call}]"
 
@@ -225,6 +249,11 @@ def _child(node: Node, scope: Scope) -> str:
         # The id already says which day or month it is.
         name = name.split(": ", 1)[1]
     return f"> {scope.id_of(node.node_id, node.project)} {name} ({len(node.bullets)})"
+
+
+def _grip_of(event: Event) -> str:
+    """What was said can be cited; what a tool printed seldom needs to be."""
+    return "" if event.role is Role.TOOL else f" {event_grip_id(event.timestamp_ms, event.key)}"
 
 
 def _plain(bullet: Bullet) -> str:

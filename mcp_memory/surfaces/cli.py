@@ -94,7 +94,9 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     backup = _add(commands, "backup", "a complete copy of the database")
     backup.add_argument("path", metavar="PATH")
     _add(commands, "status", "what is stored, what waits, when something last happened")
-    _add(commands, "projects", "the projects in memory")
+    projects = _add(commands, "projects", "the projects in memory; rename or merge them")
+    projects.add_argument("action", nargs="?", choices=["list", "rename", "merge"], default="list")
+    projects.add_argument("names", nargs="*", metavar="SLUG", help="rename OLD NEW, or merge SOURCE TARGET")
 
 
 def _serving(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -187,6 +187,8 @@ async def show_status(app: App, options: argparse.Namespace) -> int:
 
 
 async def projects(app: App, options: argparse.Namespace) -> int:
+    if options.action != "list":
+        return await writing.change_projects(app, options)
     found = [
         {
             "slug": info.slug,

@@ -6,7 +6,6 @@ import argparse
 
 from mcp_memory import config
 from mcp_memory.errors import MemoryFault, UsageError
-from mcp_memory.surfaces import output
 from mcp_memory.surfaces.server import run_http, run_stdio
 
 
@@ -17,5 +16,7 @@ def serve(options: argparse.Namespace) -> int:
             return run_http(settings, options.host, options.port, options.allow_host)
         return run_stdio(settings)
     except MemoryFault as error:
+        from mcp_memory.surfaces import output
+
         output.fail(str(error), as_json=False)
         return 2 if isinstance(error, UsageError) else 1

@@ -222,11 +222,8 @@ def _position(cursor: str | None) -> int:
 
 
 def _next_of_list(page: Page, cursor: str | None) -> int | None:
-    """Where a list goes on: the line before the foot tells that entries were left out."""
-    lines = page.text.splitlines()
-    if page.shown and len(lines) > 1 and lines[-2].startswith("… "):
-        return _position(cursor) + page.shown
-    return None
+    """Where a list goes on, if some of it was left out."""
+    return _position(cursor) + page.shown if page.shown and page.left else None
 
 
 def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:

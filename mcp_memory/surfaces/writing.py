@@ -17,12 +17,13 @@ from mcp_memory import sample
 from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
 from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.adapters.sqlite.meta import rebuild
+from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.app import App
 from mcp_memory.config import system_timezone
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import LeaseLost, NotFound, StoreError
+from mcp_memory.errors import LeaseLost, NotFound, StoreError, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.ports import BadLine, ClientAdapter, Intake
@@ -131,6 +132,19 @@ async def until_idle(app: App) -> Done:
 async def _nothing_waits(app: App) -> bool:
     counts = await app.library.counts()
     return not (counts.inbox or counts.dirty_sessions or counts.dirty_segments or counts.dirty_nodes)
+
+
+async def change_projects(app: App, options: argparse.Namespace) -> int:
+    if len(options.names) != 2:
+        raise UsageError(f"`projects {options.action}` takes two slugs, the old one and the new one.")
+    old, new = options.names
+    if options.action == "rename":
+        new = await rename(app.database, old, new)
+    else:
+        await merge(app.database, old, new)
+        await until_idle(app)
+    shape = {"action": options.action, "from": old, "to": new}
+    return output.document(shape) if options.json else output.text(f"{old} is {new} now.")
 
 
 def set_aside(database: Path) -> None:

@@ -203,7 +203,7 @@ async def test_a_cursor_leads_through_all_children_of_a_node(settings: Settings)
     async with connected(settings) as client:
         arguments = {"node_id": "toc:month:2026-10", "pattern": r"^> (toc:week:\S+)"}
         everything = await follow(client, "get_node", **arguments, budget_tokens=2_000)
-        in_pages = await follow(client, "get_node", **arguments, budget_tokens=300)
+        in_pages = await follow(client, "get_node", **arguments, budget_tokens=200)
         assert len(everything) >= 4
         assert sorted(set(in_pages)) == sorted(everything)
 
@@ -212,7 +212,7 @@ async def test_a_cursor_leads_through_a_time(settings: Settings) -> None:
     async with connected(settings) as client:
         arguments = {"when": "October 2026", "pattern": r"^(toc:week:\S+)"}
         everything = await follow(client, "browse_time", **arguments, budget_tokens=5_000)
-        in_pages = await follow(client, "browse_time", **arguments, budget_tokens=700)
+        in_pages = await follow(client, "browse_time", **arguments, budget_tokens=300)
         assert len(everything) >= 4
         assert sorted(set(in_pages)) == sorted(everything)
 

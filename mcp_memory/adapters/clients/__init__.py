@@ -7,10 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mcp_memory.adapters.clients.claude_code import ClaudeCode
+from mcp_memory.adapters.clients.codex import Codex
+from mcp_memory.adapters.clients.cursor import Cursor
+from mcp_memory.adapters.clients.gemini import Gemini
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
 from mcp_memory.ports import ClientAdapter
 
-_ALL = (ClaudeCode(), GenericJsonl())
+_ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), GenericJsonl())
 #: Every client we understand, by the name that `import --client` and the hook give it.
 ADAPTERS: Mapping[str, ClientAdapter] = MappingProxyType({adapter.name: adapter for adapter in _ALL})
 

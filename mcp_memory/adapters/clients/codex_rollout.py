@@ -208,16 +208,21 @@ class _Reader:
             text = said(text_of(payload, "last_agent_message")) or answer[2]
             key = f"agent-stop:{agent}:{account.facts['turn_id']}"
             return [account.tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (str(agent),))] if text else []
-        if kind == "turn_aborted":
-            stopped = payload.get("reason") == "interrupted"
-            told = ("Interrupted by the user", {"is_interrupt": True}) if stopped else None
-        else:
-            error = payload if kind == "error" else object_of(payload, "error")
-            message = error_text(text_of(error, "message"))
-            told = (f"API error: {message}", {"failed": True}) if message else None
-        if not told:
+        text, stopped = _ending(kind, payload)
+        if not text:
             return []
-        return [account.tell(f"stopped:{turn}", EventType.ASSISTANT_STOP, Role.SYSTEM, told[0], **told[1])]
+        key = f"stopped:{turn}"
+        return [
+            account.tell(key, EventType.ASSISTANT_STOP, Role.SYSTEM, text, is_interrupt=stopped, failed=not stopped)
+        ]
+
+
+def _ending(kind: str, payload: Mapping[str, Any]) -> tuple[str, bool]:
+    """How a turn ended that did not end well, and whether it was the user who stopped it."""
+    if kind == "turn_aborted":
+        return ("Interrupted by the user", True) if payload.get("reason") == "interrupted" else ("", False)
+    message = error_text(text_of(payload if kind == "error" else object_of(payload, "error"), "message"))
+    return (f"API error: {message}" if message else ""), False
 
 
 _CONTEXT = (("cwd", "cwd"), ("model", "model"), ("turn_id", "turn"))

@@ -83,9 +83,7 @@ def is_own(name: str, given: Mapping[str, Any]) -> bool:
 def kept(given: Mapping[str, Any]) -> dict[str, Any]:
     """The input of a call, no larger than can be remembered until its result comes."""
     short = {key: clip(value, _KEPT_CHARS) if isinstance(value, str) else value for key, value in given.items()}
-    return {
-        key: value for key, value in short.items() if isinstance(value, str) or len(compact(value)) <= _KEPT_CHARS
-    }
+    return {key: value for key, value in short.items() if isinstance(value, str) or len(compact(value)) <= _KEPT_CHARS}
 
 
 def call_text(name: str, given: Mapping[str, Any], output: Output, cwd: str) -> str:

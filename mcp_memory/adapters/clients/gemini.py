@@ -34,7 +34,7 @@ class Gemini:
     def recognizes(self, path: Path) -> bool:
         if path.suffix == ".json":
             return _is_document(path)
-        return any(_HEADER <= value.keys() for value in peek(path))
+        return any(value.keys() >= _HEADER for value in peek(path))
 
     def default_places(self, home: Path) -> list[Path]:
         return [home / ".gemini" / "tmp"]
@@ -48,4 +48,4 @@ def _is_document(path: Path) -> bool:
         values, _ = parse(path.read_bytes())
     except OSError:
         return False
-    return any(isinstance(value, Mapping) and _HEADER <= value.keys() for value in values)
+    return any(isinstance(value, Mapping) and value.keys() >= _HEADER for value in values)

@@ -26,10 +26,13 @@ _BARE_COMMAND = re.compile(r"[/?][\w:-]*")
 _REFERENCED = re.compile(r"\s*--- Content from referenced files ---.*(?:--- End of content ---|\Z)", re.DOTALL)
 _NO_ANSWER = "[no response text]"
 _FENCE = re.compile(r"</?untrusted_context>\n?")
-_SHELL_FIELD = re.compile(
-    r"^(Command|Directory|Output|Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?", re.MULTILINE
+_SHELL_HEAD = re.compile(r"(?:Command: .*?\n)?(?:Directory: [^\n]*\n)?(?:Output|Stdout): ?", re.DOTALL)
+_SHELL_TAIL = re.compile(
+    r"(?:\A|\n)((?:(?:Error|Stderr|Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*(?:\n|\Z))+)\s*\Z"
 )
-_EMPTY = frozenset({"(empty)", "(none)", ""})
+_EXIT_CODE = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
+_SHELL_ERROR = re.compile(r"^(?:Error|Stderr): (?!\(none\))[^\n]+", re.MULTILINE)
+_EMPTY = frozenset({"(empty)", "(none)"})
 _SHORT = 200
 
 
@@ -83,8 +86,7 @@ def call_text(name: str, given: Mapping[str, Any], result: str, error: str, cwd:
 
 
 def failed(name: str, result: str, error: str) -> bool:
-    fields = _fields(_FENCE.sub("", result)) if name == SHELL else {}
-    return bool(error) or fields.get("Exit Code", "0") not in ("0", *_EMPTY)
+    return bool(error) or (name == SHELL and _exit_code(_tail(_FENCE.sub("", result))[1]) != 0)
 
 
 def touched(name: str, given: Mapping[str, Any], cwd: str) -> list[str]:
@@ -128,18 +130,23 @@ def _file(given: Mapping[str, Any]) -> str:
     return text_of(given, "file_path") or text_of(given, "absolute_path")
 
 
-def _fields(result: str) -> dict[str, str]:
-    """The fields that a shell's result is made of."""
-    found = list(_SHELL_FIELD.finditer(result))
-    ends = [*(field.start() for field in found[1:]), len(result)]
-    return {field[1]: result[field.end() : end].strip("\n") for field, end in zip(found, ends, strict=True)}
+def _tail(result: str) -> tuple[str, str]:
+    """A shell's result without and with what the client says of it at the end."""
+    tail = _SHELL_TAIL.search(result)
+    return (result[: tail.start()], tail[1]) if tail else (result, "")
+
+
+def _exit_code(tail: str) -> int:
+    code = _EXIT_CODE.search(tail)
+    return int(code[1]) if code else 0
 
 
 def _shell(result: str) -> str:
-    fields = _fields(result)
-    if "Output" not in fields:
+    head = _SHELL_HEAD.match(result)
+    if not head:
         return result
-    code = fields.get("Exit Code", "0").strip()
-    parts = [fields["Output"], fields.get("Error", "")]
-    shown = [f"Exit code {code}"] if code not in ("0", *_EMPTY) else []
-    return "\n".join([*shown, *(part for part in parts if part.strip() not in _EMPTY)])
+    printed, tail = _tail(result[head.end() :])
+    code = _exit_code(tail)
+    shown = [f"Exit code {code}"] if code else []
+    shown += [] if printed.strip() in _EMPTY else [printed]
+    return "\n".join([*shown, *_SHELL_ERROR.findall(tail)])

@@ -55,6 +55,7 @@ def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
                 bad.append("nested too deeply")
         for reason in bad:
             yield BadLine(str(path), state.line + 1, reason)
+        reader.settle()
 
 
 class _Reader:
@@ -63,6 +64,14 @@ class _Reader:
     def __init__(self, path: Path, memory: dict[str, Any]) -> None:
         self._path = path
         self._memory = memory
+        self._new: list[str] = []
+
+    def settle(self) -> None:
+        """Remember what the line told: only now, so that a line that is read again reads the same."""
+        recent: list[str] = self._memory.setdefault("told", [])
+        recent += self._new
+        del recent[:-_RECENT]
+        self._new.clear()
 
     def take(self, value: object) -> list[Told]:
         if not isinstance(value, Mapping):
@@ -116,7 +125,8 @@ class _Reader:
             return self._user(message, text, account)
         if kind == "gemini":
             calls = message.get("toolCalls")
-            results = [told for call in calls for told in self._call(call, account)] if isinstance(calls, list) else []
+            found = enumerate(calls) if isinstance(calls, list) else ()
+            results = [told for index, call in found for told in self._call(index, call, account)]
             return [*self._reply(message, said(text), account), *results]
         stopped = text.strip().startswith(_CANCELLED)
         if (kind != "error" and not stopped) or account.facts["agent_id"]:
@@ -144,13 +154,14 @@ class _Reader:
             return []
         return [account.tell(f"msg:{name}", EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, (name,))]
 
-    def _call(self, call: object, account: Account) -> list[Told]:
+    def _call(self, index: int, call: object, account: Account) -> list[Told]:
         """A call stands in the message that made it, which is written again when the result is there."""
         name, call_id = text_of(call, "name"), text_of(call, "id")
         if not isinstance(call, Mapping) or call.get("status") not in _DONE or self._seen(call_id):
             return []
         given = object_of(call, "args")
-        account = account.at(milliseconds(call.get("timestamp")) or account.ms)
+        # Calls made at once are written with the time at which the last of them ended.
+        account = account.at((milliseconds(call.get("timestamp")) or account.ms) + index)
         result, error = recorded_text(call.get("result"))
         around = self._agents(call, given, result or error, account)
         if is_own(name, given):
@@ -203,11 +214,9 @@ class _Reader:
 
     def _seen(self, name: str) -> bool:
         """Whether it was told already: the client writes a message again whenever it learns more of it."""
-        recent: list[str] = self._memory.setdefault("told", [])
-        if name in recent:
+        if name in self._memory.get("told", ()) or name in self._new:
             return True
-        recent.append(name)
-        del recent[:-_RECENT]
+        self._new.append(name)
         return False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_memory.adapters.registration import files
 from mcp_memory.adapters.registration.catalog import USER, Client
-from mcp_memory.adapters.registration.jsonc_read import JsonError, load
+from mcp_memory.adapters.registration.jsonc_read import COMMENT, JsonError, load
 from mcp_memory.adapters.registration.launch import Launch
 from mcp_memory.adapters.registration.record import Entry, Record
 from mcp_memory.adapters.registration.wanted import Found, Wanted
@@ -137,7 +137,9 @@ def _value(path: Path, data: bytes | None) -> Any:
 
 def _is_bare(path: Path, text: str) -> bool:
     """Whether nothing is left but what we ourselves put around our entries."""
-    return not text.strip() or (path.suffix != ".toml" and load(text) in ({}, {"version": 1}))
+    if path.suffix == ".toml" or not text.strip():
+        return not text.strip()
+    return not COMMENT.search(text) and load(text) in ({}, {"version": 1})
 
 
 def uninstall(changes: Sequence[Change], record: Record) -> None:

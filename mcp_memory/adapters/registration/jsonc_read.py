@@ -58,8 +58,15 @@ def parse(text: str) -> Node | None:
 
 def load(text: str) -> Any:
     """The Python value of a document; an empty object for an empty one."""
-    root = parse(text)
+    try:  # most files are plain JSON, which the standard library reads a hundred times faster
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        root = parse(text)
     return {} if root is None else root.value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
 
 
 def _value(text: str, at: int) -> Node:

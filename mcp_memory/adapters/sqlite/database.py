@@ -116,7 +116,9 @@ class Database:
 
 @asynccontextmanager
 async def _connect(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    connection = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
+    # Cancelled half way, the connection's thread would be left without an owner.
+    with anyio.CancelScope(shield=True):
+        connection = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
     try:
         for pragma in _PRAGMAS:
             await connection.execute(pragma)

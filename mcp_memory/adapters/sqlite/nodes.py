@@ -151,3 +151,15 @@ async def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
         await tx.run(_ADD_VERSION, values)
         await tx.run(_SET_CURRENT, (row, start_ms, end_ms, 0, 1, number))
         await tx.run(_ADD_DIRTY, (project, int(Level.DAY), parent))
+
+
+async def remove_node(tx: Transaction, number: int) -> None:
+    """Take a node out of memory altogether, with its versions and grips."""
+    rows = await tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,))
+    if rows:
+        await _unindex(tx, number, rows[0][0])
+    await write_grips(tx, number, [])
+    await tx.run("DELETE FROM grip WHERE node = ?", (number,))
+    await tx.run("DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node = ?)", (number,))
+    await tx.run("DELETE FROM node_version WHERE node = ?", (number,))
+    await tx.run("DELETE FROM node WHERE id = ?", (number,))

@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 
-from mcp_memory.adapters.sqlite.database import Transaction
+from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.nodes import remove_node
+from mcp_memory.errors import NotFound, UsageError
 
 #: By root; a name that the user gave also means the project that already has it as its slug.
-FIND = "SELECT id, slug FROM project WHERE root = ?1 OR slug = ?2 ORDER BY root = ?1 DESC LIMIT 1"
+FIND = """
+    SELECT id, slug FROM project
+    WHERE root = ?1 OR slug = ?2 OR id = (SELECT project FROM project_alias WHERE root = ?1)
+    ORDER BY root = ?1 DESC, slug = ?2 LIMIT 1
+"""
 _UNFIT = re.compile(r"[^\w.]+")
 
 
@@ -29,3 +35,50 @@ async def project_of(tx: Transaction, root: str, label: str) -> int:
 def slugify(name: str) -> str:
     """Letters, digits, dots, hyphens; never empty."""
     return _UNFIT.sub("-", name.strip()).strip("-.").lower()[:60] or "home"
+
+
+async def rename(database: Database, old: str, new: str) -> str:
+    """Give a project another slug; ids of other projects that name it must be looked up anew."""
+    slug = slugify(new)
+    async with database.transaction() as tx:
+        project = await _number(tx, old)
+        if slug != old and await tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+            raise UsageError(
+                f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them."
+            )
+        await tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
+        await tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return slug
+
+
+async def merge(database: Database, source: str, target: str) -> int:
+    """Move all sessions of one project into another, whose tree is then made anew by the pipeline."""
+    async with database.transaction() as tx:
+        old, new = await _number(tx, source), await _number(tx, target)
+        if old == new:
+            raise UsageError(f"{source!r} cannot be merged into itself.")
+        for (node,) in await tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
+            await remove_node(tx, node)
+        sessions = await tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
+        for (session,) in sessions:
+            await tx.run("DELETE FROM segment WHERE session = ?", (session,))
+            await tx.run(
+                "INSERT OR REPLACE INTO dirty_session (session, from_ms) "
+                "SELECT session, min(timestamp_ms) FROM event WHERE session = ? GROUP BY session",
+                (session,),
+            )
+        await tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
+        await tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
+        await tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
+        for table in ("dirty_node", "dirty_brief"):
+            await tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
+        await tx.run("DELETE FROM brief WHERE root = (SELECT root FROM project WHERE id = ?)", (old,))
+        await tx.run("DELETE FROM project WHERE id = ?", (old,))
+    return len(sessions)
+
+
+async def _number(tx: Transaction, slug: str) -> int:
+    rows = await tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+    if not rows:
+        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
+    return int(rows[0][0])

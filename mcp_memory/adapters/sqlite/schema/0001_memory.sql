@@ -30,6 +30,12 @@ CREATE TABLE project (
     root TEXT NOT NULL UNIQUE
 );
 
+-- Roots of projects that were merged into another one: what is captured there belongs to that now.
+CREATE TABLE project_alias (
+    root    TEXT PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project (id)
+) WITHOUT ROWID;
+
 CREATE TABLE session (
     id         INTEGER PRIMARY KEY,
     client     TEXT    NOT NULL,

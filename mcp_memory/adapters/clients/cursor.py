@@ -1,0 +1,46 @@
+"""The adapter of Cursor: its hooks, the transcripts of its agent, and what SpecStory exported of its conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.adapters.clients import cursor_hooks, cursor_specstory, cursor_transcript
+from mcp_memory.adapters.clients.lines import files_below, peek
+from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+
+_EXPORT = ".md"
+
+
+class Cursor:
+    """Understands Cursor."""
+
+    name = cursor_hooks.CLIENT
+
+    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+        return cursor_hooks.hooked(payload, received_ms)
+
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+        return cursor_specstory.read(path, state) if path.suffix == _EXPORT else cursor_transcript.read(path, state)
+
+    def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
+        """Each conversation before its subagents. A directory may hold any other files beside."""
+        for suffix in (".jsonl", _EXPORT):
+            for place in places:
+                yield from (path for path in files_below([place], suffix) if path == place or self.recognizes(path))
+
+    def recognizes(self, path: Path) -> bool:
+        if path.suffix == _EXPORT:
+            return cursor_specstory.looks_exported(path)
+        return any(map(_is_ours, peek(path)))
+
+    def default_places(self, home: Path) -> list[Path]:
+        """Exports lie in the projects themselves: those of the one that we are called in are found."""
+        return [home / ".cursor" / "projects", Path.cwd() / ".specstory" / "history"]
+
+
+def _is_ours(value: Mapping[str, Any]) -> bool:
+    return (
+        value.get("role") in ("user", "assistant") and isinstance(value.get("message"), Mapping) and "type" not in value
+    )

@@ -1,0 +1,144 @@
+"""`install` and `uninstall` through the console script, with a home directory of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(sys.executable).with_name("mcp-memory")
+CLIENTS = ["claude-code", "codex", "gemini", "cursor"]
+
+
+class Machine:
+    """A user's home and project, with no client installed."""
+
+    def __init__(self, root: Path) -> None:
+        self.home, self.project, self.memory = root / "home", root / "project", root / "memory"
+        for folder in (self.home, self.project / ".git", self.project / "src", root / "bin"):
+            folder.mkdir(parents=True)
+        self.env = {"PATH": str(root / "bin"), "HOME": str(self.home), "MCP_MEMORY_HOME": str(self.memory)}
+
+    def run(self, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(SCRIPT), *args],
+            cwd=cwd or self.project,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def json(self, *args: str) -> dict[str, Any]:
+        done = self.run(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def files(self) -> dict[str, bytes]:
+        found = [path for base in (self.home, self.project) for path in base.rglob("*") if path.is_file()]
+        return {str(path): path.read_bytes() for path in found}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_whole_round_leaves_nothing_behind(machine: Machine, client: str) -> None:
+    dry = machine.run("install", client, "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, "")
+    assert "\n+++ " in dry.stdout
+    assert machine.files() == {}
+    assert not machine.memory.exists()
+    installed = machine.json("install", client)
+    assert (installed["client"], installed["scope"], installed["dry_run"]) == (client, "user", False)
+    assert {file["change"] for file in installed["files"]} == {"created"}
+    assert {file["path"] for file in installed["files"]} == set(machine.files())
+    assert {file["change"] for file in machine.json("install", client)["files"]} == {"unchanged"}
+    undone = machine.json("uninstall", client)
+    assert {file["change"] for file in undone["files"]} == {"removed"}
+    assert machine.files() == {}
+
+
+def test_project_scope_is_written_at_the_top_of_the_project_and_undone_from_below(machine: Machine) -> None:
+    done = machine.run("install", "claude-code", "--scope", "project", cwd=machine.project / "src")
+    assert done.returncode == 0, done.stderr
+    assert set(machine.files()) == {str(machine.project / ".claude/settings.json"), str(machine.project / ".mcp.json")}
+    assert machine.json("uninstall", "claude-code")["scope"] == "project"
+    assert machine.files() == {}
+
+
+def test_the_text_says_what_was_changed_and_what_to_do_next(machine: Machine) -> None:
+    done = machine.run("install", "codex")
+    assert f"Created {machine.home / '.codex/hooks.json'}\n" in done.stdout
+    assert "trust" in done.stdout
+    assert machine.run("install", "codex").stdout == "codex: nothing to change.\n"
+
+
+def test_without_a_name_the_clients_found_are_told_and_nothing_is_done(machine: Machine) -> None:
+    (machine.home / ".gemini").mkdir()
+    program = machine.home.parent / "bin/codex"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    asked = machine.run("install")
+    assert asked.returncode == 2
+    assert "Found: codex, gemini. Name one, or pass --yes" in asked.stderr
+    assert machine.files() == {}
+    done = machine.json("install", "--yes")
+    assert [entry["client"] for entry in done["clients"]] == ["codex", "gemini"]
+    assert machine.run("uninstall").returncode == 2
+    assert len(machine.json("uninstall", "--yes")["clients"]) == 2
+    assert machine.files() == {}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["install"], "There is no client to install"),
+        (["install", "codex", "--scope", "project"], "mcp-memory install codex --scope user"),
+        (["install", "emacs"], "invalid choice"),
+        (["uninstall"], "There is no client to uninstall"),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_is_right(machine: Machine, args: list[str], says: str) -> None:
+    done = machine.run(*args)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_the_home_directory_is_no_project(machine: Machine) -> None:
+    done = machine.run("install", "cursor", "--scope", "project", cwd=machine.home)
+    assert done.returncode == 2
+    assert "--scope user" in done.stderr
+
+
+def test_a_broken_settings_file_is_named_and_nothing_is_written(machine: Machine) -> None:
+    (machine.home / ".gemini").mkdir()
+    (machine.home / ".gemini/settings.json").write_text('{\n  "a": 1\n  "b": 2\n}\n')
+    before = machine.files()
+    done = machine.run("install", "gemini", "--json")
+    assert done.returncode == 1
+    assert "settings.json cannot be edited: line 3, column 3: a comma is missing" in json.loads(done.stdout)["error"]
+    assert machine.files() == before
+
+
+def test_uninstalling_what_is_not_installed_is_no_error(machine: Machine) -> None:
+    assert machine.json("uninstall", "cursor") == {"client": "cursor", "scope": None, "files": [], "dry_run": False}
+
+
+def test_a_directory_that_cannot_be_written_is_told_without_a_traceback(machine: Machine) -> None:
+    if os.name != "posix" or os.geteuid() == 0:
+        (machine.home / ".cursor").write_text("a file where a directory should be")
+    else:
+        machine.home.chmod(0o500)
+    done = machine.run("install", "cursor")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(machine.home / ".cursor") in done.stderr
