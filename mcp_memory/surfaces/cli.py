@@ -10,6 +10,8 @@ from mcp_memory import __version__
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; nothing leaves this machine."
 
+_CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; never shows a traceback for what can go wrong in daily use."""
@@ -49,7 +51,7 @@ def _writing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         commands, "import", "old history into memory: every place the known clients keep it, or the paths given"
     )
     load.add_argument("paths", nargs="*", metavar="PATH", help="transcript files or directories")
-    load.add_argument("--client", default="auto", choices=["auto", "claude-code", "jsonl"], help="default: by content")
+    load.add_argument("--client", default="auto", choices=_CLIENTS, help="default: by content")
     load.add_argument("--project", metavar="SLUG", help="put everything into this project")
     load.add_argument("--dry-run", action="store_true", help="count, store nothing")
     process = _add(commands, "process", "run the pipeline now: inbox, segments, summaries, rollups")

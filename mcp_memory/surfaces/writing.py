@@ -30,6 +30,7 @@ from mcp_memory.ports import BadLine, ClientAdapter, Intake
 from mcp_memory.surfaces import output
 
 _RETRY_SECONDS = 0.25
+_TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
 _CONNECT = """
 Try: {program} search "refresh token" --project '*'
      {program} timeline "last week" --project '*'
@@ -75,13 +76,20 @@ def find_sources(paths: list[str], client: str) -> tuple[list[tuple[ClientAdapte
         if client != "auto":
             sources += [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts([place])]
             continue
-        for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
+        for path in _offered(place):
             adapter = detect(path)
             if adapter:
                 sources.append((adapter, path))
-            elif path.stat().st_size:
+            elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
                 unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
     return sources, unknown
+
+
+def _offered(place: Path) -> list[Path]:
+    """The files that may be transcripts; beside them a directory may hold any other JSON and Markdown."""
+    if not place.is_dir():
+        return [place]
+    return sorted(path for form in _TRANSCRIPTS for path in place.rglob(form) if path.is_file())
 
 
 def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:

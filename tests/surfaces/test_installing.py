@@ -4,45 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-SCRIPT = Path(sys.executable).with_name("mcp-memory")
+from tests.surfaces.machine import Machine
+
 CLIENTS = ["claude-code", "codex", "gemini", "cursor"]
-
-
-class Machine:
-    """A user's home and project, with no client installed."""
-
-    def __init__(self, root: Path) -> None:
-        self.home, self.project, self.memory = root / "home", root / "project", root / "memory"
-        for folder in (self.home, self.project / ".git", self.project / "src", root / "bin"):
-            folder.mkdir(parents=True)
-        self.env = {"PATH": str(root / "bin"), "HOME": str(self.home), "MCP_MEMORY_HOME": str(self.memory)}
-
-    def run(self, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(SCRIPT), *args],
-            cwd=cwd or self.project,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def json(self, *args: str) -> dict[str, Any]:
-        done = self.run(*args, "--json")
-        assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout))
-
-    def files(self) -> dict[str, bytes]:
-        found = [path for base in (self.home, self.project) for path in base.rglob("*") if path.is_file()]
-        return {str(path): path.read_bytes() for path in found}
 
 
 @pytest.fixture

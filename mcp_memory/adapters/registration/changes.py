@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -147,8 +148,9 @@ def uninstall(changes: Sequence[Change], record: Record) -> None:
     _write(changes)
     for change in changes:
         for folder in map(Path, change.entry.folders if change.entry else ()):
-            if change.after is None and folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
+            if change.after is None:
+                with suppress(OSError):  # others keep something there, or it has gone already
+                    folder.rmdir()
     record.drop([change.path for change in changes])
     for change in changes:
         if change.entry and change.restored:

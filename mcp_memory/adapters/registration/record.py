@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mcp_memory.adapters.registration.files import digest
 from mcp_memory.capture.home import private_dir
-from mcp_memory.errors import MemoryFault
+from mcp_memory.errors import MemoryFault, StoreFull
 
 _FILE = "registrations.json"
 _BACKUPS = "backups"
@@ -62,8 +63,7 @@ class Record:
 
     def keep(self, data: bytes) -> None:
         """Store a file's contents, which may hold keys: readable by its owner only."""
-        folder = Path(private_dir(str(self._home / _BACKUPS)))
-        _write(folder / digest(data), data)
+        _write(self._home / _BACKUPS / digest(data), data)
 
     def backup(self, before: str) -> bytes | None:
         """The contents of this digest; None if they were never kept or are no longer what they were."""
@@ -87,7 +87,6 @@ class Record:
             self._file.unlink(missing_ok=True)
             return
         document = {"version": 1, "files": [asdict(entry) for entry in entries]}
-        private_dir(str(self._home))
         _write(self._file, json.dumps(document, indent=1).encode())
 
 
@@ -105,8 +104,18 @@ def _load(path: Path) -> list[Entry]:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """Store a file whole or not at all, in a directory and with a mode that keep others out."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(partial, path)
+    try:
+        private_dir(str(path.parent))
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise StoreFull(
+            f"{path} cannot be written: {error.strerror}. No settings file was changed. Free some space, correct the "
+            "permissions, or set MCP_MEMORY_HOME to another directory."
+        ) from error

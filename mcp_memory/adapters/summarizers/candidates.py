@@ -296,6 +296,8 @@ def _joined(text: str, found: Iterable[Sentence]) -> Iterator[tuple[int, int, st
     """Neighbouring short sentences of one paragraph as one, since a user's thought rarely fits into one sentence."""
     for _, group in groupby(found, key=lambda sentence: sentence.block):
         parts = list(group)
+        if len(parts) > 1 and text[: parts[-1].end].endswith(":") and cues.is_label(text[parts[-1].start : parts[-1].end]):
+            parts.pop()
         while parts:
             count = len(parts)
             while count > 1 and parts[count - 1].end - parts[0].start > MAX_BULLET - 20:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     DECISION = "decision"
     OUTCOME = "outcome"
     OPEN = "open"
+    FINDING = "finding"
     ERROR = "error"
     STATED = "stated"
     PLANNED = "planned"
@@ -39,6 +40,7 @@ PRIORITY = {
     Kind.OUTCOME: 1.8,
     Kind.REPORT: 1.8,
     Kind.OPEN: 1.4,
+    Kind.FINDING: 1.3,
     Kind.SAID: 1.2,
     Kind.ERROR: 1.0,
     Kind.STATED: 0.9,
@@ -73,7 +75,7 @@ def assistant_kind(plain: str) -> Kind:
     ):
         if pattern.search(body):
             return kind
-    return Kind.CAUSE if patterns.FAILURE.search(body) else Kind.STATED
+    return Kind.FINDING if patterns.FAILURE.search(body) else Kind.STATED
 
 
 @lru_cache(maxsize=1 << 12)

@@ -12,22 +12,20 @@ from mcp_memory.adapters.summarizers.candidates import (
     candidates,
 )
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
-from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
+from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
 from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
 from mcp_memory.adapters.summarizers.rollups import roll_up
-from mcp_memory.adapters.summarizers.titles import headline, word_count, worth
+from mcp_memory.adapters.summarizers.titles import title_of
 from mcp_memory.adapters.summarizers.toolcalls import call_of, commit_span
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.summaries import DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
-from mcp_memory.domain.text import ELLIPSIS, one_line, similar, terms
+from mcp_memory.domain.text import ELLIPSIS, one_line, printable, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 KEYWORDS = 10
 _DUPLICATE = 0.6
 _MIN_GAIN = 0.2
-_TELLS_ENOUGH = 1.3
 _POOL = 30
-_POOL_OF_TITLES = 8
 
 
 class ExtractiveSummarizer:
@@ -48,7 +46,7 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     found = candidates(events)
     chosen = choose(found, vocabulary.weights) or _fallback(events)
     keywords = vocabulary.keywords(KEYWORDS)
-    title = _title(found or chosen, context, keywords, vocabulary.weights) or _plain_title(chosen)
+    title = title_of(found or chosen, context, keywords, vocabulary.weights) or _plain_title(chosen, events)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
     return SegmentSummary(title, bullets, keywords)
 
@@ -135,88 +133,6 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
             yield Passage(spoken(event)[:2_000], 0.3)
 
 
-def _title(
-    found: Sequence[Candidate], context: Sequence[Event], keywords: Sequence[str], weights: Mapping[str, float]
-) -> str:
-    """The headline that tells most, with what the user asked for before what came of it."""
-    best, best_score, best_kind = "", -1.0, Kind.NOISE
-    for value, pick in _title_candidates(found, weights):
-        title = headline(_titled(pick), weights)
-        score = value * worth(title, weights) * min(1.0, word_count(title) / 4)
-        if score > best_score and title:
-            best, best_score, best_kind = title, score, pick.kind
-    if best_kind in (Kind.DID, Kind.NOISE) and (task := _task_before(context, weights)):
-        best = task
-    return _enriched(best, found, keywords, weights)
-
-
-def _title_candidates(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tuple[float, Candidate]]:
-    """The few candidates worth making a headline of, with how fit each is; earlier ones of a kind come first."""
-    seen: dict[Kind, int] = {}
-    rated = []
-    for pick in found:
-        rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
-        value = _TITLE_PRIORITY.get(pick.kind, 0.5) * (0.85 if pick.kind is Kind.REQUEST else 0.95) ** (rank - 1)
-        value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
-        told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
-        rated.append((value * told, value, pick))
-    rated.sort(key=lambda entry: (-entry[0], entry[2].order))
-    return [(value, pick) for _, value, pick in rated[:_POOL_OF_TITLES]]
-
-
-def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
-    """The task a segment carries on with, when in itself nothing but work was done."""
-    before = [pick for pick in candidates(context) if pick.kind is not Kind.DID]
-    titles = [headline(_titled(pick), weights) for pick in sorted(before, key=lambda pick: PRIORITY[pick.kind])]
-    return next((title for title in reversed(titles) if word_count(title) >= 3), "")
-
-
-_TITLE_PRIORITY = {
-    Kind.NOTE: 2.2,
-    Kind.REQUEST: 2.4,
-    Kind.REPORT: 1.8,
-    Kind.ERROR: 1.2,
-    Kind.SAID: 1.0,
-    Kind.OUTCOME: 1.1,
-    Kind.CAUSE: 1.1,
-    Kind.DECISION: 1.0,
-    Kind.OPEN: 0.7,
-    Kind.STATED: 0.7,
-    Kind.PLANNED: 0.7,
-    Kind.DID: 0.25,
-    Kind.HEADING: 1.2,
-}
-
-
-def _titled(pick: Candidate) -> str:
-    """A bullet as a sentence to make a headline of."""
-    if pick.kind is Kind.DID:
-        return ", ".join(pick.text.partition(" and ")[0].split(", ")[:3])
-    prefix, _, body = pick.text.partition(": ")
-    prefixed = pick.kind in _PREFIXED or prefix == "Committed"
-    return (body if prefixed and body else pick.text).rstrip("…")
-
-
-_PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
-
-
-def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], weights: Mapping[str, float]) -> str:
-    """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
-    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, weights) >= _TELLS_ENOUGH):
-        return title
-    edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
-    if edited and not title.startswith("Edited"):
-        names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
-        if names:
-            return f"{title} in {' and '.join(names[:2])}"
-    ran = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), None)
-    if ran and title.startswith("Edited") and word_count(title) < 4:
-        return f"{title} and ran {one_line(ran.text[4:].split('`')[1], 40).rstrip(ELLIPSIS)}"
-    known = {part for word in title.split() for part in stems_of(word)}
-    further = [word for word in keywords if not known & set(stems_of(word))][:2]
-    return f"{title}: {', '.join(further)}" if further and title else title
-
-
 def _fallback(events: Sequence[Event]) -> list[Candidate]:
     """One candidate of whatever there is: short answers, commands, or a client's own words."""
     for event in sorted(events, key=lambda event: event.event_type is EventType.COMPACTION):
@@ -226,14 +142,15 @@ def _fallback(events: Sequence[Event]) -> list[Candidate]:
         start = len(text) - len(text.lstrip())
         end = min(len(text.rstrip()), start + MAX_EXCERPT)
         name = command_name(event)
-        body = f"Ran the command {name}" if name else plain(text[start:end]) or "A message without words"
+        body = f"Ran the command {name}" if name else plain(text[start:end]) or printable(text[start:end]).strip()
         if event.event_type is EventType.COMPACTION:
             body = f"Carried on from a summary: {body}"
-        return [Candidate(event, start, end, one_line(body, MAX_BULLET), Kind.STATED, 0, 0)]
+        return [Candidate(event, start, end, one_line(body or event.role, MAX_BULLET), Kind.STATED, 0, 0)]
     return []
 
 
-def _plain_title(chosen: Sequence[Candidate]) -> str:
-    """The title of a segment in which nothing makes a headline."""
-    text = chosen[0].text.replace("<", "").replace(">", "") if chosen else ""
-    return one_line(text, 60).rstrip(ELLIPSIS) or "Session without messages"
+def _plain_title(chosen: Sequence[Candidate], events: Sequence[Event]) -> str:
+    """The title of a segment in which nothing makes a headline: its first words, or what kind of event it was."""
+    text = chosen[0].text if chosen else next((event.text for event in events if event.text.strip()), "")
+    text = one_line(printable(text).replace("<", "").replace(">", ""), 60).rstrip(ELLIPSIS)
+    return text or next((str(event.event_type) for event in events), "").replace("_", " ").capitalize()

@@ -137,7 +137,7 @@ IMPERATIVE = re.compile(
 )
 PROBLEM = _any(
     r"\b(?:fails?|failed|failing|failure|error|errors|broken|crash\w*|bug|wrong|outdated|missing|lacks?|doesn't|"
-    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow|leaks?|issue|problem|"
+    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?|leaks?|issue|problem|"
     r"stuck|hangs?|not work\w*)\b"
 )
 POLITE = re.compile(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
-from mcp_memory.adapters.summarizers.titles import trimmed
+from mcp_memory.adapters.summarizers.phrases import trimmed
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level

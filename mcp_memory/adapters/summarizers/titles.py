@@ -1,167 +1,246 @@
-"""Headlines: a few words that name the task, taken from a sentence of the conversation."""
+"""Titles of segments: the phrase, or the two, that name what a conversation was about, in its own words."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers.cues import politeness_end
+from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers.candidates import Candidate, candidates
+from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
 from mcp_memory.adapters.summarizers.keywords import stems_of
-from mcp_memory.domain.text import has_unspaced_script
+from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
+from mcp_memory.domain.events import Event, Role
+from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 
-MAX_WORDS = 10
-MIN_WORDS = 5
-_MAX_CHARS = 90
-_MAX_UNSPACED = 30
-_CLAUSE = re.compile(
-    r"\s+[-–—]+\s+|[,;:!?…。，、；：！？]+(?:\s+|$)|[。，、；：！？]|\.\s+|"
-    r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
-    r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|(\s+)(?=(?:but|"
-    r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
-    r"until|by|to|for|from|in|on|at|into|of)\s)",
-    re.I,
-)
-_SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
-_PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
-_LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+)")
-_LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
-_LABEL = re.compile(
-    r"(?:plan|review|fix|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|asked|"
-    r"reported|note|(?:take|have) a look at|check|look at|line \d+)\s*[:：]\s*|"
-    r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
-    re.I,
-)
-_FILLER = re.compile(
-    r"(?:(?:the|a|an|my|our|(?:this|that|these|it)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
-    r"means)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|i'm using|i am using|some|i think|"
-    r"i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
-    re.I,
-)
-_DANGLING = frozenset(
-    """
-    a an the of to in on at by for with without from and or but so as is are was were be been that which this these
-    those its it if when while into over under than then also not just only very our my your his her their we i you
-    he she they has have had do does did will would can could should may might must because since where who via per
-    using about any all some each every both either no more most such like e.g i.e until before after between
-    through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
-    don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
-    """.split()
-)
+_POOL = 8
+_SHORT = 6
+_SECOND = 0.45
+_DISTINCT = 0.25
+_TELLS_ENOUGH = 1.0
+_OPENING = 1.15
 
+#: How well a kind of sentence names the matter of a conversation.
+_FITNESS = {
+    Kind.NOTE: 1.8,
+    Kind.REQUEST: 2.2,
+    Kind.REPORT: 2.2,
+    Kind.ERROR: 1.1,
+    Kind.SAID: 1.2,
+    Kind.OUTCOME: 1.3,
+    Kind.CAUSE: 1.2,
+    Kind.FINDING: 1.0,
+    Kind.DECISION: 1.1,
+    Kind.OPEN: 0.9,
+    Kind.STATED: 0.7,
+    Kind.PLANNED: 0.6,
+    Kind.DID: 0.25,
+    Kind.HEADING: 1.2,
+}
+_PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
+#: Kinds that raise a matter, so that two of them may share a title.
+_RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 
-_SUBJECT = re.compile(
-    r"(?:(?:hey|hi|hello|so|well|and|but)\W+)?(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already|"
-    r" finally)?\s+(?=(?:went|got|had|made|bought|took|met|saw|ran|read|built|wrote|found|lost|won|gave|set|"
-    r"\w{3,}ed)\b)",
-    re.I,
-)
-_SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
-_JOINING = frozenset("and but or so because since which that then also plus now just maybe".split())
+_LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
 _OBLIQUE = re.compile(
-    r"(?:when|if|until|since|although|while|once|after|before|with|in|you|he|she|they|it|for|"
-    r"(?:i|we)(?=['’ ](?:m|am|d|ll|do|don|need|think|can|was|would|should|have|want)\b))\b",
+    r"(?:when|if|until|since|although|while|once|after|before|with|without|in|on|at|by|from|of|as|like|you|he|she|they|"
+    r"it|its|for|their|his|her|instead|to|not|both|same|there|here|these|those|so|no|similarly|only|"
+    r"(?:i|we)\b)\b",
     re.I,
 )
-_VAGUE = re.compile(r"\b(?:it|this|that|them|these|those|something|stuff|all \d+|again)\b", re.I)
+_QUESTION = re.compile(
+    r"(?:what|how|which|where|who|is|are|was|does|do|did|can|could|would|should|will|has|have|why|any)\b", re.I
+)
+_PERSONAL = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|you|your|you're|you'll)\b", re.I)
+_VAGUE = re.compile(r"\b(?:it|this|that|them|these|those|something|stuff|things?|again|the (?:old|other) one)\b", re.I)
+_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
+_NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
+_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^--?\w")
+_INCOMPLETE = re.compile(
+    r"\b(?:wants?|needs?|uses?|adds?|shows?|contains?|makes?|gets?|sets?|lets?|keeps?|gives?|says?|finds?|creates?|prevents?|"
+    r"hands|expects?|tests|returns?|called|named|own|same|new|old)$",
+    re.I,
+)
+_VERDICT = re.compile(r"\b(?:valid|invalid|looks? good|complete|completed|successfully|correct|confirmed|pass|passes|pushed)\b", re.I)
+_ROUTINE = re.compile(
+    r"(?:commit|push|merge it|open|close|ship|deploy|announce|run|continue|go|do|leave|keep|put|start|proceed|let|say)\b", re.I
+)
+_BROKEN = re.compile(r"\s[-–—+]\s|, |; |: ")
+_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d")
 
 
 def headline(sentence: str, weights: Mapping[str, float]) -> str:
     """The most telling five to ten words of a sentence, from whole clauses where possible."""
-    text = _tidied(sentence)
-    if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
-        return _unspaced(text)
-    starts, ends = _clauses(text)
-    best, best_score = "", -1.0
-    for start, opens in starts:
-        start += politeness_end(text[start:])
-        if subject := _SUBJECT.match(text, start):
-            start = subject.end()
-        border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
-        after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
-        fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
-        for end, stops in fitting or after[:1]:
-            candidate = trimmed(text[start:end].split()[:MAX_WORDS])
-            score = _score(candidate, weights, opens=opens) * (1.0 if not fitting else 1.3 if stops else 1.1)
-            if score > best_score:
-                best, best_score = candidate, score
-    return _finished(best)
-
-
-_ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
+    return max(_rated(sentence, weights), key=lambda entry: entry[0], default=(0.0, ""))[1]
 
 
 def worth(title: str, weights: Mapping[str, float]) -> float:
-    """How much a title tells: the weight of its distinct stems."""
-    stems = {part for word in title.split() for part in stems_of(word.strip("`'\".,()"))}
-    told = math.fsum(weights.get(part, 0.0) for part in stems)
-    return told * (0.75 if _VAGUE.search(title) else 1.0) * (0.45 if _OBLIQUE.match(title) else 1.0)
+    """How much a title tells: the weight of what it names, each thing once however many words its name has."""
+    told: dict[tuple[str, ...], float] = {}
+    for word in title.split():
+        parts = stems_of(word.strip("`'\".,;:()"))
+        if parts and not all(map(str.isdigit, parts)):
+            ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
+            told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
+    return math.fsum(told.values()) if not has_unspaced_script(title) else _unspaced_worth(title, weights)
 
 
-def word_count(title: str) -> int:
-    """The number of words; three characters of an unspaced script count as one."""
-    return len(title) // 3 if has_unspaced_script(title) else title.count(" ") + 1 if title else 0
+def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
+    return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
 
 
-def _tidied(sentence: str) -> str:
-    text = _SYMBOLS.sub("", sentence)
-    text = _PARENTHESIS.sub("", text)
-    text = _LONG_PATH.sub(r"\1", text)
-    text = _LINE_REF.sub(r"\1", text)
-    while (label := _LABEL.match(text)) and label.end() < len(text):
-        text = text[label.end() :]
-    return " ".join(text.split())
+@lru_cache(maxsize=1 << 12)
+def readability(title: str) -> float:
+    """How well a phrase reads on its own: it names or does something, without pronouns, remnants of a question or code."""
+    value = 1.0
+    for pattern, factor in (
+        (_OBLIQUE.match, 0.4),
+        (_QUESTION.match, 0.55),
+        (_PERSONAL.search, 0.6),
+        (_VAGUE.search, 0.65),
+        (_CODE.search, 0.6),
+        (_INCOMPLETE.search, 0.6),
+        (_VERDICT.search, 0.7),
+        (_ROUTINE.match, 0.65),
+        (_BROKEN.search, 0.75),
+        (_HASH.search, 0.6),
+        (patterns.REACTION.match, 0.5),
+        (patterns.PROBLEM.search, 1.2),
+    ):
+        value *= factor if pattern(title) else 1.0
+    if patterns.IMPERATIVE.match(title):
+        value *= 0.8 if patterns.INSPECTION.match(title) else 1.15
+    words = title.split()
+    names = sum(1 for word in words if _NAME.search(word))
+    value *= 1.15 if 1 <= names <= 2 else 1.0 if not names else 0.75
+    return value * (0.6 if names * 2 > len(words) else 1.0) * 0.9 ** len(_NUMBER.findall(title))
 
 
-def _clauses(text: str) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
-    """Where a headline may start, best at the opening or after a `can you`, and where it may end, best at a stop."""
-    starts, ends = [(0, True)], []
-    for mark in _CLAUSE.finditer(text):
-        stops = mark[1] is None
-        if mark.start():
-            ends.append((mark.start(), stops))
-        if stops and mark.end() < len(text):
-            starts.append((mark.end(), any(map(str.isalpha, mark[0]))))
-    return starts, [*ends, (len(text), True)]
+def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str]]:
+    return [(_score(phrase, weights), phrase.text) for phrase in phrases(sentence)]
 
 
-def _score(title: str, weights: Mapping[str, float], *, opens: bool) -> float:
-    count = word_count(title)
-    if not count:
-        return -1.0
-    length = 1.0 if MIN_WORDS <= count <= MAX_WORDS else count / MIN_WORDS
-    return (worth(title, weights) + 0.3) * (1.4 if opens else 1.0) * length
+def _score(phrase: Phrase, weights: Mapping[str, float]) -> float:
+    length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
+    told = worth(phrase.text, weights) + 0.2
+    return told * length * readability(phrase.text) * (1.3 if phrase.opens else 1.0) * (1.2 if phrase.stops else 1.0)
 
 
-def trimmed(words: list[str]) -> str:
-    """The words without a dangling end or a joining word before them, and short enough."""
-    while len(words) > 1 and words[0].lower() in _JOINING:
-        words = words[1:]
-    while len(words) > 1 and sum(map(len, words)) + len(words) > _MAX_CHARS:
-        words = words[:-1]
-    while words and (words[-1].strip(".,;:'\"()").lower() in _DANGLING or not any(map(str.isalnum, words[-1]))):
-        words = words[:-1]
-    if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
-        words = words[:-2]
-    return " ".join(words)
+class _Option(NamedTuple):
+    """A phrase that could be the title, or half of it."""
+
+    score: float
+    text: str
+    pick: Candidate
 
 
-def _finished(title: str) -> str:
-    title = title.strip(" .,;:!?…-–—/\\*#|=+&'\"“”‘’«»。，、；：！？")
-    if word_count(title) > 3 and (filler := _FILLER.match(title)):
-        title = title[filler.end() :]
-    if len(title) > _MAX_CHARS:
-        title = title[:_MAX_CHARS]
-    for opening, closing in ("()", "[]", "{}", "“”"):
-        if title.count(opening) != title.count(closing):
-            title = title.replace(opening, "").replace(closing, "")
-    if title.count('"') % 2:
-        title = title.replace('"', "")
-    return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
+def title_of(
+    found: Sequence[Candidate], context: Sequence[Event], keywords: Sequence[str], weights: Mapping[str, float]
+) -> str:
+    """The phrase that names the matter best, together with a second matter where both fit."""
+    options = [
+        _Option(value * score, text, pick)
+        for value, pick in _pool(found, weights)
+        for score, text in _rated(_sentence(pick), weights)
+    ]
+    options.sort(key=lambda option: (-option.score, option.pick.order, option.text))
+    if not options:
+        return ""
+    best = options[0]
+    if best.pick.kind in (Kind.DID, Kind.NOISE, Kind.PLANNED) and (task := _task_before(context, weights)):
+        return _enriched(task, found, keywords, weights)
+    return _joined(best, options) or _enriched(best.text, found, keywords, weights)
 
 
-def _unspaced(text: str) -> str:
-    """A headline of a text without spaces: its first clauses that fit."""
-    _, ends = _clauses(text)
-    end = max((end for end, _ in ends if end <= _MAX_UNSPACED), default=ends[0][0])
-    return _finished(text[:end][:_MAX_UNSPACED])
+def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tuple[float, Candidate]]:
+    """The few candidates worth making a title of, with how fit each is; earlier ones of a kind come first."""
+    seen: dict[Kind, int] = {}
+    turns = Counter(pick.turn for pick in found)
+    opening = next((pick.turn for pick in found if pick.kind in _RAISES), -1)
+    rated = []
+    for pick in found:
+        rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
+        value = _FITNESS.get(pick.kind, 0.5) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
+        value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
+        value *= (0.8 + 0.5 * turns[pick.turn] / len(found)) * (_OPENING if pick.turn == opening else 1.0)
+        told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
+        rated.append((value * told, value, pick))
+    rated.sort(key=lambda entry: (-entry[0], entry[2].order))
+    return [(value, pick) for _, value, pick in rated[:_POOL]]
+
+
+def _joined(best: _Option, options: Sequence[_Option]) -> str:
+    """Two matters of one conversation as one title, if the second is nearly as weighty and both can be said shortly."""
+    if best.pick.kind not in _RAISES or has_unspaced_script(best.text):
+        return ""
+    second = next((option for option in options if _is_another(option, best)), None)
+    if second is None:
+        return ""
+    firsts = [option for option in options if option.pick is best.pick and word_count(option.text) <= _SHORT]
+    seconds = [option for option in options if option.pick is second.pick and _is_another(option, best)]
+    fitting = [
+        (first.score + other.score, first, other)
+        for first in firsts
+        for other in seconds
+        if word_count(first.text) + word_count(other.text) <= MAX_WORDS and first.score >= 0.6 * best.score
+    ]
+    if not fitting:
+        return ""
+    _, first, other = max(fitting, key=lambda entry: entry[0])
+    pair = sorted((first, other), key=lambda option: option.pick.order)
+    title = f"{pair[0].text}; {_lowered(pair[1].text, pair[1].pick.text)}"
+    return title if len(title) <= MAX_CHARS else ""
+
+
+def _is_another(option: _Option, best: _Option) -> bool:
+    return (
+        option.pick.kind in _RAISES
+        and option.pick.turn != best.pick.turn
+        and option.score >= _SECOND * best.score
+        and word_count(option.text) >= 3
+        and readability(option.text) >= 0.8
+        and similar(terms(option.text), terms(best.text)) < _DISTINCT
+    )
+
+
+def _lowered(text: str, source: str) -> str:
+    """The second half of a title, with a small letter if that is how it was said."""
+    small = text[:1].lower() + text[1:]
+    return small if small in source else text
+
+
+def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
+    """The task a segment carries on with, when in itself nothing but work was done."""
+    before = [pick for pick in candidates(context) if pick.kind is not Kind.DID]
+    titles = [headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: PRIORITY[pick.kind])]
+    return next((title for title in reversed(titles) if word_count(title) >= 3), "")
+
+
+def _sentence(pick: Candidate) -> str:
+    """A bullet as a sentence to make a title of."""
+    if pick.kind is Kind.DID:
+        return ", ".join(pick.text.partition(" and ")[0].split(", ")[:3])
+    prefix, _, body = pick.text.partition(": ")
+    prefixed = pick.kind in _PREFIXED or prefix in ("Committed", "User")
+    return (body if prefixed and body else pick.text).rstrip("…")
+
+
+def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], weights: Mapping[str, float]) -> str:
+    """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
+    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, weights) >= _TELLS_ENOUGH):
+        return title
+    edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
+    if edited and not title.startswith("Edited"):
+        names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
+        if names:
+            return f"{title} in {' and '.join(names[:2])}"
+    ran = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), None)
+    if ran and title.startswith("Edited") and word_count(title) < 4:
+        return f"{title} and ran {one_line(ran.text[4:].split('`')[1], 40).rstrip(ELLIPSIS)}"
+    known = {part for word in title.split() for part in stems_of(word)}
+    further = [word for word in keywords if not known & set(stems_of(word))][:2]
+    return f"{title}: {', '.join(further)}" if further and title else title

@@ -1,0 +1,202 @@
+"""From a sentence to the phrases that may name a matter: whole clauses without framing, in the words that were said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mcp_memory.adapters.summarizers.cues import politeness_end
+from mcp_memory.domain.text import has_unspaced_script
+
+MAX_WORDS = 10
+MAX_CHARS = 90
+_MAX_UNSPACED = 30
+
+
+class Phrase(NamedTuple):
+    """Words of a sentence; `opens` where a thought begins, `stops` where its clause ends."""
+
+    text: str
+    opens: bool
+    stops: bool
+
+
+_CLAUSE = re.compile(
+    r"\s+[-–—→]+\s+|[,;:!?…。，、；：！？]+(?:\s+|$)|[。，、；：！？]|\.\s+|"
+    r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
+    r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|(\s+)(?=(?:but|"
+    r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
+    r"until|by|to|for|from|in|on|at|into|of|like|as)\s)",
+    re.I,
+)
+_SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
+_PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
+_LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
+_TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,4}::(?:\w+::)*(?=\w)")
+_LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
+_LABEL = re.compile(
+    r"(?:plan|review|fix|fixed|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|"
+    r"asked|reported|note|decision|done|open item|left open|still open|unresolved|root cause|option \d|removed|"
+    r"(?:take|have) a look at|check|look at|line \d+|(?:one|two|three|last|a)(?: \w+)? (?:things?|ways?)(?: \w+){0,3}|"
+    r"while (?:we're|we are|you're) at it|for the future)\s*[:：]\s*|"
+    r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
+    re.I,
+)
+_STATE = (
+    r"(?:not|never|too|half|sometimes|often|no longer|always|only|[a-z]{3,}ed|missing|broken|wrong|slow|slower|full|"
+    r"empty|stale|flaky|failing|hidden|held|lost|gone|stuck|down|unable|redundant|incomplete|invalid|incorrect|"
+    r"inconsistent|written|sent|thrown)\b"
+)
+# Headlines do without the copula: `the label is missing` is `label missing`.
+_COPULA = re.compile(
+    rf"(?<=[\w)\"'])\s(?:is|are|was|were|has been|have been|had been)(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
+    re.I,
+)
+# What introduces a matter without being part of it.
+_FRAME = re.compile(
+    r"(?:agreed|exactly|back|phew|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
+    r"specifically|basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|"
+    r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
+    r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
+    r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
+    r"(?:we|i) (?:have to|need to|should|want to|must) (?:talk|think|decide|speak) about\s+|"
+    r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
+    r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
+    r"do you know (?:why|how|if|whether)\s+|(?:the |one )?(?:problem|issue|thing|question) is(?: that)?\s+|"
+    r"it (?:looks|seems)(?: like)?(?: that)?\s+|it turns out(?: that)?\s+|turns out(?: that)?\s+|"
+    r"explain(?: to)?(?: me)?(?: again)?(?: what's the case when| what the case is when)?\s+|"
+    r"(?:\w+ ){1,4}(?:keeps? (?:complaining|saying)|complain(?:s|ed)?|says?|said|wrote|reports?|reported|told (?:me|us)|"
+    r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
+    r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
+    r"i(?:'m|’m| am) (?:using|trying to|seeing|getting)\s+|(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
+    r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|this is (?:now |just |still )?(?:the|a|an)\s+|"
+    r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
+    r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|would\s+(?=\S+ (?:actually|just|also)\b)",
+    re.I,
+)
+_SUBJECT = re.compile(
+    r"(?:(?:hey|hi|hello|so|well|and|but)\W+)?(?:(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already|"
+    r" finally)?\s+(?=(?:went|got|had|made|bought|took|met|saw|ran|read|built|wrote|found|lost|won|gave|set|"
+    r"\w{3,}ed)\b)|(?:i|we)(?:'ve|’ve| have) been\s+(?=\w+ing\b)|(?:i'm|i’m|i am|we're|we’re|we are)\s+(?=\w{3,}ing\b)|"
+    r"i(?:'d|’d| would) (?=\w{3,}\b(?!ed\b)))",
+    re.I,
+)
+_SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
+_JOINING = frozenset("and but or so because since which that then also plus now just maybe though yet".split())
+_DANGLING = frozenset(
+    """
+    a an the of to in on at by for with without from and or but so as is are was were be been that which this these
+    those its it if when while into over under than then also not just only very our my your his her their we i you
+    he she they has have had do does did will would can could should may might must because since where who via per
+    using about any all some each every both either no more most such like e.g i.e until before after between
+    through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
+    don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
+    again too please quickly now already currently though anyway first still even vs versus
+    """.split()
+)
+_TAIL = re.compile(r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I)
+_FILLER = re.compile(
+    r"(?:(?:the|a|an|my|our|(?:this|that|these|it)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
+    r"means)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|i think|"
+    r"i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
+    re.I,
+)
+_ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
+
+
+def phrases(sentence: str) -> Iterator[Phrase]:
+    """Every phrase of a sentence that is worth rating, in the order in which they stand there."""
+    text = tidied(sentence)
+    if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
+        yield Phrase(_unspaced(text), opens=True, stops=True)
+        return
+    starts, ends = _clauses(text)
+    for start, opens in starts:
+        start = unframed(text, start)
+        border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
+        after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
+        fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
+        for end, stops in fitting or after[:1]:
+            cut = finished(trimmed(text[start:end].split()[:MAX_WORDS]))
+            if cut:
+                yield Phrase(cut, opens, stops and bool(fitting))
+
+
+def tidied(sentence: str) -> str:
+    """A sentence without symbols, parentheses, directories, labels and copulas."""
+    text = _SYMBOLS.sub("", sentence)
+    text = _PARENTHESIS.sub("", text)
+    text = _TEST_ID.sub("", text)
+    text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
+    text = _LINE_REF.sub(r"\1", text)
+    while (label := _LABEL.match(text)) and label.end() < len(text):
+        text = text[label.end() :]
+    return _COPULA.sub(" ", " ".join(text.split()))
+
+
+def unframed(text: str, start: int = 0) -> int:
+    """Where the matter begins after greetings, `can you`, `what would happen if` and the like."""
+    while start < len(text):
+        rest = text[start:]
+        step = politeness_end(rest)
+        if not step and (frame := _FRAME.match(rest) or _SUBJECT.match(rest)) and frame.end() < len(rest):
+            step = frame.end()
+        if not step:
+            break
+        start += step
+    return start
+
+
+def _clauses(text: str) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+    """Where a phrase may start, best at the opening or after a `can you`, and where it may end, best at a stop."""
+    starts, ends = [(0, True)], []
+    for mark in _CLAUSE.finditer(text):
+        stops = mark[1] is None
+        if mark.start():
+            ends.append((mark.start(), stops))
+        if stops and mark.end() < len(text):
+            starts.append((mark.end(), any(map(str.isalpha, mark[0]))))
+    return starts, [*ends, (len(text), True)]
+
+
+def trimmed(words: list[str]) -> str:
+    """The words without a dangling end or a joining word before them, and short enough."""
+    while len(words) > 1 and words[0].lower() in _JOINING:
+        words = words[1:]
+    while len(words) > 1 and sum(map(len, words)) + len(words) > MAX_CHARS:
+        words = words[:-1]
+    while words and (words[-1].strip(".,;:'\"()").lower() in _DANGLING or not any(map(str.isalnum, words[-1]))):
+        words = words[:-1]
+    if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
+        words = words[:-2]
+    text = " ".join(words)
+    shorter = _TAIL.sub("", text)
+    return trimmed(shorter.split()) if shorter != text and " " in shorter else text
+
+
+def finished(title: str) -> str:
+    """A phrase as a title: no filler before it, no stray marks, quotes and parentheses in pairs, a capital first."""
+    title = title.strip(" .,;:!?…-–—/\\*#|=+&'\"“”‘’«»。，、；：！？")
+    if word_count(title) > 3 and (filler := _FILLER.match(title)):
+        title = title[filler.end() :]
+    if len(title) > MAX_CHARS:
+        title = title[:MAX_CHARS]
+    for opening, closing in ("()", "[]", "{}", "“”"):
+        if title.count(opening) != title.count(closing):
+            title = title.replace(opening, "").replace(closing, "")
+    if title.count('"') % 2:
+        title = title.replace('"', "")
+    return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
+
+
+def word_count(title: str) -> int:
+    """The number of words; three characters of an unspaced script count as one."""
+    return len(title) // 3 if has_unspaced_script(title) else title.count(" ") + 1 if title else 0
+
+
+def _unspaced(text: str) -> str:
+    """A phrase of a text without spaces: its first clauses that fit."""
+    _, ends = _clauses(text)
+    end = max((end for end, _ in ends if end <= _MAX_UNSPACED), default=ends[0][0])
+    return finished(text[:end][:_MAX_UNSPACED])

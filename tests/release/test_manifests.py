@@ -1,0 +1,64 @@
+"""What is published beside the package agrees with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_memory import __version__
+from mcp_memory.adapters.registration.catalog import CLIENTS
+from release.manifests import cursor_link, documents, outdated
+from tests.support import REPO
+
+
+def test_every_manifest_is_up_to_date() -> None:
+    assert outdated() == [], "run: python -m release.manifests"
+
+
+def test_every_version_is_the_packages() -> None:
+    found = documents()
+    assert found[".claude-plugin/plugin.json"]["version"] == __version__
+    assert found[".claude-plugin/marketplace.json"]["plugins"][0]["version"] == __version__
+    assert found["manifest.json"]["version"] == __version__
+    assert found["server.json"]["packages"][0]["version"] == __version__
+
+
+def test_the_plugin_hooks_every_event_that_install_does() -> None:
+    hooks = json.loads((REPO / "hooks" / "hooks.json").read_text())["hooks"]
+    assert set(hooks) == set(CLIENTS["claude-code"].events)
+    for groups in hooks.values():
+        (handler,) = groups[0]["hooks"]
+        assert "${CLAUDE_PLUGIN_ROOT}/hooks/capture.py" in handler["command"]
+
+
+def test_skill_and_commands_have_a_description() -> None:
+    pages = [REPO / "skills" / "memory" / "SKILL.md", *(REPO / "commands").glob("*.md")]
+    assert {page.stem for page in pages} == {"SKILL", "recall", "catch-up"}
+    for page in pages:
+        head = page.read_text().split("---")[1]
+        assert "description: " in head
+
+
+def test_the_readme_shows_the_snippets_as_they_are() -> None:
+    readme = (REPO / "README.md").read_text()
+    assert cursor_link() in readme
+    assert "uvx mcp-memory serve" in readme
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs sh")
+def test_without_program_and_uv_the_plugin_says_what_is_missing(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "dirname"):
+        found = next(Path(folder) / name for folder in os.environ["PATH"].split(":") if (Path(folder) / name).exists())
+        (tools / name).symlink_to(found)
+    done = subprocess.run(
+        ["sh", str(REPO / "hooks" / "serve.sh")], env={"PATH": str(tools)}, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert "install uv" in done.stderr

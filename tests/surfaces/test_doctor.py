@@ -1,0 +1,259 @@
+"""`doctor` through the console script: each trouble is made, found, explained and mended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_memory.adapters import diagnosis
+from tests.support import REPO
+from tests.surfaces.machine import Machine
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def problems(machine: Machine, **env: str) -> list[dict[str, str]]:
+    done = machine.run("doctor", "--json", **env)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["ok"]) == ((1, False) if answer["problems"] else (0, True)), done.stderr
+    assert all(set(problem) == {"what", "why", "fix"} and all(problem.values()) for problem in answer["problems"])
+    return list(answer["problems"])
+
+
+def whats(machine: Machine, **env: str) -> list[str]:
+    return [problem["what"] for problem in problems(machine, **env)]
+
+
+def mend(machine: Machine, **env: str) -> None:
+    """Run the command that the first problem names."""
+    name, *args = shlex.split(problems(machine, **env)[0]["fix"])
+    assert name == "mcp-memory"
+    assert machine.run(*args).returncode == 0
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def sql(machine: Machine, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(machine.memory / "memory.db", isolation_level=None)
+    connection.execute(statement, values)
+    connection.close()
+
+
+def post(machine: Machine, received_ms: int, client: str = "claude-code") -> None:
+    sql(machine, "INSERT INTO inbox (received_ms, client, root, payload) VALUES (?, ?, '/', '{}')", received_ms, client)
+
+
+@pytest.fixture
+def installed(machine: Machine) -> Machine:
+    assert machine.run("install", "claude-code").returncode == 0
+    assert machine.run("process").returncode == 0
+    return machine
+
+
+def test_all_is_well_after_an_installation(installed: Machine) -> None:
+    done = installed.run("doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("All is well.")
+    assert "claude-code" in installed.json("doctor")["checked"]
+
+
+def test_a_machine_without_clients_has_no_problem(machine: Machine) -> None:
+    assert problems(machine) == []
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini", "cursor"])
+def test_a_client_without_our_hook_is_found_and_mended(machine: Machine, client: str) -> None:
+    (machine.home / {"claude-code": ".claude", "gemini": ".gemini", "cursor": ".cursor"}[client]).mkdir()
+    assert whats(machine) == [f"{client}: the hook is not registered"]
+    mend(machine)
+    assert problems(machine) == []
+
+
+def test_a_hook_that_is_silent_while_sessions_happen_is_found(installed: Machine) -> None:
+    transcript = installed.home / ".claude/projects/-x/s.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    assert problems(installed) == []
+    later = time.time() + 3600
+    os.utime(transcript, (later, later))
+    assert whats(installed) == ["claude-code: the hook is silent"]
+    post(installed, now_ms() + HOUR, "gemini")
+    assert "claude-code: the hook is silent" in whats(installed)
+    post(installed, now_ms() + HOUR)
+    assert "claude-code: the hook is silent" not in whats(installed)
+
+
+def test_untrusted_codex_hooks_are_found_until_they_are_trusted(machine: Machine) -> None:
+    machine.run("install", "codex")
+    assert whats(machine) == ["codex: the hooks are not trusted yet"]
+    assert "/hooks" in problems(machine)[0]["fix"]
+    path = machine.home / ".codex/hooks.json"
+    keys = {event: f"{path}:{key}:0:0" for event, key in _codex_keys(path)}
+    config = machine.home / ".codex/config.toml"
+    for event, key in keys.items():
+        if event != "Stop":
+            config.write_text(config.read_text() + f'[hooks.state."{key}"]\ntrusted_hash = "sha256:0"\n')
+    assert problems(machine)[0]["why"].endswith(": Stop.")
+    config.write_text(config.read_text() + f'[hooks.state."{keys["Stop"]}"]\ntrusted_hash = "sha256:0"\n')
+    assert problems(machine) == []
+    config.write_text(config.read_text() + "[features]\nhooks = false\n")
+    assert whats(machine) == ["codex: hooks are switched off"]
+
+
+def _codex_keys(path: Path) -> list[tuple[str, str]]:
+    events = json.loads(path.read_text())["hooks"]
+    known = {"SessionStart": "session_start", "UserPromptSubmit": "user_prompt_submit", "PostToolUse": "post_tool_use"}
+    known |= {"SubagentStart": "subagent_start", "SubagentStop": "subagent_stop", "Stop": "stop"}
+    known |= {"PreCompact": "pre_compact", "PostCompact": "post_compact", "SessionEnd": "session_end"}
+    return [(event, known[event]) for event in events]
+
+
+def test_a_missing_interpreter_is_found_and_mended(installed: Machine) -> None:
+    path = installed.home / ".claude/settings.json"
+    command = json.loads(path.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+    edit(path, shlex.split(command)[0], "/no/such/python")
+    found = problems(installed)
+    assert [problem["what"] for problem in found] == ["claude-code: the hook's program is missing"]
+    assert "/no/such/python" in found[0]["why"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_second_installation_is_found_and_mended(installed: Machine, tmp_path: Path) -> None:
+    shutil.copytree(REPO / "hooks", tmp_path / "old/hooks")
+    edit(installed.home / ".claude/settings.json", str(REPO / "hooks"), str(tmp_path / "old/hooks"))
+    assert whats(installed) == ["claude-code: the hook is of another installation"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_registration_with_another_memory_is_found(installed: Machine, tmp_path: Path) -> None:
+    other = {"MCP_MEMORY_HOME": str(tmp_path / "other")}
+    assert set(whats(installed, **other)) == {
+        "claude-code: the hook uses another memory",
+        "claude-code: the server uses another memory",
+    }
+
+
+def test_missing_events_and_a_missing_server_are_found(installed: Machine) -> None:
+    path = installed.home / ".claude/settings.json"
+    edit(path, '"Stop"', '"Stopp"')
+    (installed.home / ".claude.json").unlink()
+    assert whats(installed) == [
+        "claude-code: the hook is registered for some events only",
+        "claude-code: the server is not registered",
+    ]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_hooks_that_are_switched_off_are_found(installed: Machine) -> None:
+    edit(installed.home / ".claude/settings.json", '{\n  "hooks"', '{\n  "disableAllHooks": true,\n  "hooks"')
+    assert whats(installed) == ["claude-code: all hooks are switched off"]
+
+
+def test_a_settings_file_that_cannot_be_read_is_named(installed: Machine) -> None:
+    (installed.home / ".claude.json").write_text("{")
+    found = problems(installed)
+    assert found[0]["what"] == f"claude-code: {installed.home / '.claude.json'} cannot be read"
+    assert "line 1, column 2" in found[0]["why"]
+
+
+def test_a_home_that_cannot_be_written_is_found(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = whats(machine, MCP_MEMORY_HOME=str(tmp_path / "file/memory"))
+    assert found == [f"{tmp_path / 'file'} cannot be written"]
+
+
+def test_a_disk_that_is_nearly_full_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert diagnosis.disk(tmp_path) == []
+    monkeypatch.setattr(diagnosis, "_LEAST_FREE", shutil.disk_usage(tmp_path).free * 2)
+    assert [problem.what for problem in diagnosis.disk(tmp_path / "new")] == [f"the disk of {tmp_path} is nearly full"]
+
+
+def test_a_stuck_lease_is_found(installed: Machine) -> None:
+    post(installed, now_ms() - HOUR)
+    sql(installed, "INSERT OR REPLACE INTO lease VALUES ('pipeline', 'box:4242', 7, ?)", now_ms() + HOUR)
+    found = problems(installed)
+    assert found[0]["what"] == "the lease of the pipeline is stuck"
+    assert found[0]["fix"].startswith("kill 4242")
+
+
+def test_events_that_wait_for_a_server_are_found_and_mended(installed: Machine) -> None:
+    post(installed, now_ms() - HOUR)
+    assert whats(installed) == ["captured events are waiting"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_growing_spool_is_found_and_mended(installed: Machine) -> None:
+    command = json.loads((installed.home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
+    sql(installed, "PRAGMA user_version = 99")
+    payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "cwd": str(installed.project)})
+    subprocess.run(command["command"], shell=True, input=payload.encode(), env=installed.env, check=True)
+    sql(installed, "PRAGMA user_version = 1")
+    (file,) = (installed.memory / "spool").iterdir()
+    assert problems(installed) == []
+    earlier = time.time() - 3600
+    os.utime(file, (earlier, earlier))
+    assert whats(installed) == ["the spool is growing"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_newer_database_is_found(installed: Machine) -> None:
+    sql(installed, "PRAGMA user_version = 99")
+    assert whats(installed) == [f"{installed.memory / 'memory.db'} is of a newer version"]
+
+
+@pytest.mark.parametrize("place", [0, 4096])
+def test_a_damaged_database_is_found(installed: Machine, place: int) -> None:
+    path = installed.memory / "memory.db"
+    data = bytearray(path.read_bytes())
+    data[place : place + 4096] = b"\x55" * 4096
+    path.write_bytes(data)
+    assert whats(installed) == [f"{path} is damaged"]
+
+
+def test_events_in_the_future_are_found(installed: Machine) -> None:
+    post(installed, now_ms() + HOUR)
+    found = problems(installed)
+    assert [problem["what"] for problem in found] == ["events lie in the future"]
+    assert "59 minutes" in found[0]["why"] or "60 minutes" in found[0]["why"]
+
+
+def test_capture_that_is_switched_off_is_found(installed: Machine) -> None:
+    assert whats(installed, MCP_MEMORY_CAPTURE_ENABLED="false") == ["capture is switched off"]
+    (installed.project / ".mcp-memory.toml").write_text("enabled = false\n")
+    found = problems(installed)
+    assert [problem["what"] for problem in found] == ["this project is switched off"]
+    assert str(installed.project / ".mcp-memory.toml") in found[0]["fix"]
+
+
+def test_the_text_gives_each_problem_with_its_reason_and_its_remedy(machine: Machine) -> None:
+    (machine.home / ".cursor").mkdir()
+    done = machine.run("doctor")
+    assert done.returncode == 1
+    assert [line[:2] for line in done.stdout.splitlines()] in (["✗ ", "  ", "  "], ["? ", "  ", "  "])
+    assert "mcp-memory install cursor" in done.stdout

@@ -1,0 +1,307 @@
+"""The docs must tell what there is, all of it and nothing else: commands, tools, settings, variables, formats."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_memory import __version__, config
+from mcp_memory.adapters.clients import ADAPTERS, default_places
+from mcp_memory.adapters.registration.catalog import CLIENTS
+from mcp_memory.capture import redaction
+from mcp_memory.domain.events import EventType
+from mcp_memory.surfaces import cli
+from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import build_server
+from tests.support import REPO
+
+PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").glob("*.md"), *(REPO / "hooks").glob("*.md")])
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+#: Directories that only one machine has. `~` and places in /tmp that a reader makes are everyone's.
+_MACHINE = re.compile(r"/home/\w|/Users/\w|/root\b|/work/|/tmp/docs-|[A-Z]:\\+Users\\", re.IGNORECASE)
+_OWN_VARIABLE = re.compile(r"\bMCP_MEMORY_[A-Z_]*[A-Z]\b")
+_READ_VARIABLE = re.compile(r"""\benv(?:iron)?(?:\.get\(|\[)["']([A-Z][A-Z_]*[A-Z])["']""")
+
+
+def read(name: str) -> str:
+    return (REPO / name).read_text("utf-8")
+
+
+def sections(name: str) -> dict[str, str]:
+    """The parts of a page that stand under a heading of one name in backticks, by that name."""
+    parts = re.split(r"^#+ +(.+)$", read(name), flags=re.MULTILINE)
+    titles, bodies = parts[1::2], parts[2::2]
+    return {title.strip("`"): body for title, body in zip(titles, bodies, strict=True) if title.startswith("`")}
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The rows of a section's table, by what stands in backticks in their first cell."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return {name: [cell.strip() for cell in row[1:]] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+@cache
+def commands() -> dict[str, argparse.ArgumentParser]:
+    for action in cli.parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    raise AssertionError("the parser has no commands")
+
+
+def names_of(action: argparse.Action) -> list[str]:
+    """How the docs call an option or argument: `--pin`, `--limit N`, `ID`."""
+    shown = action.metavar if isinstance(action.metavar, str) else ""
+    if action.option_strings:
+        return [f"{option} {shown}".strip() for option in action.option_strings]
+    return [shown or action.dest.upper()]
+
+
+def options_of(command: str) -> list[argparse.Action]:
+    return [action for action in commands()[command]._actions if action.dest != "help"]
+
+
+@cache
+def offered() -> dict[str, Any]:
+    """What the server publishes, which it does without opening a memory."""
+
+    async def ask() -> dict[str, Any]:
+        server = build_server(Memory(config.Settings(home=Path("nowhere"))))
+        templates = await server.list_resource_templates()
+        return {
+            "tools": {tool.name: tool.input_schema for tool in await server.list_tools()},
+            "resources": {str(one.uri) for one in await server.list_resources()}
+            | {one.uri_template for one in templates},
+            "prompts": {
+                prompt.name: [argument.name for argument in prompt.arguments or []]
+                for prompt in await server.list_prompts()
+            },
+        }
+
+    return anyio.run(ask)
+
+
+def variables() -> set[str]:
+    """The environment variables that the code names, and those of the settings."""
+    found = {
+        f"{config.PREFIX}{section}_{key}".upper() for section in config.SETTINGS for key in config.SETTINGS[section]
+    }
+    for path in (REPO / "mcp_memory").rglob("*.py"):
+        text = path.read_text("utf-8")
+        found.update(_OWN_VARIABLE.findall(text), _READ_VARIABLE.findall(text))
+    return found
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    text = _FENCE.sub("", path.read_text("utf-8"))
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in _HEADING.findall(text)}
+
+
+def links(path: Path) -> Iterator[str]:
+    text = _FENCE.sub("", path.read_text("utf-8"))
+    yield from (link for link in _LINK.findall(text) if "://" not in link)
+
+
+def test_the_command_page_has_a_section_for_each_command_and_no_other() -> None:
+    assert set(sections("docs/CLI.md")) == set(commands())
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_a_command_is_documented_with_all_its_options_and_no_other(command: str) -> None:
+    listed = set(table(sections("docs/CLI.md")[command]))
+    assert listed == {name for action in options_of(command) for name in names_of(action)}
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_the_choices_and_defaults_of_options_are_documented(command: str) -> None:
+    rows = table(sections("docs/CLI.md")[command])
+    for action in options_of(command):
+        meaning = rows[names_of(action)[0]][0]
+        unnamed = [
+            choice for choice in action.choices or () if f"`{choice}`" not in meaning and "as for" not in meaning
+        ]
+        assert not unnamed, action.dest
+        if action.option_strings and isinstance(action.default, int | str) and not isinstance(action.default, bool):
+            assert str(action.default) in meaning, action.dest
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_each_command_has_an_example(command: str) -> None:
+    assert re.search(rf"^    \$ .*mcp-memory {command}\b", sections("docs/CLI.md")[command], re.MULTILINE)
+
+
+def test_examples_name_no_command_or_option_that_is_not_there() -> None:
+    for page in PAGES:
+        for command, rest in re.findall(r"(?:^|[ `/])mcp-memory ([a-z]+)\b([^`\n#]*)", page.read_text("utf-8")):
+            assert command in commands() or not rest.startswith((" -", " `")), f"{page.name}: {command}"
+            if command in commands():
+                known = {name for action in options_of(command) for name in action.option_strings} | {"--help"}
+                given = set(re.findall(r"(?<=\s)--[a-z][a-z-]+", rest.partition(";")[0]))
+                assert given <= known, f"{page.name}: mcp-memory {command}{rest}"
+
+
+def test_the_readme_and_the_changelog_name_every_tool() -> None:
+    for page in ("README.md", "CHANGELOG.md"):
+        missing = [tool for tool in offered()["tools"] if f"`{tool}`" not in read(page)]
+        assert not missing, page
+
+
+def test_the_changelog_names_every_command() -> None:
+    assert [command for command in commands() if f"`{command}`" not in read("CHANGELOG.md")] == []
+
+
+def test_the_server_page_has_a_section_for_each_tool_and_no_other() -> None:
+    assert set(sections("docs/MCP.md")) == set(offered()["tools"])
+
+
+@pytest.mark.parametrize("tool", sorted(offered()["tools"]))
+def test_a_tool_is_documented_with_all_its_arguments_and_their_defaults(tool: str) -> None:
+    schema = offered()["tools"][tool]
+    rows = table(sections("docs/MCP.md")[tool])
+    assert set(rows) == set(schema["properties"])
+    for name, field in schema["properties"].items():
+        if name in schema.get("required", ()):
+            wanted = "required"
+        else:
+            wanted = f"`{json.dumps(field['default'])}`" if "default" in field else "none"
+        assert rows[name][0] == wanted, name
+
+
+def test_every_resource_and_prompt_is_documented() -> None:
+    rows = table(read("docs/MCP.md"))
+    assert {name for name in rows if name.startswith("memory://")} == offered()["resources"]
+    for prompt, arguments in offered()["prompts"].items():
+        assert all(f"`{argument}`" in rows[prompt][0] for argument in arguments), prompt
+
+
+def test_every_setting_is_documented_with_its_default_and_variable() -> None:
+    pages = sections("docs/CONFIGURATION.md")
+    defaults = config.defaults()
+    for section, keys in config.SETTINGS.items():
+        rows = table(pages[f"[{section}]"])
+        assert set(rows) == set(keys), section
+        for key in keys:
+            variable = f"MCP_MEMORY_{section}_{key}".upper()
+            assert rows[key][0] == f"`{json.dumps(defaults[section][key])}`", key
+            assert rows[key][-1] == f"`{variable}`", key
+
+
+def test_the_example_settings_are_valid(tmp_path: Path) -> None:
+    for page in ("README.md", "docs/CONFIGURATION.md"):
+        blocks = re.findall(r"^```toml\n(\[.*?)^```", read(page), re.MULTILINE | re.DOTALL)
+        assert blocks, page
+        for block in blocks:
+            if "mcp_servers" in block:
+                tomllib.loads(block)
+                continue
+            (tmp_path / "config.toml").write_text(block, "utf-8")
+            config.load({"MCP_MEMORY_HOME": str(tmp_path)})
+
+
+def test_every_environment_variable_is_documented_and_no_other() -> None:
+    named = set(re.findall(r"`([A-Z][A-Z_]+[A-Z])`", read("docs/CONFIGURATION.md")))
+    assert named == variables()
+
+
+def test_every_client_is_documented() -> None:
+    for name in CLIENTS:
+        assert f"mcp-memory install {name}" in read("README.md"), name
+        assert f"`{name}`" in read("docs/CAPTURE.md"), name
+    formats = table(read("docs/IMPORT.md").partition("## Generic")[0])
+    assert set(formats) >= {"auto", *ADAPTERS}
+    for name, places in default_places(Path("~")).items():
+        shown = [place.as_posix().removeprefix(f"{Path.cwd().as_posix()}/") for place in places]
+        unnamed = [place for place in shown if f"`{place}`" not in formats[name][-1]]
+        assert not unnamed, name
+
+
+def test_the_registered_events_of_each_client_are_documented() -> None:
+    page = read("docs/CAPTURE.md").partition("## What is captured")[2].partition("## Redaction")[0]
+    rows = [set(re.findall(r"`([A-Za-z]+)`", line)) for line in page.splitlines() if line.startswith("|")]
+    for client in CLIENTS.values():
+        assert set(client.events) in rows, client.name
+
+
+def test_every_event_type_and_redaction_mark_is_documented() -> None:
+    page = read("docs/CAPTURE.md")
+    assert [kind.value for kind in EventType if f"`{kind.value}`" not in page] == []
+    kinds = {kind for kind, _, _ in redaction._RULES} | {"private", "private-key", "authorization", "cookie"}
+    assert [kind for kind in sorted(kinds) if f"`[redacted:{kind}]`" not in page] == []
+
+
+def test_every_table_of_the_database_is_documented() -> None:
+    schema = "".join(path.read_text("utf-8") for path in (REPO / "mcp_memory").rglob("schema/*.sql"))
+    tables = re.findall(r"^CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)", schema, re.MULTILINE)
+    assert tables
+    page = read("docs/ARCHITECTURE.md").partition("## Schema")[2].partition("\n## ")[0]
+    assert [name for name in tables if f"`{name}`" not in page] == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = [line for lines in project.get("optional-dependencies", {}).values() for line in lines]
+    names = {re.split(r"[<>=;\[ ]", line)[0] for line in [*project["dependencies"], *extras]}
+    listed = table(read("docs/ARCHITECTURE.md").partition("## Dependencies")[2].partition("\n## ")[0])
+    assert set(listed) == names
+
+
+def test_every_page_of_the_docs_is_linked_from_the_readme() -> None:
+    linked = set(links(REPO / "README.md"))
+    assert [page.name for page in (REPO / "docs").glob("*.md") if f"docs/{page.name}" not in linked] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPO)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", [*PAGES, REPO / "claude_config.example.json"], ids=lambda page: str(page.name))
+def test_no_page_names_a_directory_of_one_machine(page: Path) -> None:
+    assert _MACHINE.findall(page.read_text("utf-8")) == []
+
+
+def test_the_json_examples_are_valid() -> None:
+    blocks = [
+        block for page in PAGES for block in re.findall(r"^```json\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    ]
+    assert blocks
+    for block in blocks:
+        values = block.splitlines() if block.startswith('{"session_id"') else [block]
+        assert all(isinstance(json.loads(value), dict) for value in values)
+
+
+def test_the_newest_version_of_the_changelog_is_this_one() -> None:
+    versions = re.findall(r"^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.MULTILINE)
+    assert versions[0] == __version__
+
+
+def test_the_example_registers_every_event_that_capture_supports() -> None:
+    example = json.loads(read("claude_config.example.json"))
+    assert set(example["hooks"]) == set(CLIENTS["claude-code"].events)
+    assert set(example["mcpServers"]) == {"memory"}
+
+
+def test_the_quick_start_is_what_make_offers() -> None:
+    targets = set(re.findall(r"^([a-z0-9]+):", read("Makefile"), re.MULTILINE))
+    named = {
+        target
+        for page in PAGES
+        for target in re.findall(r"\bmake (run|test|bench|e2e|clean)\b", page.read_text("utf-8"))
+    }
+    assert {"run", "test"} <= named <= targets
+    assert read(".ci/run").rstrip().endswith("make test")
