@@ -59,10 +59,13 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
 
 
 async def _flatness(name: str, small: list[Ask], large: list[Ask]) -> Figure:
+    """Everything is asked twice and the second time counts: flat is a claim about the work, not about cold pages."""
     taken: dict[bool, list[float]] = {False: [], True: []}
-    for pair in [(small[0], large[0]), *zip(small, large, strict=True)]:
-        for is_large, ask in enumerate(pair):
-            started = time.perf_counter()
-            await ask()
-            taken[bool(is_large)].append(time.perf_counter() - started)
-    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[True][1:], taken[False][1:], FLAT)
+    for counts in (False, True):
+        for pair in zip(small, large, strict=True):
+            for number, ask in enumerate(pair):
+                started = time.perf_counter()
+                await ask()
+                if counts:
+                    taken[bool(number)].append(time.perf_counter() - started)
+    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[True], taken[False], FLAT)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from mcp_memory.adapters import tokens
 from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.adapters.sqlite.backlog import SqliteBacklog
 from mcp_memory.adapters.sqlite.briefs import SqliteBriefs
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.events import SqliteEvents
@@ -106,6 +107,7 @@ def _pipeline(
         briefs=Briefs(
             SqliteBriefs(database), tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled
         ),
+        backlog=SqliteBacklog(database),
         lease=SqliteLease(database),
         summarizer=ExtractiveSummarizer(),
         adapters=dict(ADAPTERS),

@@ -262,6 +262,14 @@ class TreeStore(Protocol):
         ...
 
 
+class Backlog(Protocol):
+    """What is left to do."""
+
+    async def waits(self, now_ms: int, quiet_before_ms: int, closed_before_ms: int) -> bool:
+        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
+        ...
+
+
 class Lease(Protocol):
     """The right to run the pipeline, which one process at a time has."""
 

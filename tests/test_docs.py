@@ -26,6 +26,9 @@ from tests.support import REPO
 
 PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").glob("*.md"), *(REPO / "hooks").glob("*.md")])
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+#: What is set as code: fenced blocks, indented lines, and words in backticks.
+_CODE = re.compile(r"^```\w*\n.*?^```$|^ {4}[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_CALL = re.compile(r"(?:^|[ `/])mcp-memory ([a-z]+)\b([^`\n#;,]*)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Directories that only one machine has. `~` and places in /tmp that a reader makes are everyone's.
@@ -143,12 +146,12 @@ def test_each_command_has_an_example(command: str) -> None:
 
 def test_examples_name_no_command_or_option_that_is_not_there() -> None:
     for page in PAGES:
-        for command, rest in re.findall(r"(?:^|[ `/])mcp-memory ([a-z]+)\b([^`\n#]*)", page.read_text("utf-8")):
-            assert command in commands() or not rest.startswith((" -", " `")), f"{page.name}: {command}"
-            if command in commands():
-                known = {name for action in options_of(command) for name in action.option_strings} | {"--help"}
-                given = set(re.findall(r"(?<=\s)--[a-z][a-z-]+", rest.partition(";")[0]))
-                assert given <= known, f"{page.name}: mcp-memory {command}{rest}"
+        code = "\n".join(_CODE.findall(page.read_text("utf-8")))
+        for command, rest in _CALL.findall(code):
+            assert command in commands(), f"{page.name}: mcp-memory {command}{rest}"
+            known = {name for action in options_of(command) for name in action.option_strings}
+            given = set(re.findall(r"(?<=\s)--[a-z][a-z-]+", rest))
+            assert given <= known, f"{page.name}: mcp-memory {command}{rest}"
 
 
 def test_the_readme_and_the_changelog_name_every_tool() -> None:

@@ -7,6 +7,7 @@ themselves. What it cannot see is added: the words inside camelCase, and pairs o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
@@ -18,7 +19,7 @@ _UNSPACED = re.compile(
 _CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
 _TOKEN = re.compile(r"[^\W_]+")
 _INNER = re.compile(r"[^\W_]+(?:[_./:\\-]+[^\W_]+)+")
-_ERRORS = re.compile(r"^.*(?:error|fail|panic|exception|fatal|denied|undefined|cannot).*$", re.I | re.M)
+_ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot", re.I)
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
 MAX_TERMS = 24
@@ -68,15 +69,23 @@ def node_columns(title: str, bullets: list[str], keywords: list[str]) -> Columns
 def shorten_tool(text: str) -> str:
     if len(text) <= TOOL_HEAD + TOOL_TAIL + TOOL_ERRORS:
         return text
-    middle = text[TOOL_HEAD:-TOOL_TAIL]
     errors, size = [], 0
-    for match in _ERRORS.finditer(middle):
-        line = match[0][:300]
+    for line in _error_lines(text[TOOL_HEAD:-TOOL_TAIL]):
         size += len(line)
         if size > TOOL_ERRORS:
             break
         errors.append(line)
     return "\n".join([text[:TOOL_HEAD], *errors, text[-TOOL_TAIL:]])
+
+
+def _error_lines(text: str) -> Iterator[str]:
+    """The beginnings of the lines that speak of an error; the word is looked for first, which most lines lack."""
+    match = _ERROR.search(text)
+    while match:
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+        end = end if end >= 0 else len(text)
+        yield text[start : min(end, start + 300)]
+        match = _ERROR.search(text, end)
 
 
 def hidden_parts(text: str) -> str:

@@ -82,7 +82,14 @@ def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> Hooked:
         payload = json.loads(row.payload)
     except ValueError:
         return Hooked(unknown=True)
-    return adapter.hook(payload, row.received_ms) if isinstance(payload, dict) else Hooked(unknown=True)
+    if not isinstance(payload, dict):
+        return Hooked(unknown=True)
+    try:
+        return adapter.hook(payload, row.received_ms)
+    except Exception:
+        # One odd payload must not stop the capture of all that come after it; it is kept as it is.
+        logger.exception("A payload of %s could not be read and was kept", row.client)
+        return Hooked(unknown=True)
 
 
 async def _read_on(log: EventLog, adapter: ClientAdapter, path: Path) -> tuple[list[Told], dict[str, Any]]:

@@ -18,8 +18,8 @@ from mcp_memory.pipeline.ingest import drain_spool, ingest
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
-from mcp_memory.pipeline.summarize import summarize
-from mcp_memory.ports import ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
+from mcp_memory.pipeline.summarize import QUIET_MS, summarize
+from mcp_memory.ports import Backlog, ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Pipeline:
     segments: SegmentStore
     tree: TreeStore
     briefs: Briefs
+    backlog: Backlog
     lease: Lease
     summarizer: Summarizer
     adapters: dict[str, ClientAdapter]
@@ -87,6 +88,11 @@ class Pipeline:
             await self.briefs.refresh(token)
         return done
 
+    async def waits(self) -> bool:
+        """Whether a round would find anything to do."""
+        now = self.clock.now_ms()
+        return self._spooled() or await self.backlog.waits(now, now - QUIET_MS, now - self.rules.gap_ms)
+
     async def until_idle(self) -> Done:
         """Run rounds until nothing is left to do."""
         total = Done()
@@ -102,32 +108,43 @@ class Pipeline:
         """For ever: work while there is work, then wait for new rows, a wake-up or the timer."""
         try:
             while True:
-                await self._work()
-                await self._wait()
+                # Read before the work, so that what comes in meanwhile is not missed.
+                seen = await self._version()
+                if await self._work():
+                    await self._wait(seen)
+                else:
+                    # Something is in the way: our own writes must not wake us to try the same again at once.
+                    await self._wait(await self._version())
         finally:
             with anyio.move_on_after(2, shield=True):
                 await self.lease.release()
 
-    async def _work(self) -> None:
+    async def _work(self) -> bool:
+        """Do what there is to do. False if there was something, but nothing could be done."""
         try:
-            if await self.lease.acquire(_wall_ms()):
-                await self.until_idle()
+            if not await self.waits() or not await self.lease.acquire(_wall_ms()):
+                return True
+            done = await self.until_idle()
+            await self.lease.release()
         except LeaseLost:
             self.lease.token = None
+            return True
         except MemoryFault as error:
             logger.warning("The pipeline pauses: %s", error)
+            return False
         except Exception:
             logger.exception("The pipeline met an unexpected error and will try again")
+            return False
+        return done.anything
 
-    async def _wait(self) -> None:
+    async def _wait(self, seen: int) -> None:
         self.wake = anyio.Event()
-        seen = await self._version()
         with anyio.move_on_after(TIMER_SECONDS):
             while not self.wake.is_set():
-                with anyio.move_on_after(POLL_SECONDS):
-                    await self.wake.wait()
                 if await self._version() != seen or self._spooled():
                     return
+                with anyio.move_on_after(POLL_SECONDS):
+                    await self.wake.wait()
 
     async def _version(self) -> int:
         try:

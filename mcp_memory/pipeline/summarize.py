@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
@@ -11,6 +12,8 @@ from mcp_memory.domain.segments import segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.ports import SegmentJob, SegmentStore, SegmentWrite, Summarizer, TreeStore
+
+logger = logging.getLogger(__name__)
 
 BATCH = 32
 #: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
@@ -31,7 +34,12 @@ async def summarize(
     jobs = await store.jobs(BATCH, now_ms - QUIET_MS)
     writes = []
     for job in jobs:
-        summary = await summarizer.segment(job.events, job.context)
+        try:
+            summary = await summarizer.segment(job.events, job.context)
+        except Exception:
+            # One odd segment must not keep all others out of the tree; it is tried again later.
+            logger.exception("A segment of session %s could not be summarized", job.session_id)
+            continue
         writes.append(segment_write(job, summary, summarizer.name, zone, count, now_ms))
     if writes:
         await tree.save_segments(writes, lease_token)

@@ -30,6 +30,8 @@ Command = Callable[[App, argparse.Namespace], Awaitable[int]]
 def run(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="mcp-memory: %(message)s")
     try:
+        if options.command == "doctor":
+            return doctor.doctor(options)
         settings = config.load()
         if getattr(options, "set_aside_corrupt", False):
             writing.set_aside(settings.database)
@@ -219,9 +221,8 @@ COMMANDS: dict[str, Command] = {
     "projects": projects,
 }
 
-#: Commands that must work when the memory itself cannot be opened.
+#: Commands that need the settings, but must work when the memory itself cannot be opened.
 WITHOUT_MEMORY: dict[str, Callable[[config.Settings, argparse.Namespace], int]] = {
     "install": installing.install,
     "uninstall": installing.uninstall,
-    "doctor": doctor.doctor,
 }

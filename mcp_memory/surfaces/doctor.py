@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from mcp_memory import config
 from mcp_memory.adapters import diagnosis
 from mcp_memory.adapters.diagnosis import Facts, Problem
 from mcp_memory.adapters.registration import health
@@ -15,6 +16,7 @@ from mcp_memory.adapters.registration.launch import this_installation
 from mcp_memory.adapters.registration.record import Record
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
+from mcp_memory.errors import SettingsError
 from mcp_memory.surfaces import output
 
 _SLACK_MS = 10 * 60_000
@@ -26,8 +28,22 @@ _TRANSCRIPTS = {
 }
 
 
-def doctor(settings: Settings, options: argparse.Namespace) -> int:
+def doctor(options: argparse.Namespace) -> int:
     """Look at everything; 1 if anything is wrong."""
+    try:
+        problems, checked = _examine(config.load())
+    except SettingsError as error:
+        fix = "Correct what is named there, then: mcp-memory doctor"
+        problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]
+    if options.json:
+        shapes = [{"what": found.what, "why": found.why, "fix": found.fix} for found in problems]
+        output.document({"ok": not problems, "problems": shapes, "checked": checked})
+    else:
+        _tell(problems, checked)
+    return 1 if problems else 0
+
+
+def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     now_ms = settings.now_ms if settings.now_ms is not None else time.time_ns() // 1_000_000
     problems = diagnosis.disk(settings.home)
     facts, damage = diagnosis.database(settings.database)
@@ -36,13 +52,8 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
     here = [client for client in CLIENTS.values() if client.is_here(Path.home())]
     for client in here:
         problems += _client(client, settings, facts)
-    checked = ["disk", "database", "inbox", "lease", "spool", "clock", "capture settings", *(one.name for one in here)]
-    if options.json:
-        shapes = [{"what": found.what, "why": found.why, "fix": found.fix} for found in problems]
-        output.document({"ok": not problems, "problems": shapes, "checked": checked})
-    else:
-        _tell(problems, checked)
-    return 1 if problems else 0
+    checked = ["settings", "disk", "database", "inbox", "lease", "spool", "clock", "capture"]
+    return problems, [*checked, *(client.name for client in here)]
 
 
 def _client(client: Client, settings: Settings, facts: Facts) -> list[Problem]:

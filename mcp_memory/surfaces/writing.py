@@ -132,14 +132,9 @@ async def until_idle(app: App) -> Done:
             return total
         except LeaseLost:
             app.pipeline.lease.token = None
-            if await _nothing_waits(app):
+            if not await app.pipeline.waits():
                 return total
             await anyio.sleep(_RETRY_SECONDS)
-
-
-async def _nothing_waits(app: App) -> bool:
-    counts = await app.library.counts()
-    return not (counts.inbox or counts.dirty_sessions or counts.dirty_segments or counts.dirty_nodes)
 
 
 async def change_projects(app: App, options: argparse.Namespace) -> int:

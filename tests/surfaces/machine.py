@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from mcp_memory.surfaces import cli
 
 SCRIPT = Path(sys.executable).with_name("mcp-memory")
 
 
 class Machine:
-    """Runs the console script with nothing of the real user's in its environment."""
+    """Runs commands with nothing of the real user's in their environment."""
 
     def __init__(self, root: Path) -> None:
         self.home, self.project, self.memory = root / "home", root / "project", root / "memory"
@@ -21,16 +28,28 @@ class Machine:
         (self.project / ".git/HEAD").write_text("ref: refs/heads/main\n")
         self.env = {"PATH": str(root / "bin"), "HOME": str(self.home), "MCP_MEMORY_HOME": str(self.memory)}
 
-    def run(self, *args: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    def script(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """The console script, as the user starts it."""
+        command = [str(SCRIPT), *args]
         return subprocess.run(
-            [str(SCRIPT), *args],
-            cwd=cwd or self.project,
-            env=self.env | env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
+            command, cwd=self.project, env=self.env, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
+
+    def run(
+        self, *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The same in this process, which spares a start per command."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.dict(os.environ, {**self.env, **(env or {})}, clear=True))
+            stack.enter_context(contextlib.chdir(cwd or self.project))
+            stack.enter_context(contextlib.redirect_stdout(out))
+            stack.enter_context(contextlib.redirect_stderr(err))
+            try:
+                code = cli.main(args)
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 
     def json(self, *args: str) -> dict[str, Any]:
         done = self.run(*args, "--json")

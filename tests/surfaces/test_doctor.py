@@ -1,4 +1,4 @@
-"""`doctor` through the console script: each trouble is made, found, explained and mended."""
+"""`doctor` as a command: each trouble is made, found, explained and mended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def now_ms() -> int:
 
 
 def problems(machine: Machine, **env: str) -> list[dict[str, str]]:
-    done = machine.run("doctor", "--json", **env)
+    done = machine.run("doctor", "--json", env=env)
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["ok"]) == ((1, False) if answer["problems"] else (0, True)), done.stderr
     assert all(set(problem) == {"what", "why", "fix"} and all(problem.values()) for problem in answer["problems"])
@@ -42,9 +42,9 @@ def whats(machine: Machine, **env: str) -> list[str]:
     return [problem["what"] for problem in problems(machine, **env)]
 
 
-def mend(machine: Machine, **env: str) -> None:
+def mend(machine: Machine) -> None:
     """Run the command that the first problem names."""
-    name, *args = shlex.split(problems(machine, **env)[0]["fix"])
+    name, *args = shlex.split(problems(machine)[0]["fix"])
     assert name == "mcp-memory"
     assert machine.run(*args).returncode == 0
 
@@ -72,7 +72,7 @@ def installed(machine: Machine) -> Machine:
 
 
 def test_all_is_well_after_an_installation(installed: Machine) -> None:
-    done = installed.run("doctor")
+    done = installed.script("doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("All is well.")
     assert "claude-code" in installed.json("doctor")["checked"]
@@ -180,10 +180,18 @@ def test_a_settings_file_that_cannot_be_read_is_named(installed: Machine) -> Non
     assert "line 1, column 2" in found[0]["why"]
 
 
-def test_a_home_that_cannot_be_written_is_found(machine: Machine, tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_found(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    found = whats(machine, MCP_MEMORY_HOME=str(tmp_path / "file/memory"))
-    assert found == [f"{tmp_path / 'file'} cannot be written"]
+    found = diagnosis.disk(tmp_path / "file/memory")
+    assert [problem.what for problem in found] == [f"{tmp_path / 'file'} cannot be written"]
+
+
+def test_settings_that_cannot_be_used_are_found(machine: Machine) -> None:
+    machine.memory.mkdir()
+    (machine.memory / "config.toml").write_text("[capture]\nenabled = 7\n")
+    found = problems(machine)
+    assert [problem["what"] for problem in found] == ["the settings cannot be used"]
+    assert "capture.enabled = 7" in found[0]["why"]
 
 
 def test_a_disk_that_is_nearly_full_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

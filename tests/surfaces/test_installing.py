@@ -1,4 +1,4 @@
-"""`install` and `uninstall` through the console script, with a home directory of their own."""
+"""`install` and `uninstall` as commands, with a home directory of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_project_scope_is_written_at_the_top_of_the_project_and_undone_from_belo
 
 
 def test_the_text_says_what_was_changed_and_what_to_do_next(machine: Machine) -> None:
-    done = machine.run("install", "codex")
+    done = machine.script("install", "codex")
+    assert done.returncode == 0
     assert f"Created {machine.home / '.codex/hooks.json'}\n" in done.stdout
     assert "trust" in done.stdout
     assert machine.run("install", "codex").stdout == "codex: nothing to change.\n"
@@ -55,7 +56,7 @@ def test_without_a_name_the_clients_found_are_told_and_nothing_is_done(machine: 
     program = machine.home.parent / "bin/codex"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    asked = machine.run("install")
+    asked = machine.script("install")
     assert asked.returncode == 2
     assert "Found: codex, gemini. Name one, or pass --yes" in asked.stderr
     assert machine.files() == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,8 @@ class Transaction:
 
     async def run(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and tell how many rows it changed."""
-        cursor = await self._connection.execute(sql, values)
-        changed = cursor.rowcount
-        await cursor.close()
-        return changed
+        # A finished write holds nothing that closing its cursor, a further trip to the thread, would free.
+        return (await self._connection.execute(sql, values)).rowcount
 
     async def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         await self._connection.executemany(sql, rows)
@@ -101,11 +99,11 @@ class Database:
             await self._roll_back()
             raise
 
-    async def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         with told(self.path):
             return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
 
-    async def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         rows = await self.fetch(sql, values)
         return rows[0][0] if rows else None
 

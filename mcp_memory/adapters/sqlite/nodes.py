@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.domain.grips import Grip
-from mcp_memory.domain.indexing import Columns, event_columns, node_columns
+from mcp_memory.domain.indexing import event_columns, node_columns
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
 
@@ -109,30 +109,38 @@ async def _add_grips(tx: Transaction, number: int, grips: Sequence[Grip]) -> Non
     if not grips:
         return
     keys = list({key for grip in grips for key in (grip.event_key, grip.first_event_key, grip.last_event_key)})
-    marks = ",".join("?" * len(keys))
-    events = {
-        key: (event, role, kind)
-        for event, key, role, kind in await tx.fetch(
-            f"SELECT id, key, role, type FROM event WHERE key IN ({marks})", keys
-        )
-    }
+    cited = await tx.fetch(f"SELECT id, key, role, type FROM event WHERE key IN ({_marks(keys)})", keys)
+    events = {key: (event, role, kind) for event, key, role, kind in cited}
+    names = [grip.key for grip in grips]
+    found = await tx.fetch(f"SELECT key, id, live FROM grip WHERE key IN ({_marks(names)})", names)
+    taken = {key: (row, live) for key, row, live in found}
+    rows, documents = [], []
     for row, grip in enumerate(grips, await tx.next_id("grip")):
-        taken = await tx.fetch("SELECT id, live FROM grip WHERE key = ?", (grip.key,))
         event, role, kind = events[grip.event_key]
-        if taken:
+        if grip.key in taken:
             # The same words were cited by a segment that a late event has cut anew.
-            await tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, taken[0][0]))
-            if not taken[0][1]:
-                await _index_grip(tx, _ADD_INDEX, taken[0][0], role, kind, grip.excerpt)
-            continue
-        span = (grip.start, grip.end, grip.excerpt, events[grip.first_event_key][0], events[grip.last_event_key][0])
-        await tx.run(_ADD_GRIP, (row, grip.key, number, grip.timestamp_ms, event, *span))
-        await _index_grip(tx, _ADD_INDEX, row, role, kind, grip.excerpt)
+            row, live = taken[grip.key]
+            await tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, row))
+            if live:
+                continue
+        else:
+            span = (grip.start, grip.end, grip.excerpt, events[grip.first_event_key][0], events[grip.last_event_key][0])
+            rows.append((row, grip.key, number, grip.timestamp_ms, event, *span))
+        documents.append(_grip_document(row, role, kind, grip.excerpt))
+    await tx.run_many(_ADD_GRIP, rows)
+    await tx.run_many(_ADD_INDEX, documents)
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
 
 
 async def _index_grip(tx: Transaction, sql: str, row: int, role: str, kind: str, excerpt: str) -> None:
-    columns: Columns = event_columns(role, kind, excerpt)
-    await tx.run(sql, (row * 4 + GRIP, *columns.values))
+    await tx.run(sql, _grip_document(row, role, kind, excerpt))
+
+
+def _grip_document(row: int, role: str, kind: str, excerpt: str) -> tuple[Any, ...]:
+    return row * 4 + GRIP, *event_columns(role, kind, excerpt).values
 
 
 async def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:

@@ -85,11 +85,10 @@ class SqliteLibrary:
         return await self._nodes(_NODES + where, project, int(ref.level) + 1, ref.key)
 
     async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
-        base = (
-            "SELECT n.key FROM node n WHERE n.project = (SELECT id FROM project WHERE slug = ?) AND n.level = ? "
-            "AND n.removed = 0 AND "
-        )
-        start = "(SELECT start_ms FROM node WHERE project = n.project AND level = n.level AND key = ?)"
+        # Nothing in the inner queries depends on n, so that the index on the time is entered at the right place.
+        siblings = "project = (SELECT id FROM project WHERE slug = ?1) AND level = ?2"
+        base = f"SELECT n.key FROM node n WHERE n.{siblings} AND n.removed = 0 AND"
+        start = f"(SELECT start_ms FROM node WHERE {siblings} AND key = ?3)"
         place = (project, int(ref.level), ref.key)
         previous = await self._database.value(f"{base} n.start_ms < {start} ORDER BY n.start_ms DESC LIMIT 1", place)
         following = await self._database.value(f"{base} n.start_ms > {start} ORDER BY n.start_ms LIMIT 1", place)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import (
     is_log,
@@ -21,7 +21,7 @@ from mcp_memory.adapters.summarizers.messages import (
     windows,
 )
 from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
-from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span
+from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span, steps
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.text import has_unspaced_script, one_line
 
@@ -174,6 +174,7 @@ def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidat
             continue
         listed = listed + 1 if sentence.form in ("item", "row") else 0
         bonus = (0.35 if last else 0.0) + (0.4 if _KEY_SECTION.search(section) else 0.0)
+        bonus += 0.3 if kind is Kind.DECISION and patterns.REASON.search(body) else 0.0
         bonus -= (0.3 if _CONNECTED.match(body) else 0.0) + min(_LISTED[sentence.form] * listed, 0.6)
         found_one = _candidate(event, start, end, _shown(body, kind), kind, turn, bonus)
         yield found_one._replace(listed=bool(listed))
@@ -229,6 +230,8 @@ def _from_tool(event: Event, turn: int) -> Iterator[Candidate]:
     if call is None:
         return
     text = event.text
+    for start, end in steps(text, call.head):
+        yield _candidate(event, start, end, plain(text[start:end]), Kind.STEP, turn)
     if reason := rejection_span(text, call.head):
         body = plain(text[slice(*reason)])
         kind = cues.user_kind(body)
@@ -267,6 +270,8 @@ def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
 
 def _action_text(verb: str, calls: Sequence[Call], total: int) -> str:
     names = [one_line(plain(_target(verb, call)), 60) for call in calls]
+    if verb == "Searched":
+        names = [name.replace("\\", "") for name in names]
     if verb in ("Ran", "Searched"):
         names = [f"`{name.replace('`', '')}`" for name in names]
     names = [name for name in names if name.strip("`")]

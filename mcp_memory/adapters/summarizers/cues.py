@@ -26,6 +26,7 @@ class Kind(StrEnum):
     ERROR = "error"
     STATED = "stated"
     PLANNED = "planned"
+    STEP = "step"
     DID = "did"
     HEADING = "heading"
     NOISE = "noise"
@@ -36,14 +37,15 @@ PRIORITY = {
     Kind.NOTE: 3.0,
     Kind.REQUEST: 2.2,
     Kind.CAUSE: 2.0,
-    Kind.DECISION: 1.9,
-    Kind.OUTCOME: 1.8,
+    Kind.DECISION: 2.0,
+    Kind.OUTCOME: 1.9,
     Kind.REPORT: 1.8,
     Kind.OPEN: 1.4,
     Kind.FINDING: 1.3,
     Kind.SAID: 1.2,
     Kind.ERROR: 1.0,
     Kind.STATED: 0.9,
+    Kind.STEP: 0.6,
     Kind.PLANNED: 0.35,
     Kind.DID: 0.3,
     Kind.HEADING: 0.0,
@@ -68,6 +70,7 @@ def assistant_kind(plain: str) -> Kind:
     if body.endswith(("?", "？")):
         return Kind.OPEN if len(body) > 40 else Kind.NOISE
     for pattern, kind in (
+        (patterns.DECIDED, Kind.DECISION),
         (patterns.CAUSE, Kind.CAUSE),
         (patterns.OUTCOME, Kind.OUTCOME),
         (patterns.DECISION, Kind.DECISION),

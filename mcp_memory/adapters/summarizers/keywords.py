@@ -38,7 +38,8 @@ GENERIC = frozenset(
     verify version want way week work working works write wrong year yesterday day days month actual actually
     examine understand specifically moment potential comprehensive clear clearly necessary confirm details sure
     similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear
-    sounds wonderful guess bit exciting
+    sounds wonderful guess bit exciting two three four five six seven eight nine ten half minute hour morning coffee
+    lunch agreed argument meeting bother bothers complain complained held hold
     """.split()
 )
 #: The commonest words of other European languages: no stop words of the index, but no keywords either.

@@ -13,7 +13,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 
 OPENERS = (
-    r"(?:(?:now|next|first|firstly|then|ok|okay|great|perfect|good|nice|alright|also|so|and|but|excellent|actually|"
+    r"(?:(?:now|next|first|firstly|then|ok|okay|agreed|great|perfect|good|nice|alright|also|so|and|but|excellent|actually|"
     r"finally|sure|right|yes|hmm+|well|wait|interesting|wonderful|awesome|absolutely|certainly|of course|got it|"
     r"good catch|good idea|good point|good question|good thinking|great question|you're (?:absolutely )?(?:right|"
     r"correct)|you are (?:absolutely )?(?:right|correct)|understood|no problem|sounds good|my apologies|sorry|"
@@ -76,6 +76,13 @@ CAUSE = _any(
     r"means|triggers)\b",
     r"\b(?:doesn't|does not|isn't|wasn't|didn't|never|no longer) .{0,60}\b(?:so|which|causing)\b|\bcausing\b",
 )
+DECIDED = _any(
+    r"^decision\b|^(?:we|i)(?:'ve| have)? (?:decided|chose|went with|settled|opted|agreed)\b",
+    r"\b(?:instead of|rather than|in favou?r of)\b.{8,}\b(?:because|since|so that|as)\b",
+    r"^i(?:'d| would) (?:use|take|keep|leave|build|go|stream|put|make|store|prefer|suggest|recommend)\b",
+)
+#: What gives the reason of a decision.
+REASON = re.compile(r"\b(?:because|since|so that|to avoid|instead of|rather than|otherwise)\b", re.I)
 DECISION = _any(
     r"\b(?:i|we)(?:'ve| have)? (?:switched|chose|decided|went with|opted|kept|settled|picked|prefer|recommend|"
     r"skipped|avoided)\b",
@@ -86,7 +93,7 @@ DECISION = _any(
     r"\bwe (?:should|will|could just)\b|\bshould (?:just )?(?:use|keep|stay|be|default)\b",
 )
 OUTCOME = _any(
-    r"^(?:\W*(?:\w+ )?)?(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
+    r"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
     r"pushed|merged|committed|wrote|deleted|refactored|extracted|resolved|introduced|enabled|disabled|bumped|"
     r"upgraded|migrated|installed|configured|simplified|converted|dropped|exposed|documented|cleaned|reverted|"
     r"restored|kept|captured|declared|wrapped|registered)\b",
@@ -137,7 +144,7 @@ IMPERATIVE = re.compile(
 )
 PROBLEM = _any(
     r"\b(?:fails?|failed|failing|failure|error|errors|broken|crash\w*|bug|wrong|outdated|missing|lacks?|doesn't|"
-    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?|leaks?|issue|problem|"
+    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?(?! down)|leaks?|issue|problem|"
     r"stuck|hangs?|not work\w*)\b"
 )
 POLITE = re.compile(

@@ -6,19 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.cues import politeness_end
 from mcp_memory.domain.text import has_unspaced_script
 
 MAX_WORDS = 10
 MAX_CHARS = 90
 _MAX_UNSPACED = 30
+_OPENS, _NEXT = 1.3, 1.08
 
 
 class Phrase(NamedTuple):
-    """Words of a sentence; `opens` where a thought begins, `stops` where its clause ends."""
+    """Words of a sentence; `opens` tells how well it begins a thought, `stops` whether it ends with its clause."""
 
     text: str
-    opens: bool
+    opens: float
     stops: bool
 
 
@@ -27,9 +29,10 @@ _CLAUSE = re.compile(
     r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
     r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|(\s+)(?=(?:but|"
     r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
-    r"until|by|to|for|from|in|on|at|into|of|like|as)\s)",
+    r"until|by|to|for|from|in|on|at|into|like|as|about|during)\s)",
     re.I,
 )
+_AND_TASK = re.compile(rf"\s+(?:and|then|but)\s+(?:then\s+)?(?={patterns.IMPERATIVE.pattern})", re.I)
 _SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
@@ -37,7 +40,7 @@ _TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _LABEL = re.compile(
     r"(?:plan|review|fix|fixed|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|"
-    r"asked|reported|note|decision|done|open item|left open|still open|unresolved|root cause|option \d|removed|"
+    r"asked|reported|note|decision|done|open item|left open|still open|unresolved|root cause|solution|problem|result|answer|option \d|removed|"
     r"(?:take|have) a look at|check|look at|line \d+|(?:one|two|three|last|a)(?: \w+)? (?:things?|ways?)(?: \w+){0,3}|"
     r"while (?:we're|we are|you're) at it|for the future)\s*[:：]\s*|"
     r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
@@ -60,7 +63,7 @@ _FRAME = re.compile(
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
     r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
-    r"(?:we|i) (?:have to|need to|should|want to|must) (?:talk|think|decide|speak) about\s+|"
+    r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
     r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
     r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
     r"do you know (?:why|how|if|whether)\s+|(?:the |one )?(?:problem|issue|thing|question) is(?: that)?\s+|"
@@ -70,9 +73,9 @@ _FRAME = re.compile(
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
     r"i(?:'m|’m| am) (?:using|trying to|seeing|getting)\s+|(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
-    r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|this is (?:now |just |still )?(?:the|a|an)\s+|"
+    r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|this is (?:now |just |still )?(?:the|a|an)\s+|"
     r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
-    r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|would\s+(?=\S+ (?:actually|just|also)\b)",
+    r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
     re.I,
 )
 _SUBJECT = re.compile(
@@ -92,16 +95,19 @@ _DANGLING = frozenset(
     using about any all some each every both either no more most such like e.g i.e until before after between
     through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
     don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
-    again too please quickly now already currently though anyway first still even vs versus
+    again too please quickly now already currently though anyway first still even vs versus against directly
     """.split()
 )
 _TAIL = re.compile(r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I)
 _FILLER = re.compile(
-    r"(?:(?:the|a|an|my|our|(?:this|that|these|it)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
-    r"means)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|i think|"
+    r"(?:(?:the|a|an|my|our|their|its|his|her|(?:this|that|these)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
+    r"means|still|also|\w+s)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|i think|"
     r"i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
     re.I,
 )
+_QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
+_MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
+_DOTTED = re.compile(r"(?:\.|--?)\w")
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 
 
@@ -109,7 +115,7 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     """Every phrase of a sentence that is worth rating, in the order in which they stand there."""
     text = tidied(sentence)
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
-        yield Phrase(_unspaced(text), opens=True, stops=True)
+        yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
     starts, ends = _clauses(text)
     for start, opens in starts:
@@ -148,16 +154,24 @@ def unframed(text: str, start: int = 0) -> int:
     return start
 
 
-def _clauses(text: str) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+def _clauses(text: str) -> tuple[list[tuple[int, float]], list[tuple[int, bool]]]:
     """Where a phrase may start, best at the opening or after a `can you`, and where it may end, best at a stop."""
-    starts, ends = [(0, True)], []
+    starts, ends = [(0, _OPENS)], []
     for mark in _CLAUSE.finditer(text):
         stops = mark[1] is None
         if mark.start():
             ends.append((mark.start(), stops))
         if stops and mark.end() < len(text):
-            starts.append((mark.end(), any(map(str.isalpha, mark[0]))))
+            starts.append((mark.end(), _begins(mark[0])))
+        elif task := _AND_TASK.match(text, mark.start()):
+            starts.append((task.end(), 1.0))
     return starts, [*ends, (len(text), True)]
+
+
+def _begins(mark: str) -> float:
+    if any(map(str.isalpha, mark)):
+        return _OPENS
+    return _NEXT if mark[0] in ".!?" else 1.0
 
 
 def trimmed(words: list[str]) -> str:
@@ -177,16 +191,15 @@ def trimmed(words: list[str]) -> str:
 
 def finished(title: str) -> str:
     """A phrase as a title: no filler before it, no stray marks, quotes and parentheses in pairs, a capital first."""
-    title = title.strip(" .,;:!?…-–—/\\*#|=+&'\"“”‘’«»。，、；：！？")
+    title = _QUOTES.sub("", title).rstrip(_MARKS).lstrip(_MARKS.replace(".", "").replace("-", ""))
+    title = title if _DOTTED.match(title) else title.lstrip(".- ")
     if word_count(title) > 3 and (filler := _FILLER.match(title)):
         title = title[filler.end() :]
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
-    for opening, closing in ("()", "[]", "{}", "“”"):
+    for opening, closing in ("()", "[]", "{}"):
         if title.count(opening) != title.count(closing):
             title = title.replace(opening, "").replace(closing, "")
-    if title.count('"') % 2:
-        title = title.replace('"', "")
     return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
-from mcp_memory.adapters.summarizers.phrases import trimmed
+from mcp_memory.adapters.summarizers.topics import plainness, topic_of
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
-from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
+from mcp_memory.domain.text import similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 MAX_GRIPS = 6
@@ -21,18 +20,6 @@ _DUPLICATE = 0.55
 _SAME_WORDS = 0.95
 _RELATED = 0.2
 _MAX_MERGED = 220
-_MAX_TOPIC_WORDS = 8
-_MAX_THEMES = 3
-_MAX_THEME_WORDS = 4
-_MAX_TOPIC_CHARS = 90
-_JOINTS = "|".join(
-    """
-    to in on of for from with without during and or is are was has have that which when if by at as into after
-    before instead the a an this these not i we you
-    """.split()
-)
-_JOINT = re.compile(rf"[,;:]\s+|\s+[-–—]+\s+|(?:^|\s+)(?:{_JOINTS})(?:\s+(?:{_JOINTS}))*\s+", re.I)
-_JOINT_KEPT = re.compile(rf"(?=\s(?:{_JOINTS})\s)|(?<=[,;:])\s|\s[-–—]\s", re.I)
 
 
 # Of longer periods one wants to know what came out rather than what was asked.
@@ -59,7 +46,7 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     items = _without_repeats(_items(level, children, weights))
     chosen = _choose(level, items, len(children))
     bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in _paired(chosen, items, level))
-    return RollupSummary(_topic(children, weights), bullets, _keywords(children))
+    return RollupSummary(topic_of(children, weights), bullets, _keywords(children))
 
 
 def _term_weights(children: Sequence[Node]) -> dict[str, float]:
@@ -84,19 +71,12 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
             told = math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
             priority = PRIORITY[kind]
             if level < Level.DAY:
-                told *= _plainness(bullet.text)
+                told *= plainness(bullet.text)
                 priority += _RESULTS.get(kind, 0.0)
             value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]
             found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
     return found
-
-
-def _plainness(text: str) -> float:
-    """How much of a bullet is plain words: seen from afar, names of files and functions say little."""
-    words = text.split()
-    plain = sum(1 for word in words if _PLAIN_WORD.fullmatch(word))
-    return 0.2 + 0.8 * (plain / len(words)) ** 2 if words and not has_unspaced_script(text) else 1.0
 
 
 def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
@@ -177,66 +157,6 @@ def _answers(item: _Item, request: _Item) -> bool:
         and similar(item.terms, request.terms) >= _RELATED
         and len(item.text) + len(request.text) + 2 <= _MAX_MERGED
     )
-
-
-_PLAIN_WORD = re.compile(r"[\"'(“]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"').,:;!?”]*")
-_ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
-_CALENDAR = re.compile(r"^(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
-
-
-def _topic(children: Sequence[Node], weights: Mapping[str, float]) -> str:
-    """One to three themes in at most eight words."""
-    scored: dict[str, float] = {}
-    for child in children:
-        size = (1.0 + len(child.bullets)) ** 0.5 * (1.0 + len(child.child_ids)) ** 0.25
-        for rank, theme in enumerate(_themes(child, weights, len(children))):
-            dull = 0.3 if _ACTION.match(theme) else 1.0
-            scored[theme] = scored.get(theme, 0.0) + size * _told(theme.split(), weights) * dull * 0.5**rank
-    chosen: list[str] = []
-    for theme in sorted(scored, key=lambda theme: (-scored[theme], theme)):
-        joined = ", ".join([*chosen, theme])
-        fits = len(joined.split()) <= _MAX_TOPIC_WORDS and len(joined) <= _MAX_TOPIC_CHARS
-        if (fits or not chosen) and not any(similar(terms(theme), terms(other)) >= 0.4 for other in chosen):
-            chosen.append(theme)
-        if len(chosen) == _MAX_THEMES:
-            break
-    return one_line(", ".join(chosen), _MAX_TOPIC_CHARS).rstrip(ELLIPSIS)
-
-
-def _themes(child: Node, weights: Mapping[str, float], siblings: int) -> list[str]:
-    """What a child is about: its topic's themes, or a short form of a segment's title."""
-    if child.level is not Level.SEGMENT:
-        topic = _CALENDAR.sub("", child.title) if _CALENDAR.match(child.title) else ""
-        return [theme for theme in topic.split(", ") if theme] or list(child.keywords[:2])
-    short = (
-        child.title if siblings == 1 or child.title.count(" ") < _MAX_THEME_WORDS else _shortened(child.title, weights)
-    )
-    return [_lowered(short)]
-
-
-def _shortened(title: str, weights: Mapping[str, float]) -> str:
-    """The opening of a title, or a phrase in it that tells much more."""
-    phrases = [phrase.split()[:_MAX_THEME_WORDS] for phrase in _JOINT.split(title) if phrase]
-    opening: list[str] = []
-    for phrase in (piece.split() for piece in _JOINT_KEPT.split(title) if piece.strip()):
-        if len(opening) + len(phrase) > _MAX_THEME_WORDS:
-            break
-        opening += phrase
-    scored = [(2.2 * _told(run, weights), " ".join(run)) for run in ([opening] if len(opening) > 1 else [])]
-    scored += [(_told(run, weights), " ".join(run)) for run in phrases if len(run) > 1]
-    best = max(scored, default=(0.0, title))[1]
-    return trimmed(best.replace(":", "").split()).strip(" ,;.—–-") or title
-
-
-def _told(words: Sequence[str], weights: Mapping[str, float]) -> float:
-    stems = {part for word in words for part in stems_of(word.strip("`'\",:()"))}
-    return math.fsum(weights.get(part, 0.05) for part in stems) / math.sqrt(2.0 + len(words))
-
-
-def _lowered(theme: str) -> str:
-    """An ordinary first word in lower case, since a theme stands inside a line."""
-    first, gap, rest = theme.partition(" ")
-    return f"{first.lower()}{gap}{rest}" if first.isalpha() and first[1:].islower() else theme
 
 
 def _keywords(children: Sequence[Node]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.candidates import Candidate, candidates
-from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
+from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.keywords import stems_of
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
 from mcp_memory.domain.events import Event, Role
@@ -37,9 +37,10 @@ _FITNESS = {
     Kind.DECISION: 1.1,
     Kind.OPEN: 0.9,
     Kind.STATED: 0.7,
-    Kind.PLANNED: 0.6,
+    Kind.STEP: 0.9,
+    Kind.PLANNED: 0.5,
     Kind.DID: 0.25,
-    Kind.HEADING: 1.2,
+    Kind.HEADING: 1.4,
 }
 _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
 #: Kinds that raise a matter, so that two of them may share a title.
@@ -48,15 +49,16 @@ _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 _LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
 _OBLIQUE = re.compile(
     r"(?:when|if|until|since|although|while|once|after|before|with|without|in|on|at|by|from|of|as|like|you|he|she|they|"
-    r"it|its|for|their|his|her|instead|to|not|both|same|there|here|these|those|so|no|similarly|only|"
-    r"(?:i|we)\b)\b",
+    r"it|its|for|their|his|her|instead|to|not|both|same|there|here|these|those|so|no|similarly|only|still|even|"
+    r"(?:i|we)\b|(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)|was|were|be|been|being|has|"
+    r"(?:fails|refers|takes|keeps|uses|shows|returns|makes|gets|contains|needs|adds|means|checks|says|wants|calls|sets)\b)\b",
     re.I,
 )
 _QUESTION = re.compile(
     r"(?:what|how|which|where|who|is|are|was|does|do|did|can|could|would|should|will|has|have|why|any)\b", re.I
 )
-_PERSONAL = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|we|we're|we've|our|us|you|your|you're|you'll)\b", re.I)
-_VAGUE = re.compile(r"\b(?:it|this|that|them|these|those|something|stuff|things?|again|the (?:old|other) one)\b", re.I)
+_PERSONAL = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|we|we're|we've|our|you|your|you're|you'll)\b", re.I)
+_VAGUE = re.compile(r"\b(?:it|it's|that's|there's|(?:this|that|these|those)(?! (?:\w{5,}|test|file|code|repo|page|week))|them|something|stuff|things?|again|the (?:old|other) one)\b", re.I)
 _CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^--?\w")
@@ -65,11 +67,15 @@ _INCOMPLETE = re.compile(
     r"hands|expects?|tests|returns?|called|named|own|same|new|old)$",
     re.I,
 )
-_VERDICT = re.compile(r"\b(?:valid|invalid|looks? good|complete|completed|successfully|correct|confirmed|pass|passes|pushed)\b", re.I)
+_VERDICT = re.compile(r"\b(?:valid|invalid|looks? good|complete|completed|successfully|correct|pass|passes|pushed|ship|shipped|deployed)\b", re.I)
 _ROUTINE = re.compile(
-    r"(?:commit|push|merge it|open|close|ship|deploy|announce|run|continue|go|do|leave|keep|put|start|proceed|let|say)\b", re.I
+    r"(?:commit|push|merge it|open|close|ship|deploy|announce|run|continue|go|do|leave|keep|put|start|proceed|let|say)\b(?! (?:failed|fails|is|was)\b)", re.I
 )
-_BROKEN = re.compile(r"\s[-–—+]\s|, |; |: ")
+_BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
+_SWEEPING = re.compile(r"(?:all|every|each|one|some|many|most)\b", re.I)
+_MODAL = re.compile(r"\b(?:can|could|should|will|would|may|might|today|tomorrow)\b", re.I)
+_SHOUTED = re.compile(r"\b[A-Z]{4,} [A-Z]{3,}\b")
+_LACKING = re.compile(r"\w+ (?:this|it|that|them|these|those|all)\b", re.I)
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d")
 
 
@@ -102,12 +108,16 @@ def readability(title: str) -> float:
         (_QUESTION.match, 0.55),
         (_PERSONAL.search, 0.6),
         (_VAGUE.search, 0.65),
+        (_LACKING.match, 0.7),
         (_CODE.search, 0.6),
         (_INCOMPLETE.search, 0.6),
         (_VERDICT.search, 0.7),
         (_ROUTINE.match, 0.65),
         (_BROKEN.search, 0.75),
         (_HASH.search, 0.6),
+        (_MODAL.search, 0.8),
+        (_SWEEPING.match, 0.8),
+        (_SHOUTED.search, 0.6),
         (patterns.REACTION.match, 0.5),
         (patterns.PROBLEM.search, 1.2),
     ):
@@ -121,13 +131,14 @@ def readability(title: str) -> float:
 
 
 def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str]]:
-    return [(_score(phrase, weights), phrase.text) for phrase in phrases(sentence)]
+    return [(scored(phrase, weights), phrase.text) for phrase in phrases(sentence)]
 
 
-def _score(phrase: Phrase, weights: Mapping[str, float]) -> float:
+def scored(phrase: Phrase, weights: Mapping[str, float]) -> float:
+    """How fit a phrase is as a title."""
     length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
-    told = worth(phrase.text, weights) + 0.2
-    return told * length * readability(phrase.text) * (1.3 if phrase.opens else 1.0) * (1.2 if phrase.stops else 1.0)
+    told = (worth(phrase.text, weights) + 0.2) ** 1.25
+    return told * length * readability(phrase.text) * phrase.opens * (1.2 if phrase.stops else 1.0)
 
 
 class _Option(NamedTuple):
@@ -160,17 +171,23 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     """The few candidates worth making a title of, with how fit each is; earlier ones of a kind come first."""
     seen: dict[Kind, int] = {}
     turns = Counter(pick.turn for pick in found)
-    opening = next((pick.turn for pick in found if pick.kind in _RAISES), -1)
+    opening = next((pick.turn for pick in found if pick.event.role is Role.USER), -1)
     rated = []
     for pick in found:
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
-        value = _FITNESS.get(pick.kind, 0.5) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
+        value = _fitness(pick, opening) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
         value *= (0.8 + 0.5 * turns[pick.turn] / len(found)) * (_OPENING if pick.turn == opening else 1.0)
         told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
         rated.append((value * told, value, pick))
     rated.sort(key=lambda entry: (-entry[0], entry[2].order))
     return [(value, pick) for _, value, pick in rated[:_POOL]]
+
+
+def _fitness(pick: Candidate, opening: int) -> float:
+    """How well a candidate's kind names the matter; with whatever words a user opens, they are about it."""
+    told_first = pick.kind is Kind.SAID and pick.turn == opening and pick.text.startswith("User: ")
+    return _FITNESS[Kind.REPORT] if told_first else _FITNESS.get(pick.kind, 0.5)
 
 
 def _joined(best: _Option, options: Sequence[_Option]) -> str:
@@ -215,9 +232,9 @@ def _lowered(text: str, source: str) -> str:
 
 def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
     """The task a segment carries on with, when in itself nothing but work was done."""
-    before = [pick for pick in candidates(context) if pick.kind is not Kind.DID]
-    titles = [headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: PRIORITY[pick.kind])]
-    return next((title for title in reversed(titles) if word_count(title) >= 3), "")
+    before = [pick for pick in candidates(context) if pick.kind not in (Kind.DID, Kind.PLANNED, Kind.HEADING)]
+    titles = [headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: -_FITNESS[pick.kind])]
+    return next((title for title in titles if word_count(title) >= 3 and readability(title) >= 0.6), "")
 
 
 def _sentence(pick: Candidate) -> str:
@@ -234,13 +251,15 @@ def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], w
     if word_count(title) > 7 or (word_count(title) > 2 and worth(title, weights) >= _TELLS_ENOUGH):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
-    if edited and not title.startswith("Edited"):
+    if edited and patterns.IMPERATIVE.match(title):
         names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
         if names:
             return f"{title} in {' and '.join(names[:2])}"
     ran = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), None)
     if ran and title.startswith("Edited") and word_count(title) < 4:
         return f"{title} and ran {one_line(ran.text[4:].split('`')[1], 40).rstrip(ELLIPSIS)}"
+    if word_count(title) > 2:
+        return title
     known = {part for word in title.split() for part in stems_of(word)}
     further = [word for word in keywords if not known & set(stems_of(word))][:2]
     return f"{title}: {', '.join(further)}" if further and title else title

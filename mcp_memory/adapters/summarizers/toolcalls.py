@@ -23,6 +23,7 @@ _FETCHING = frozenset("webfetch web_fetch fetch".split())
 _RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] (?!Merge )([^\n]{8,})$", re.M)
+_STEP = re.compile(r"^\[[~>]\] ([^\n]{8,})$", re.M)
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
 _ERROR_LINE = re.compile(
@@ -124,6 +125,13 @@ def commit_span(text: str, start: int) -> tuple[int, int] | None:
     """Where git's answer to a commit names its subject."""
     match = _COMMIT_LINE.search(text, start, start + _WINDOW)
     return match.span(1) if match else None
+
+
+def steps(text: str, start: int) -> list[tuple[int, int]]:
+    """The lines of an agent's list of to-dos that are being worked on."""
+    if not text.startswith("[", start + 1):
+        return []
+    return [line.span(1) for line in _STEP.finditer(text, start, start + _WINDOW)]
 
 
 def rejection_span(text: str, start: int) -> tuple[int, int] | None:

@@ -164,9 +164,7 @@ def test_a_version_that_reports_no_items_tells_its_replies_all_the_same(rollout:
         ("", "Bash: greet", None),
     ],
 )
-def test_a_result_without_the_clients_own_record(
-    rollout: Rollout, output: str, text: str, failed: bool | None
-) -> None:
+def test_a_result_without_the_clients_own_record(rollout: Rollout, output: str, text: str, failed: bool | None) -> None:
     (event,) = rollout.write(rollout.call("greet"), rollout.output(output)).events()
     assert (event.text, event.metadata.get("failed")) == (text, failed)
 
@@ -260,7 +258,9 @@ def test_a_subagent_belongs_to_its_parents_session(tmp_path: Path) -> None:
 
 def test_calls_that_only_run_subagents_are_no_events(rollout: Rollout) -> None:
     for name in ("spawn_agent", "wait_agent"):
-        rollout.write(rollout.item("function_call", namespace="multi_agent_v1", name=name, call_id=name, arguments="{}"))
+        rollout.write(
+            rollout.item("function_call", namespace="multi_agent_v1", name=name, call_id=name, arguments="{}")
+        )
         rollout.write(rollout.output('{"agent_id": "x"}', name))
     assert rollout.events() == []
 
@@ -315,7 +315,11 @@ def test_a_rollout_without_its_first_line_takes_the_session_from_its_name(tmp_pa
 
 def test_a_file_of_no_session_is_told_line_by_line(tmp_path: Path) -> None:
     other = Transcript(tmp_path / "copy.jsonl", "codex")
-    line = {"timestamp": "2026-03-01T10:00:00Z", "type": "response_item", "payload": {"type": "message", "role": "user"}}
+    line = {
+        "timestamp": "2026-03-01T10:00:00Z",
+        "type": "response_item",
+        "payload": {"type": "message", "role": "user"},
+    }
     assert other.write(line).events() == []
     assert "session_meta" in other.bad[0].reason
 

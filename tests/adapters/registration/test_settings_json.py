@@ -19,7 +19,7 @@ ALL = {**EXACT, **EMPTY}
 CLIENTS = ["claude-code", "gemini", "cursor"]
 
 
-def params(documents: dict[str, str]) -> Any:
+def params(documents: dict[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("text", list(documents.values()), ids=list(documents))
 
 
@@ -92,9 +92,10 @@ def test_duplicates_and_events_no_longer_wanted_are_taken_out() -> None:
 
 def test_our_hook_leaves_a_group_it_shares_and_the_others_stay() -> None:
     ours = {"type": "command", "command": LAUNCH.hook("gemini")}
-    group = {"matcher": "x", "hooks": [{"type": "command", "command": "before"}, ours, {"command": "after"}]}
+    others = [{"type": "command", "command": "before"}, {"command": "after"}]
+    group = {"matcher": "x", "hooks": [others[0], ours, others[1]]}
     withdrawn = load(withdraw(json.dumps({"hooks": {"AfterAgent": [group]}})))
-    assert withdrawn["hooks"]["AfterAgent"][0]["hooks"] == [group["hooks"][0], group["hooks"][2]]  # type: ignore[index]
+    assert withdrawn["hooks"]["AfterAgent"][0]["hooks"] == others
 
 
 def test_a_foreign_server_called_memory_is_left_alone_and_ours_takes_another_name() -> None:

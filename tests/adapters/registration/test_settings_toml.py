@@ -15,10 +15,11 @@ from tests.adapters.registration.documents import LAUNCH, MOVED
 DOCUMENTS = {
     "empty": "",
     "a comment": "# mine\n",
-    "tables": '# top\nmodel = "x"   # after\n\n[features]\nhooks = true\n\n[mcp_servers.other]   # not ours\ncommand = "false"\n',
+    "tables": '# top\nmodel = "x"   # after\n\n[features]\nhooks = true\n\n[mcp_servers.other] # not ours\nurl = "x"\n',
     "blank lines at the end": "[a]\nb = 1\n\n\n",
     "carriage returns": '[a]\r\nb = "c"\r\n',
-    "several lines": 'a = """\n[mcp_servers.memory]\ncommand = "no"\n"""\nb = [\n  1, # [x]\n  2,\n]\nc = { d = "]" }\n\'q"\' = \'#\'\n',
+    "text of several lines": 'a = """\n[mcp_servers.memory]\ncommand = "no"\n"""\n',
+    "lists of several lines": "b = [\n  1, # [x]\n  2,\n]\nc = { d = ']' }\n'q\"' = '#'\n",
     "arrays of tables": "[[hooks]]\na = 1\n[[hooks]]\na = 2\n",
     "dotted names": '[projects."/home/dev/a.b"]\ntrust_level = "trusted"\nx.y = 1979-05-27\n',
 }

@@ -1,0 +1,89 @@
+"""The loop: one odd thing does not stop the rest, and idle servers do not write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.summaries import SegmentSummary
+from mcp_memory.ports import Hooked
+from tests.support import all_nodes, conversation, learn, memory, tell
+
+pytestmark = pytest.mark.anyio
+
+
+class Refusing(ExtractiveSummarizer):
+    """Cannot cope with one session."""
+
+    async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+        if events[0].session_id == "odd":
+            raise RecursionError("too odd")
+        return await super().segment(events, context)
+
+
+async def test_a_segment_that_cannot_be_summarized_keeps_no_other_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with memory(tmp_path) as app:
+        app.pipeline.summarizer = Refusing()
+        await learn(app, [*conversation(session="odd"), *conversation("2026-03-03", session="even")])
+        assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"even"}
+        assert "could not be summarized" in caplog.text
+        app.pipeline.summarizer = ExtractiveSummarizer()
+        await learn(app, [])
+        assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"odd", "even"}
+
+
+async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with memory(tmp_path) as app:
+        adapter = app.pipeline.adapters["claude-code"]
+
+        class Breaking:
+            name = "claude-code"
+
+            def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+                if payload.get("prompt") == "odd":
+                    raise KeyError("odd")
+                return adapter.hook(payload, received_ms)
+
+        app.pipeline.adapters["claude-code"] = Breaking()  # type: ignore[assignment]
+        for number, prompt in enumerate(("odd", "even")):
+            payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": prompt, "prompt_id": prompt}
+            await app.log.post([(number, "claude-code", "/work/x", "", json.dumps(payload))])
+        await app.pipeline.until_idle()
+        counts = await app.library.counts()
+    assert (counts.events, counts.unknown, counts.inbox) == (1, 1, 0)
+
+
+async def test_an_idle_loop_writes_nothing(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app, memory(tmp_path) as other:
+        await learn(app, conversation())
+        before = await other.database.data_version()
+        async with anyio.create_task_group() as group:
+            group.start_soon(app.pipeline.run)
+            for _ in range(20):
+                await anyio.sleep(0.05)
+                app.pipeline.wake.set()
+            group.cancel_scope.cancel()
+        assert await other.database.data_version() == before
+
+
+async def test_there_is_work_exactly_while_a_stage_would_find_some(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        assert not await app.pipeline.waits()
+        await tell(app, conversation())
+        assert await app.pipeline.waits()
+        await app.pipeline.until_idle()
+        assert not await app.pipeline.waits()
+        app.settings.spool.mkdir()
+        (app.settings.spool / "1-1-a.json").write_text("{}")
+        assert await app.pipeline.waits()
