@@ -39,5 +39,12 @@ unit: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
+# The kit that runs the real clients lies beside the repository, if at all.
+CLIENTS ?= ../shared/real-client
+e2e: $(READY)
+	@if [ ! -d "$(CLIENTS)" ]; then echo "skipped: $(CLIENTS) is not here"; \
+	elif ! command -v npm >/dev/null; then echo "skipped: npm is not here"; \
+	else sh $(CLIENTS)/install.sh && $(BIN)/python $(CLIENTS)/accept.py --product $(BIN)/mcp-memory --client all; fi
+
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build

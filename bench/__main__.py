@@ -25,9 +25,9 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="teleport at 1,000,000 events as well (takes long)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     options = parser.parse_args()
-    unknown = set(options.names) - set(NAMES)
+    unknown = set(options.names) - set(_available())
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(NAMES)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(_available())}")
     results: dict[str, list[Figure]] = {}
     crashed = []
     with tempfile.TemporaryDirectory(prefix="mcp-memory-bench-") as scratch:
@@ -62,12 +62,13 @@ def _available() -> list[str]:
 
 def _print_table(results: dict[str, list[Figure]]) -> None:
     print("\n" + " · ".join(f"{key} {value}" for key, value in machine().items()))
-    print(f"{'figure':<64} {'value':>10} {'aim':>10}  ")
+    print(f"{'figure':<66} {'value':>8} {'aim':>8}")
     for name, figures in results.items():
         for figure in figures:
             aim = "" if figure.aim is None else f"≤ {_shown(figure.aim, figure.unit)}"
             verdict = {None: "", True: "met", False: "over"}[figure.met]
-            print(f"{name + ': ' + figure.name:<64} {_shown(figure.value, figure.unit):>10} {aim:>10}  {verdict}")
+            value = _shown(figure.value, figure.unit)
+            print(f"{name + ': ' + figure.name:<66} {value:>8} {aim:>8} {verdict:<4} {figure.note}".rstrip())
 
 
 def _shown(value: float, unit: str) -> str:

@@ -19,6 +19,8 @@ from mcp_memory.domain.toc import Level
 
 SMALL, LARGE = 1_000, 100_000
 ROUNDS = 60
+#: Each question counts by its fastest try, taken in turn: flat is a claim about the work, not about cold pages.
+TRIES = 5
 #: A ratio that counts as flat: the large memory's pages are fuller, and the machine is never quite still.
 FLAT = 1.5
 _PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
@@ -59,13 +61,15 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
 
 
 async def _flatness(name: str, small: list[Ask], large: list[Ask]) -> Figure:
-    """Everything is asked twice and the second time counts: flat is a claim about the work, not about cold pages."""
-    taken: dict[bool, list[float]] = {False: [], True: []}
-    for counts in (False, True):
-        for pair in zip(small, large, strict=True):
-            for number, ask in enumerate(pair):
-                started = time.perf_counter()
-                await ask()
-                if counts:
-                    taken[bool(number)].append(time.perf_counter() - started)
-    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[True], taken[False], FLAT)
+    taken: list[list[float]] = [[], []]
+    for pair in zip(small, large, strict=True):
+        tries = [[await _seconds(ask) for ask in pair] for _ in range(TRIES)]
+        for size, seconds in enumerate(zip(*tries, strict=True)):
+            taken[size].append(min(seconds))
+    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[1], taken[0], FLAT)
+
+
+async def _seconds(ask: Ask) -> float:
+    started = time.perf_counter()
+    await ask()
+    return time.perf_counter() - started

@@ -13,6 +13,18 @@
     │   └── StoreNewer          a later version wrote it
     ├── LeaseLost               another process took over the pipeline
     └── SummarizerError         a summary could not be made
+        ├── ModelUnusable       the model cannot be asked with these settings
+        │   ├── AuthRefused     the key is missing, wrong or not allowed to do this
+        │   └── ModelMissing    the provider does not know the model
+        ├── Passing             it may work later: worth a retry
+        │   ├── RateLimited     the provider asks to wait
+        │   ├── ModelTimeout    no answer in time
+        │   └── TransportFailed the connection failed or the server erred
+        ├── RequestRefused      the provider will not take this request
+        ├── InvalidOutput       the answer is not what was asked for
+        ├── ContextTooLong      the text is longer than the model takes
+        ├── CapReached          the day's tokens are spent
+        └── ModelPaused         the model failed repeatedly and is left alone for a while
 
 Each message says what happened and what to do next.
 """
@@ -68,3 +80,55 @@ class LeaseLost(MemoryFault):
 
 class SummarizerError(MemoryFault):
     """A summary could not be made."""
+
+
+class ModelUnusable(SummarizerError):
+    """The model cannot be asked until the settings change."""
+
+
+class AuthRefused(ModelUnusable):
+    """The provider refuses the key, or there is none."""
+
+
+class ModelMissing(ModelUnusable):
+    """The provider does not know the model."""
+
+
+class Passing(SummarizerError):
+    """A failure that may be gone the next time."""
+
+
+class RateLimited(Passing):
+    """The provider asks to wait; `retry_after` are the seconds it names, if it does."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelTimeout(Passing):
+    """The model did not answer in time."""
+
+
+class TransportFailed(Passing):
+    """The connection failed, or the provider's server did."""
+
+
+class RequestRefused(SummarizerError):
+    """The provider will not take this request."""
+
+
+class InvalidOutput(SummarizerError):
+    """The model's answer does not have the form that was asked for."""
+
+
+class ContextTooLong(SummarizerError):
+    """The request is longer than the model takes."""
+
+
+class CapReached(SummarizerError):
+    """The next call could bring the day's tokens over the cap."""
+
+
+class ModelPaused(SummarizerError):
+    """The model failed repeatedly; it is asked again later."""

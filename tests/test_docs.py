@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,13 @@ from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.registration.catalog import CLIENTS
 from mcp_memory.capture import redaction
 from mcp_memory.domain.events import EventType
+from mcp_memory.navigate.when import resolve
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
 from tests.support import REPO
+
+Answer = Callable[..., dict[str, Any]]
 
 PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").glob("*.md"), *(REPO / "hooks").glob("*.md")])
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -152,6 +156,61 @@ def test_examples_name_no_command_or_option_that_is_not_there() -> None:
             known = {name for action in options_of(command) for name in action.option_strings}
             given = set(re.findall(r"(?<=\s)--[a-z][a-z-]+", rest))
             assert given <= known, f"{page.name}: mcp-memory {command}{rest}"
+
+
+@pytest.fixture
+def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
+    """Runs a command on the sample history and gives its JSON."""
+    monkeypatch.setenv("MCP_MEMORY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> dict[str, Any]:
+        assert cli.main([*words, "--json"]) == 0
+        shape: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return shape
+
+    run("demo")
+    return run
+
+
+def test_the_documented_json_shapes_are_those_of_the_commands(answer: Answer) -> None:
+    page = read("docs/CLI.md").partition("## JSON shapes")[2]
+    blocks = re.findall(r"^(?:`(\w+) --json`|(\w+))[^\n]*:\n\n```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    shown = {command or name: json.loads(block) for command, name, block in blocks}
+    node = answer("toc")["nodes"][0]
+    assert node.keys() == shown["NODE"].keys()
+    assert node["bullets"][0].keys() == shown["NODE"]["bullets"][0].keys()
+    assert answer("node", node["node_id"]).keys() == shown["NODE"].keys() | shown["node"].keys()
+    grip = answer("grip", node["bullets"][0]["grip_ids"][0])
+    assert grip.keys() == shown["grip"].keys()
+    assert grip["events"][0].keys() == shown["EVENT"].keys()
+    found = answer("search", "refresh token")
+    assert found.keys() == shown["search"].keys()
+    assert found["hits"][0].keys() == shown["search"]["hits"][0].keys()
+    status = answer("status")
+    assert status.keys() == shown["status"].keys()
+    assert status["backlog"].keys() == shown["status"]["backlog"].keys()
+
+
+@pytest.mark.parametrize(
+    "words", ["process", "demo", "projects", "timeline today", "toc", "import --dry-run", "remember x"]
+)
+def test_what_a_command_answers_as_json_is_named_in_its_section(
+    words: str, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "nowhere")
+    section = sections("docs/CLI.md")[words.split()[0]] + read("docs/CLI.md").partition("\nEVENT:")[2]
+    assert [key for key in answer(*words.split()) if f'"{key}"' not in section and f"`{key}`" not in section] == []
+
+
+def test_the_documented_time_phrases_are_understood() -> None:
+    page = read("docs/CLI.md").partition("## Time phrases")[2].partition("\n## ")[0]
+    phrases = [
+        phrase for line in page.splitlines() if line.startswith("|") for phrase in re.findall(r"`([^`]+)`", line)
+    ]
+    assert len(phrases) > 20
+    for phrase in phrases:
+        resolve(phrase, datetime(2026, 11, 16, 12, tzinfo=UTC), UTC)
 
 
 def test_the_readme_and_the_changelog_name_every_tool() -> None:

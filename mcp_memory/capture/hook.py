@@ -99,7 +99,11 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     root = clean(project.root)
     stored = _storable(payload, text, settings.max_event_bytes)
     append(home, Row(time.time_ns() // 1_000_000, client, root, clean(redact(project.label)), stored))
-    return _greeting(payload, client, read_brief(home, root)) if _event(payload) == "sessionstart" else ""
+    if _event(payload) != "sessionstart" or not settings.brief:
+        return ""
+    # The store knows a project that was given a name by that name.
+    place = "label:" + project.label if project.label else root
+    return _greeting(payload, client, read_brief(home, place))
 
 
 def _parse(text: str) -> dict[str, Any] | None:

@@ -40,23 +40,27 @@ def is_off(value: str) -> bool:
 
 
 class Settings:
-    """What the hook may be told: to stay away, and how long a text may be."""
+    """What the hook may be told: to stay away, how long a text may be, and whether to print the brief."""
 
-    __slots__ = ("enabled", "max_event_bytes")
+    __slots__ = ("brief", "enabled", "max_event_bytes")
 
-    def __init__(self, enabled: bool = True, max_event_bytes: int = 65_536) -> None:
+    def __init__(self, enabled: bool = True, max_event_bytes: int = 65_536, brief: bool = True) -> None:
         self.enabled = enabled
         self.max_event_bytes = max_event_bytes
+        self.brief = brief
 
 
 def read_settings(config: str, env: Mapping[str, str]) -> Settings:
-    """The `[capture]` section of config.toml; the environment wins. A bad value gives the default, never an error."""
+    """What config.toml says; the environment wins. A bad value gives the default, never an error."""
     file = read_flat(config)
 
-    def setting(key: str) -> str:
-        return env.get("MCP_MEMORY_CAPTURE_" + key.upper(), "") or file.get("capture." + key, "")
+    def setting(section: str, key: str) -> str:
+        return env.get(f"MCP_MEMORY_{section}_{key}".upper(), "") or file.get(f"{section}.{key}", "")
 
-    size = setting("max_event_bytes").replace("_", "")
+    size = setting("capture", "max_event_bytes").replace("_", "")
     given = int(size) if size.isascii() and size.isdigit() and len(size) < 12 else 0
-    default = Settings()
-    return Settings(not is_off(setting("enabled")), max(given, 1024) if given else default.max_event_bytes)
+    return Settings(
+        enabled=not is_off(setting("capture", "enabled")),
+        max_event_bytes=max(given, 1024) if given else Settings().max_event_bytes,
+        brief=not is_off(setting("brief", "enabled")),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from mcp_memory.domain.events import Captured, Event, EventType, Role
@@ -52,4 +53,4 @@ async def remember(desk: Desk, text: str, pin: bool = False, project: str | None
     )
     event = desk.intaker.prepare([captured])[0]
     await desk.log.add([Intake((event,), root, label)])
-    return event
+    return replace(event, project=await desk.library.project_of_root(root, label) or "")

@@ -225,3 +225,14 @@ async def test_the_brief_of_a_project_is_printed_at_the_next_start(client: Clien
     assert "toc:day:" in context
     assert "graded" in context
     assert len(context) < 9_000
+
+
+async def test_a_project_with_a_name_of_its_own_gets_its_brief_and_can_switch_it_off(client: Client) -> None:
+    (client.project / ".mcp-memory.toml").write_text('project = "Orchard Two"\n')
+    async with memory(client.home, StoppedClock("2099-01-01T00:00:00Z")) as app:
+        client.fire("UserPromptSubmit", prompt="Decide how the pears are graded: by weight, since size misleads.")
+        await app.pipeline.until_idle()
+        assert await app.library.slugs() == ["orchard-two"]
+        assert "graded" in client.fire("SessionStart", source="startup")
+        (client.home / "config.toml").write_text("[brief]\nenabled = false\n")
+        assert client.fire("SessionStart", source="startup") == ""

@@ -36,7 +36,7 @@ class Codex:
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:
-    if value.get("type") in _TYPES:
+    if isinstance(value.get("type"), str) and value["type"] in _TYPES:
         return isinstance(value.get("payload"), Mapping)
     # Early versions began with the session's fields alone.
     return {"id", "timestamp", "instructions"} <= value.keys()

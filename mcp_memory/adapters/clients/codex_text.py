@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_memory.adapters.clients.account import text_of
+from mcp_memory.adapters.clients.account import object_of, text_of
 from mcp_memory.adapters.clients.claude_text import compact_summary, without_injected
 
 #: The client says these in the user's name.
@@ -33,8 +33,8 @@ def typed(text: str) -> str:
 
 def is_typed(item: Mapping[str, Any]) -> bool:
     """Whether a message in the user's name is the user's, where the client says so."""
-    kinds = (item.get("internal_chat_message_metadata_passthrough") or {}).get("content_item_kinds")
-    return not kinds or any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
+    kinds = object_of(item, "internal_chat_message_metadata_passthrough").get("content_item_kinds")
+    return not isinstance(kinds, list) or not kinds or any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
 
 
 def content_text(item: Mapping[str, Any]) -> str:

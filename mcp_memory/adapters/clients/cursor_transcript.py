@@ -20,6 +20,8 @@ from mcp_memory.ports import BadLine, Told, TranscriptState
 _FOLDER = "agent-transcripts"
 _AGENTS = "subagents"
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
+#: The times that the client writes are whole minutes: near by, the file's own is better.
+_LIVE_MS = 120_000
 _ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
 
 
@@ -49,8 +51,12 @@ class _Reader:
         self._session = path.parent.parent.name if self._agent else path.stem
         self._now = modified_ms(path)
         self._new: list[str] = []
-        if "cwd" not in memory:
+        #: A file that grows under our eyes is written now; one that is read for the first time may be old.
+        self._first = "cwd" not in memory
+        if self._first:
             memory["cwd"] = directory_of(path)
+        else:
+            memory.pop("stamped", None)
 
     def take(self, value: object) -> list[Told]:
         if not isinstance(value, Mapping):
@@ -87,8 +93,9 @@ class _Reader:
         return [self._account().tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (self._agent,))]
 
     def _user(self, text: str) -> list[Told]:
-        if (ms := told_ms(text)) is not None:
-            self._memory["ms"] = max(ms, self._memory.get("ms", 0))
+        ms = told_ms(text)
+        if ms is not None and self._first and self._now - ms > _LIVE_MS:
+            self._memory |= {"ms": max(ms, self._memory.get("ms", 0)), "stamped": True}
         text = typed(text)
         if not text:
             return []
@@ -113,7 +120,8 @@ class _Reader:
     def _account(self) -> Account:
         """Each event a little later than the one before, so that they keep their order."""
         memory = self._memory
-        memory["ms"] = ms = memory.get("ms", self._now - 1) + 1
+        now = 0 if memory.get("stamped") else self._now
+        memory["ms"] = ms = max(memory.get("ms", 0) + 1, now)
         facts = {"agent_id": self._agent, "sidechain": bool(self._agent)}
         return Account(CLIENT, self._session, ms, TRANSCRIPT, memory["cwd"], facts)
 

@@ -21,7 +21,8 @@ _FILE_TOOLS = frozenset({"read_file", "write_file", "replace"})
 _BOOKKEEPING = frozenset({"complete_task"})
 _OWN_TOOL = re.compile(r"mcp_(?:mcp[-_])?memory_|(?:mcp[-_])?memory__")
 _OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
-_NOT_TYPED = ("<session_context>",)
+#: The client says these in the user's name.
+_NOT_TYPED = ("<session_context>", "System: Potential loop detected.")
 _BARE_COMMAND = re.compile(r"[/?][\w:-]*")
 _REFERENCED = re.compile(r"\s*--- Content from referenced files ---.*(?:--- End of content ---|\Z)", re.DOTALL)
 _NO_ANSWER = "[no response text]"

@@ -157,7 +157,7 @@ class _Reader:
     def _call(self, index: int, call: object, account: Account) -> list[Told]:
         """A call stands in the message that made it, which is written again when the result is there."""
         name, call_id = text_of(call, "name"), text_of(call, "id")
-        if not isinstance(call, Mapping) or call.get("status") not in _DONE or self._seen(call_id):
+        if not isinstance(call, Mapping) or text_of(call, "status") not in _DONE or self._seen(call_id):
             return []
         given = object_of(call, "args")
         # Calls made at once are written with the time at which the last of them ended.

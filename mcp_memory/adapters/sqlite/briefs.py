@@ -51,9 +51,11 @@ class SqliteBriefs:
     async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None:
         async with self._database.transaction() as tx:
             await check_lease(tx, lease_token)
-            await tx.run(
-                "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
-                "SET text = excluded.text, updated_ms = excluded.updated_ms",
-                (source.root, text, now_ms),
+            # A project is met by its root, by the roots of those merged into it, and by its name.
+            merged = await tx.fetch("SELECT root FROM project_alias WHERE project = ?", (source.project,))
+            roots = {source.root, f"label:{source.slug}", *(root for (root,) in merged)}
+            await tx.run_many(
+                "INSERT OR REPLACE INTO brief (root, text, updated_ms) VALUES (?, ?, ?)",
+                [(root, text, now_ms) for root in sorted(roots)],
             )
             await tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))

@@ -20,7 +20,7 @@ from mcp_memory.adapters.summarizers.messages import (
     spoken,
     windows,
 )
-from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
+from mcp_memory.adapters.summarizers.sentences import Sentence, clipped, sentences
 from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span, steps
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.text import has_unspaced_script, one_line
@@ -63,6 +63,7 @@ class Candidate(NamedTuple):
 def candidates(events: Sequence[Event]) -> list[Candidate]:
     """All candidates of a segment, in conversation order."""
     named = bool(speakers(events))
+    final = next((event for event in reversed(events) if event.role is Role.ASSISTANT and event.says_something), None)
     found: list[Candidate] = []
     turn = 0
     for index, event in enumerate(events):
@@ -72,7 +73,8 @@ def candidates(events: Sequence[Event]) -> list[Candidate]:
             turn += 1
         last = _is_last_word(events, index)
         for candidate in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
-            found.append(candidate._replace(order=len(found)))
+            left_open = candidate.kind is Kind.OPEN and event is final
+            found.append(candidate._replace(order=len(found), bonus=candidate.bonus + (0.5 if left_open else 0.0)))
     return found + _actions(events, len(found), turn)
 
 
@@ -105,8 +107,9 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
     speaker = speaker_of(text) if named else ""
     found = _sentences(text)
     if not named and is_log(text) and (span := error_span(text)):
-        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, 1.5)
         found = [sentence for sentence in found if sentence.end <= log_start(text)]
+        # What the user says about a log tells more than its lines.
+        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, 0.0 if found else 1.5)
     first = True
     structured = any(sentence.form == "heading" for sentence in found)
     for group in _joined(text, found):
@@ -127,7 +130,7 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
             _user_text(body, kind, speaker),
             kind,
             turn,
-            _user_bonus(first, form, structured) if not speaker else cues.chat_value(body),
+            _user_bonus(first, form, structured) - _asking(body, turn) if not speaker else cues.chat_value(body),
         )
         first = False
 
@@ -139,12 +142,17 @@ def _user_bonus(first: bool, form: str, structured: bool) -> float:
     return -1.2 if form == "heading" else -0.6 if structured else -0.4 if form != "prose" else 0.0
 
 
+def _asking(body: str, turn: int) -> float:
+    """A question in between matters less than the task, and than what came of it."""
+    return 0.7 if turn > 1 and patterns.WH.match(cues.without_politeness(cues.without_interjection(body))) else 0.0
+
+
 def _user_text(body: str, kind: Kind, speaker: str) -> str:
     if speaker:
         return f"{speaker}: {body}"
     if kind is Kind.REQUEST:
-        return f"Asked: {cues.without_politeness(body)}"
-    return f"{'Reported' if kind is Kind.REPORT else 'User'}: {body}"
+        return f"Asked: {cues.without_politeness(cues.without_interjection(body))}"
+    return f"{'Reported' if kind is Kind.REPORT else 'User'}: {cues.without_interjection(body)}"
 
 
 def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidate]:
@@ -290,7 +298,7 @@ def _candidate(event: Event, start: int, end: int, text: str, kind: Kind, turn: 
         cut = event.text.rfind(" ", start, start + MAX_EXCERPT)
         end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
     text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    return Candidate(event, start, end, one_line(text, MAX_BULLET), kind, 0, turn, bonus)
+    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus)
 
 
 def _sentences(text: str) -> list[Sentence]:

@@ -89,11 +89,11 @@ def user_kind(plain: str) -> Kind:
         return Kind.NOISE
     if body != plain and patterns.POLITE.match(plain) and patterns.ASKING.search(plain):
         return Kind.REQUEST
-    if patterns.IMPERATIVE.match(body) or patterns.ASKING.search(plain):
+    if patterns.IMPERATIVE.match(body) or patterns.ASKING.search(plain) or patterns.THEN_ASKED.search(plain):
         return Kind.REQUEST
     if patterns.EMPTY.fullmatch(plain):
         return Kind.NOISE
-    return Kind.REPORT if patterns.PROBLEM.search(plain) else Kind.SAID
+    return Kind.REPORT if patterns.PROBLEM.search(plain) and not patterns.SETTLED.match(plain) else Kind.SAID
 
 
 @lru_cache(maxsize=1 << 12)
@@ -138,6 +138,12 @@ def without_politeness(plain: str) -> str:
     end = politeness_end(plain)
     body = plain[end:]
     return body.rstrip("? ") if end and patterns.CAN_YOU.search(plain, 0, end) and not patterns.WH.match(body) else body
+
+
+def without_interjection(plain: str) -> str:
+    """A user's words without a `Wow!` or `Back.` before them."""
+    match = patterns.INTERJECTION.match(plain)
+    return plain[match.end() :] if match and match.end() < len(plain) else plain
 
 
 def politeness_end(plain: str) -> int:

@@ -75,6 +75,7 @@ CAUSE = _any(
     r"\bfound (?:another|a|an|the) (?:\w+ )?(?:bug|issue|problem|cause)\b|\bconfirmed bug\b|\bwhich (?:causes|caused|"
     r"means|triggers)\b",
     r"\b(?:doesn't|does not|isn't|wasn't|didn't|never|no longer) .{0,60}\b(?:so|which|causing)\b|\bcausing\b",
+    r"\b(?:fails?|breaks?|happens?|crashes|hangs)(?: exactly| only| just)? (?:when|if|whenever)\b|\bthat(?:'s| is) why\b",
 )
 DECIDED = _any(
     r"^decision\b|^(?:we|i)(?:'ve| have)? (?:decided|chose|went with|settled|opted|agreed)\b",
@@ -127,7 +128,7 @@ ASKING = _any(
     r"\b(?:can|could|would|will) (?:you|we|u|i)\b|\bplease\b|\bpls\b|\bi(?:'d| would)? (?:like|want|need)\b|"
     r"\blet'?s\b|\bwe (?:should|need)\b|\bconsider\b|\bshould (?:be|not|we|i|also|either|only)\b|\bhelp me\b|"
     r"\bhow about\b|\bmake sure\b|\bensure\b|\bdon'?t\b.{0,20}\b(?:want|need)\b",
-    r"[?？]\W*$|请|吗|ください|ほしい|お願い|できますか|주세요|пожалуйста",
+    r"[?？](?=\W*$|\s)|请|吗|ください|ほしい|お願い|できますか|주세요|пожалуйста",
     r"\bbitte\b|\bpor favor\b|\bs'il (?:te|vous) pla[iî]t\b|\bper favore\b",
 )
 IMPERATIVE = re.compile(
@@ -142,10 +143,21 @@ IMPERATIVE = re.compile(
     r"translate|trim|try|tune|undo|update|upgrade|use|validate|verify|walk|wire|wrap|write)\b",
     re.I,
 )
+#: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
+THEN_ASKED = re.compile(rf"[.!?]\s+(?:please |then |also )?(?:{IMPERATIVE.pattern})", re.I)
+INTERJECTION = re.compile(
+    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hmm+|thanks|agreed)[,.!…]+\s+)+", re.I
+)
 PROBLEM = _any(
     r"\b(?:fails?|failed|failing|failure|error|errors|broken|crash\w*|bug|wrong|outdated|missing|lacks?|doesn't|"
     r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?(?! down)|leaks?|issue|problem|"
     r"stuck|hangs?|not work\w*)\b"
+)
+#: A user's word that something is settled, though it names the problem.
+SETTLED = re.compile(
+    r"(?:deployed|merged|shipped|released|fixed|confirmed)\b|.*\b(?:(?:is|are) (?:gone|fixed|resolved|solved)|works? "
+    r"(?:now|again|fine))\b",
+    re.I,
 )
 POLITE = re.compile(
     rf"(?:{OPENERS}|(?:hi|hey|hello|thanks|thank you|please|pls|kindly|cool|claude|yeah|yep|almost there|again|"

@@ -13,6 +13,7 @@ from mcp_memory.domain.text import has_unspaced_script
 MAX_WORDS = 10
 MAX_CHARS = 90
 _MAX_UNSPACED = 30
+_MAX_STARTS = 7
 _OPENS, _NEXT = 1.3, 1.08
 
 
@@ -63,10 +64,11 @@ _FRAME = re.compile(
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
     r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
+    r"(?:last|this|next) (?:week|weekend|month|year|night|\w+day)s?,?\s+(?=(?:i|we)\b)|(?:\w+, )?long time no \w+\W+|"
     r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
     r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
     r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
-    r"do you know (?:why|how|if|whether)\s+|(?:the |one )?(?:problem|issue|thing|question) is(?: that)?\s+|"
+    r"do you know (?:why|how|if|whether)\s+|(?:the |one )?(?:problem|issue|thing|question|cause|reason|culprit) is(?: that)?\s+|"
     r"it (?:looks|seems)(?: like)?(?: that)?\s+|it turns out(?: that)?\s+|turns out(?: that)?\s+|"
     r"explain(?: to)?(?: me)?(?: again)?(?: what's the case when| what the case is when)?\s+|"
     r"(?:\w+ ){1,4}(?:keeps? (?:complaining|saying)|complain(?:s|ed)?|says?|said|wrote|reports?|reported|told (?:me|us)|"
@@ -118,7 +120,7 @@ def phrases(sentence: str) -> Iterator[Phrase]:
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
     starts, ends = _clauses(text)
-    for start, opens in starts:
+    for start, opens in starts[:_MAX_STARTS]:
         start = unframed(text, start)
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
         after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]

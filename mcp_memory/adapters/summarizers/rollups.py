@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
+from mcp_memory.adapters.summarizers.patterns import REASON
 from mcp_memory.adapters.summarizers.topics import plainness, topic_of
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
 from mcp_memory.domain.text import similar, terms
@@ -23,7 +24,17 @@ _MAX_MERGED = 220
 
 
 # Of longer periods one wants to know what came out rather than what was asked.
-_RESULTS = {Kind.OUTCOME: 0.5, Kind.DECISION: 0.4, Kind.REQUEST: -0.4, Kind.SAID: 0.2, Kind.CAUSE: -0.1}
+_RESULTS = {
+    Kind.OUTCOME: 0.4,
+    Kind.DECISION: 0.5,
+    Kind.SAID: 0.2,
+    Kind.CAUSE: -0.1,
+    Kind.FINDING: -0.3,
+    Kind.REPORT: -0.5,
+    Kind.REQUEST: -0.8,
+}
+_REASONED = 0.4
+_QUESTION = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,10 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
             if level < Level.DAY:
                 told *= plainness(bullet.text)
                 priority += _RESULTS.get(kind, 0.0)
+            if kind is Kind.REQUEST and position and "?" in bullet.text:
+                priority *= _QUESTION
+            if kind is Kind.DECISION and REASON.search(bullet.text):
+                priority += _REASONED
             value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]
             found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
@@ -83,7 +98,9 @@ def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
     """Near-duplicates as one, told by the best of them at the earliest place, with the grips of all."""
     kept: list[_Item] = []
     for item in items:
-        twin = next((index for index, other in enumerate(kept) if _same(item, other)), None)
+        # An equal one first: a merged bullet has the terms of several, and may resemble another bullet's twin.
+        equal = next((index for index, other in enumerate(kept) if item.text == other.text), None)
+        twin = equal if equal is not None else next((i for i, other in enumerate(kept) if _same(item, other)), None)
         if twin is None:
             kept.append(item)
         else:
@@ -92,8 +109,6 @@ def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _same(item: _Item, other: _Item) -> bool:
-    if item.text == other.text:
-        return True
     limit = _DUPLICATE if (item.kind is Kind.REQUEST) is (other.kind is Kind.REQUEST) else _SAME_WORDS
     return similar(item.terms, other.terms) >= limit
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from mcp_memory.domain.text import ELLIPSIS, one_line
+
 Form = Literal["prose", "item", "heading", "row"]
 
 
@@ -33,6 +35,9 @@ _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|cf|al|approx|incl|resp|mr|mrs|ms|dr|st|jr|no|fig)|^\W*\d{1,2})$", re.I
 )
 _SHORT_LINE = 60
+_STOP = re.compile(
+    r"[.!?;](?=\s)|,(?=\s)|\s[-–—]+(?=\s)|\s(?=(?:because|since|so|which|but|while|when|if|unless|until|then)\s)", re.I
+)
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentence]:
@@ -44,6 +49,22 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentenc
         else:
             found.extend(Sentence(left, right, form, number) for left, right in _split(text, first, last))
     return found
+
+
+def clipped(text: str, limit: int) -> str:
+    """The text on one line of at most `limit` characters, cut where a sentence ends or else a clause."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    ends = [stop for stop in _STOP.finditer(line, limit * 3 // 5, limit) if _whole(line[: stop.start()])]
+    full = [stop.start() for stop in ends if stop[0][0] in ".!?"]
+    if full:
+        return line[: full[-1]]
+    return line[: ends[-1].start()] + ELLIPSIS if ends else one_line(line, limit)
+
+
+def _whole(part: str) -> bool:
+    return part.count("`") % 2 == 0 and part.count("(") == part.count(")") and part.count('"') % 2 == 0
 
 
 def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int, Form]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
@@ -14,10 +12,11 @@ from mcp_memory.adapters.summarizers.candidates import Candidate, candidates
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.keywords import stems_of
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
+from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 
-_POOL = 8
+_POOL = 7
 _SHORT = 6
 _SECOND = 0.45
 _DISTINCT = 0.25
@@ -31,8 +30,8 @@ _FITNESS = {
     Kind.REPORT: 2.2,
     Kind.ERROR: 1.1,
     Kind.SAID: 1.2,
-    Kind.OUTCOME: 1.3,
-    Kind.CAUSE: 1.2,
+    Kind.OUTCOME: 1.15,
+    Kind.CAUSE: 1.1,
     Kind.FINDING: 1.0,
     Kind.DECISION: 1.1,
     Kind.OPEN: 0.9,
@@ -47,37 +46,6 @@ _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SA
 _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 
 _LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
-_OBLIQUE = re.compile(
-    r"(?:when|if|until|since|although|while|once|after|before|with|without|in|on|at|by|from|of|as|like|you|he|she|they|"
-    r"it|its|for|their|his|her|instead|to|not|both|same|there|here|these|those|so|no|similarly|only|still|even|"
-    r"(?:i|we)\b|(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)|was|were|be|been|being|has|"
-    r"(?:fails|refers|takes|keeps|uses|shows|returns|makes|gets|contains|needs|adds|means|checks|says|wants|calls|sets)\b)\b",
-    re.I,
-)
-_QUESTION = re.compile(
-    r"(?:what|how|which|where|who|is|are|was|does|do|did|can|could|would|should|will|has|have|why|any)\b", re.I
-)
-_PERSONAL = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|we|we're|we've|our|you|your|you're|you'll)\b", re.I)
-_VAGUE = re.compile(r"\b(?:it|it's|that's|there's|(?:this|that|these|those)(?! (?:\w{5,}|test|file|code|repo|page|week))|them|something|stuff|things?|again|the (?:old|other) one)\b", re.I)
-_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
-_NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
-_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^--?\w")
-_INCOMPLETE = re.compile(
-    r"\b(?:wants?|needs?|uses?|adds?|shows?|contains?|makes?|gets?|sets?|lets?|keeps?|gives?|says?|finds?|creates?|prevents?|"
-    r"hands|expects?|tests|returns?|called|named|own|same|new|old)$",
-    re.I,
-)
-_VERDICT = re.compile(r"\b(?:valid|invalid|looks? good|complete|completed|successfully|correct|pass|passes|pushed|ship|shipped|deployed)\b", re.I)
-_ROUTINE = re.compile(
-    r"(?:commit|push|merge it|open|close|ship|deploy|announce|run|continue|go|do|leave|keep|put|start|proceed|let|say)\b(?! (?:failed|fails|is|was)\b)", re.I
-)
-_BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
-_SWEEPING = re.compile(r"(?:all|every|each|one|some|many|most)\b", re.I)
-_MODAL = re.compile(r"\b(?:can|could|should|will|would|may|might|today|tomorrow)\b", re.I)
-_SHOUTED = re.compile(r"\b[A-Z]{4,} [A-Z]{3,}\b")
-_LACKING = re.compile(r"\w+ (?:this|it|that|them|these|those|all)\b", re.I)
-_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d")
-
 
 def headline(sentence: str, weights: Mapping[str, float]) -> str:
     """The most telling five to ten words of a sentence, from whole clauses where possible."""
@@ -99,39 +67,14 @@ def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
     return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
 
 
-@lru_cache(maxsize=1 << 12)
-def readability(title: str) -> float:
-    """How well a phrase reads on its own: it names or does something, without pronouns, remnants of a question or code."""
-    value = 1.0
-    for pattern, factor in (
-        (_OBLIQUE.match, 0.4),
-        (_QUESTION.match, 0.55),
-        (_PERSONAL.search, 0.6),
-        (_VAGUE.search, 0.65),
-        (_LACKING.match, 0.7),
-        (_CODE.search, 0.6),
-        (_INCOMPLETE.search, 0.6),
-        (_VERDICT.search, 0.7),
-        (_ROUTINE.match, 0.65),
-        (_BROKEN.search, 0.75),
-        (_HASH.search, 0.6),
-        (_MODAL.search, 0.8),
-        (_SWEEPING.match, 0.8),
-        (_SHOUTED.search, 0.6),
-        (patterns.REACTION.match, 0.5),
-        (patterns.PROBLEM.search, 1.2),
-    ):
-        value *= factor if pattern(title) else 1.0
-    if patterns.IMPERATIVE.match(title):
-        value *= 0.8 if patterns.INSPECTION.match(title) else 1.15
-    words = title.split()
-    names = sum(1 for word in words if _NAME.search(word))
-    value *= 1.15 if 1 <= names <= 2 else 1.0 if not names else 0.75
-    return value * (0.6 if names * 2 > len(words) else 1.0) * 0.9 ** len(_NUMBER.findall(title))
-
-
 def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str]]:
-    return [(scored(phrase, weights), phrase.text) for phrase in phrases(sentence)]
+    """The phrases of a sentence, each once, with how fit they are."""
+    best: dict[str, Phrase] = {}
+    for phrase in phrases(sentence):
+        known = best.get(phrase.text)
+        if known is None or (phrase.opens, phrase.stops) > (known.opens, known.stops):
+            best[phrase.text] = phrase
+    return [(scored(phrase, weights), phrase.text) for phrase in best.values()]
 
 
 def scored(phrase: Phrase, weights: Mapping[str, float]) -> float:
@@ -198,7 +141,7 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     if second is None:
         return ""
     firsts = [option for option in options if option.pick is best.pick and word_count(option.text) <= _SHORT]
-    seconds = [option for option in options if option.pick is second.pick and _is_another(option, best)]
+    seconds = [option for option in options if option.pick is second.pick and _is_short_form(option, second)]
     fitting = [
         (first.score + other.score, first, other)
         for first in firsts
@@ -224,10 +167,14 @@ def _is_another(option: _Option, best: _Option) -> bool:
     )
 
 
+def _is_short_form(option: _Option, full: _Option) -> bool:
+    return option.score >= 0.4 * full.score and word_count(option.text) >= 3 and readability(option.text) >= 0.8
+
+
 def _lowered(text: str, source: str) -> str:
     """The second half of a title, with a small letter if that is how it was said."""
-    small = text[:1].lower() + text[1:]
-    return small if small in source else text
+    first = text.split(" ", 1)[0]
+    return text[:1].lower() + text[1:] if first.lower() in source else text
 
 
 def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:

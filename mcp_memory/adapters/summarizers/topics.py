@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers.phrases import phrases, trimmed, word_count
-from mcp_memory.adapters.summarizers.titles import readability, scored, worth
+from mcp_memory.adapters.summarizers.readability import readability
+from mcp_memory.adapters.summarizers.titles import scored, worth
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 from mcp_memory.domain.toc import Level
 
 _MAX_THEMES = 3
-_SHORT, _LONG = 6, 8
-_WANTED = (0.0, 0.2, 0.5, 0.85, 1.0, 1.0, 1.0, 0.9, 0.8)
+_SHORT, _LONE = 6, 10
+_WANTED = (0.0, 0.2, 0.5, 0.85, 1.0, 1.0, 1.0)
 _MAX_WORDS = 16
 _MAX_CHARS = 100
 _ALIKE = 0.35
@@ -38,7 +39,7 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
     left = list(_themes(children, {part: value * value for part, value in weights.items()}))
     chosen: list[_Theme] = []
     while left and len(chosen) < _MAX_THEMES:
-        told = [theme.weight * (0.5 if any(one.child == theme.child for one in chosen) else 1.0) for theme in left]
+        told = [theme.weight * (0.35 if any(one.child == theme.child for one in chosen) else 1.0) for theme in left]
         theme = left.pop(max(range(len(left)), key=lambda index: (told[index], -index)))
         joined = ", ".join(one.text for one in (*chosen, theme))
         if not chosen or (word_count(joined) <= _MAX_WORDS and len(joined) <= _MAX_CHARS):
@@ -58,22 +59,24 @@ def plainness(text: str) -> float:
 def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[_Theme]:
     for index, child in enumerate(children):
         size = (1.0 + len(child.bullets)) ** 0.5 * (1.0 + len(child.child_ids)) ** 0.25
-        for rank, text in enumerate(_of_child(child, weights)):
+        for rank, text in enumerate(_of_child(child, len(children) == 1, weights)):
             told = worth(text, weights) / math.sqrt(2.0 + word_count(text)) + 0.05
             fit = readability(text) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
             yield _Theme(text, index, size * told * fit * 0.85**rank)
 
 
-def _of_child(child: Node, weights: Mapping[str, float]) -> list[str]:
+def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
     """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
     title = child.title.removesuffix(_SO_FAR)
     said = " ".join(bullet.text for bullet in child.bullets)
     if child.level is Level.SEGMENT:
-        parts, limit = title.split("; "), _LONG
+        parts = title.split("; ")
     else:
         calendar = _CALENDAR.match(title)
-        parts, limit = (title[calendar.end() :].split(", ") if calendar else list(child.keywords[:2])), _SHORT
-    return [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
+        parts = title[calendar.end() :].split(", ") if calendar else list(child.keywords[:2])
+    limit = _LONE if alone and len(parts) == 1 else _SHORT
+    themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
+    return [theme for theme in themes if word_count(theme) > 1] or themes
 
 
 def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
@@ -81,7 +84,7 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
     if word_count(title) <= limit and not _BREAK.search(title):
         return title
     short = [
-        (scored(phrase, weights) * _WANTED[word_count(phrase.text)], phrase.text)
+        (scored(phrase, weights) * _WANTED[min(word_count(phrase.text), _SHORT)], phrase.text)
         for phrase in phrases(title)
         if 2 <= word_count(phrase.text) <= limit and not _BREAK.search(phrase.text)
     ]

@@ -62,6 +62,14 @@ def test_a_transcript_gives_prompts_and_each_reply_in_order(chat: Transcript) ->
     assert {event.session_id for event in events} == {"s1"}
 
 
+def test_what_is_added_to_a_transcript_is_said_when_it_is_added(chat: Transcript) -> None:
+    asked = "<timestamp>Monday, Mar 2, 2026, 10:04 AM (UTC+1)</timestamp>\n<user_query>Go.</user_query>"
+    (old,) = chat.write(say("user", asked)).events()
+    (new,) = chat.write(say("assistant", "Gone.")).events()
+    assert old.timestamp_ms // 60_000 * 60_000 == 1772442240000
+    assert abs(new.timestamp_ms - chat.path.stat().st_mtime * 1000) < 1_000
+
+
 def test_a_message_is_one_event_whether_hook_or_transcript_tells_it(chat: Transcript) -> None:
     (prompt,) = Cursor().hook(payload("beforeSubmitPrompt", prompt="Mend the fence."), 5).events
     (reply,) = Cursor().hook(payload("afterAgentResponse", text="Mended.\n"), 6).events

@@ -17,7 +17,11 @@ from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
         ([{"type": "file-history-snapshot", "messageId": "m", "snapshot": {}}], "claude-code"),
         (["garbage", {"type": "user", "sessionId": "s1", "message": {"content": "x"}}], "claude-code"),
         ([{"session_id": "s1", "timestamp": "2026-03-01T10:00:00Z", "role": "user", "text": "x"}], "jsonl"),
-        ([{"timestamp": "2026-03-01T10:00:00Z", "type": "session_meta", "payload": {}}], None),
+        ([{"timestamp": "2026-03-01T10:00:00Z", "type": "session_meta", "payload": {}}], "codex"),
+        ([{"id": "x", "timestamp": "2025-06-01T10:00:00Z", "instructions": None}], "codex"),
+        ([{"sessionId": "s1", "projectHash": "h", "startTime": "2026-03-01T10:00:00Z", "kind": "main"}], "gemini"),
+        ([{"role": "user", "message": {"content": [{"type": "text", "text": "x"}]}}], "cursor"),
+        ([{"type": "note", "payload": {}}, {"role": "user"}, {"sessionId": "s1"}], None),
         ([{"type": ["user"], "sessionId": 7}, [1], 7], None),
         ([], None),
     ],
@@ -37,10 +41,18 @@ def test_what_cannot_be_read_is_of_no_client(tmp_path: Path) -> None:
 def test_adapters_are_found_by_the_names_they_give_themselves() -> None:
     assert {name: adapter.name for name, adapter in ADAPTERS.items()} == {
         "claude-code": "claude-code",
+        "codex": "codex",
+        "gemini": "gemini",
+        "cursor": "cursor",
         "jsonl": "jsonl",
     }
 
 
 def test_the_places_of_the_clients_are_known() -> None:
     home = Path("/home/dev")
-    assert default_places(home) == {"claude-code": [home / ".claude" / "projects"]}
+    assert default_places(home) == {
+        "claude-code": [home / ".claude" / "projects"],
+        "codex": [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"],
+        "gemini": [home / ".gemini" / "tmp"],
+        "cursor": [home / ".cursor" / "projects", Path.cwd() / ".specstory" / "history"],
+    }

@@ -135,6 +135,7 @@ def test_the_clients_own_summary_is_a_compaction_and_no_message(chat: Chat) -> N
         ("<hook_context>Remember: 31.</hook_context>\n\nMend the fence.", "Mend the fence."),
         ("<hook_context>Remember: 31.</hook_context>", None),
         ("Mend @a.py\n--- Content from referenced files ---\nx = 1\n--- End of content ---", "Mend @a.py"),
+        ("System: Potential loop detected. Details: x", None),
         ("/compress", None),
         ("?", None),
         ("/etc/hosts is wrong", "/etc/hosts is wrong"),

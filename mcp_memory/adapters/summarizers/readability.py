@@ -1,0 +1,91 @@
+"""How well a phrase reads on its own, as a title: it names a thing or a task, without remnants of its sentence."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from mcp_memory.adapters.summarizers import patterns
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# First words that need what stood before them: prepositions, pronouns, verbs without their subject.
+_OBLIQUE = _set(
+    """
+    when if until since although while once after before with without in on at by from of as like you he she they it
+    its for their his her instead to not both same there here so no similarly only still even i we was were be been
+    being has fails refers takes keeps uses shows returns makes gets contains needs adds means checks says wants calls
+    sets
+    """
+)
+_ASKING = _set("what what's how which where who is are does do did can could would should will have why any")
+# Tasks of every day, which name no matter.
+_ROUTINE = _set("commit push open close ship deploy announce run continue go leave keep put start proceed let say")
+_SWEEPING = _set("all every each one some many most two three four five")
+_PERSONAL = _set("i i'm i've i'd i'll my we we're we've our you your you're you'll")
+_MODAL = _set("can could should will would may might today tomorrow")
+_VERDICT = _set("valid invalid complete completed successfully correct pass passes pushed ship shipped deployed")
+# Last words that want an object or a noun.
+_INCOMPLETE = _set(
+    """
+    want wants need needs use uses add adds show shows contain contains make makes get gets set sets let lets keep
+    keeps give gives say says find finds create creates prevent prevents hands expect expects tests return returns
+    called named own same new old got loved had made took off up went only
+    """
+)
+
+_BY_WORD = ((_PERSONAL, 0.6), (_MODAL, 0.8), (_VERDICT, 0.7))
+_BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.55), (_SWEEPING, 0.8))
+_NEVER_OBJECT = _set("this it that them these those all")
+_VAGUE = re.compile(
+    r"\b(?:it|it's|that's|there's|(?:this|that|these|those)(?! (?:\w{5,}|test|file|code|repo|page|week))|them|"
+    r"something|stuff|things?|again|the (?:old|other) one)\b",
+    re.I,
+)
+_POINTING = re.compile(
+    r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b", re.I
+)
+_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
+_BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
+_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{3,}\b")
+_NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
+_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^--?\w")
+_FAILED = _set("failed fails failing is was")
+
+
+@lru_cache(maxsize=1 << 12)
+def readability(title: str) -> float:
+    """About 1 for a phrase that can stand alone, less for each thing that makes it read like a torn-out piece."""
+    words = title.lower().split()
+    if not words:
+        return 0.0
+    value = 1.0
+    for known, factor in _BY_FIRST:
+        value *= factor if words[0] in known else 1.0
+    for known, factor in _BY_WORD:
+        value *= 1.0 if known.isdisjoint(words) else factor
+    value *= 0.6 if words[-1] in _INCOMPLETE else 1.0
+    if len(words) > 1:
+        value *= 0.65 if words[0] in _ROUTINE and words[1] not in _FAILED else 1.0
+        value *= 0.7 if words[1] in _NEVER_OBJECT else 1.0
+    return value * _by_shape(title) * _by_names(title.split(), title)
+
+
+def _by_shape(title: str) -> float:
+    value = 0.65 if _VAGUE.search(title) else 1.0
+    value *= 0.4 if _POINTING.match(title) else 0.5 if patterns.REACTION.match(title) else 1.0
+    value *= (0.6 if _CODE.search(title) else 1.0) * (0.75 if _BROKEN.search(title) else 1.0)
+    value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if patterns.PROBLEM.search(title) else 1.0)
+    if patterns.IMPERATIVE.match(title):
+        value *= 0.8 if patterns.INSPECTION.match(title) else 1.15
+    return value
+
+
+def _by_names(words: list[str], title: str) -> float:
+    """A name or two say what it is about; more of them than words cannot be read."""
+    names = sum(1 for word in words if _NAME.search(word))
+    value = 1.15 if 1 <= names <= 2 else 1.0 if not names else 0.75
+    return value * (0.6 if names * 2 > len(words) else 1.0) * 0.9 ** len(_NUMBER.findall(title))

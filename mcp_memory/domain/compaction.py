@@ -1,0 +1,194 @@
+"""When a session has outgrown its window: the decision whether to make a record now, as a function of what is known.
+
+Nothing here reads or writes. `measure` says where a session stands, `decide` what follows from it, `tail_start` which
+part of it is kept word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_memory.domain.events import EventType
+from mcp_memory.domain.windows import at_least, context_length
+
+#: No tail is ever shorter: the last question and its answer.
+LEAST_TAIL = 2
+Asked = Literal["", "client", "user"]
+Reason = Literal[
+    "forced", "client", "emergency", "refresh", "trigger",
+    "disabled", "nothing new", "too few messages", "cooldown", "below trigger", "not re-armed", "depth limit",
+]  # fmt: skip
+_MESSAGES = frozenset({EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE})
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRules:
+    """The settings of compaction. `refresh_after_messages` 0: records are never made by mere count."""
+
+    enabled: bool = True
+    trigger_ratio: float = 0.80
+    reset_ratio: float = 0.70
+    min_messages: int = 12
+    preserve_recent: int = 6
+    max_depth: int = 3
+    cooldown_messages: int = 4
+    refresh_after_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """As much of an event as the decision needs. `usage` is what the client says its context held after it."""
+
+    number: int
+    timestamp_ms: int
+    kind: EventType
+    tokens: int
+    usage: int | None = None
+    model: str = ""
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind in _MESSAGES
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.timestamp_ms, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """As much of the latest record as the decision needs. `seen` is the newest event when it was made."""
+
+    seen: tuple[int, int]
+    tokens: int
+    tokens_after: int
+    window: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What came before: all messages of the session, those that no record covers, those since the last record.
+
+    `depth` is how many records are chained; `armed` whether usage has been low enough since the last of them.
+    """
+
+    messages: int
+    uncovered: int
+    since_last: int
+    depth: int = 0
+    armed: bool = True
+    asked: Asked = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How full the model's window is."""
+
+    tokens: int
+    window: int
+
+    @property
+    def ratio(self) -> float:
+        return self.tokens / self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to make a record and why. `refresh`: it takes the place of the last one instead of following it."""
+
+    act: bool
+    reason: Reason
+    refresh: bool = False
+
+
+def decide(rules: CompactionRules, history: History, usage: Usage) -> Decision:
+    """The first rule that applies. An emergency, the client's own compaction and the user are not held up by depth."""
+    full = history.depth >= rules.max_depth
+    first = history.depth == 0
+    compressible = history.uncovered > LEAST_TAIL
+    if history.asked == "user":
+        return Decision(True, "forced", full) if history.uncovered else Decision(False, "nothing new")
+    if not rules.enabled:
+        return Decision(False, "disabled")
+    if not compressible:
+        return Decision(False, "nothing new")
+    rested = first or history.since_last >= rules.cooldown_messages
+    if history.asked == "client" and rested:
+        return Decision(True, "client", full)
+    if usage.ratio >= 1.0:
+        return Decision(True, "emergency", full)
+    if history.messages < rules.min_messages:
+        return Decision(False, "too few messages")
+    if not rested:
+        return Decision(False, "cooldown")
+    if not first and 0 < rules.refresh_after_messages <= history.since_last:
+        return Decision(True, "refresh", full)
+    if usage.ratio < rules.trigger_ratio:
+        return Decision(False, "below trigger")
+    if not (first or history.armed or history.since_last >= rules.min_messages):
+        return Decision(False, "not re-armed")
+    return Decision(False, "depth limit") if full else Decision(True, "trigger")
+
+
+def measure(
+    rules: CompactionRules,
+    turns: Sequence[Turn],
+    last: Last | None,
+    depth: int,
+    asked: Asked = "",
+    table: Mapping[str, int] | None = None,
+) -> tuple[History, Usage]:
+    """Where a session stands, from its events after those that its records cover."""
+    messages = [turn for turn in turns if turn.is_message]
+    fresh = [turn for turn in turns if last is None or turn.place > last.seen]
+    model = next((turn.model for turn in reversed(turns) if turn.model), "")
+    window = context_length(model, table) if model or last is None else last.window
+    told = _told(turns)
+    if told is None:
+        used = sum(turn.tokens for turn in turns) + (last.tokens if last else 0)
+        lowest = last.tokens_after if last else 0
+    else:
+        used = told + sum(turn.tokens for turn in turns[_told_at(turns) + 1 :])
+        window = at_least(window, told)
+        lowest = min((level for turn in fresh if (level := _level(turn)) is not None), default=window)
+    history = History(
+        messages=(last.messages if last else 0) + len(messages),
+        uncovered=len(messages),
+        since_last=sum(turn.is_message for turn in fresh),
+        depth=depth,
+        armed=last is None or lowest < rules.reset_ratio * window,
+        asked=asked,
+    )
+    return history, Usage(used, window)
+
+
+def _level(turn: Turn) -> int | None:
+    """What the context held after this event, if it says so: a client's compaction leaves its summary alone."""
+    return turn.tokens if turn.kind is EventType.COMPACTION and turn.tokens else turn.usage
+
+
+def _told_at(turns: Sequence[Turn]) -> int:
+    return max((index for index, turn in enumerate(turns) if _level(turn) is not None), default=-1)
+
+
+def _told(turns: Sequence[Turn]) -> int | None:
+    at = _told_at(turns)
+    return None if at < 0 else _level(turns[at])
+
+
+def tail_start(turns: Sequence[Turn], size: int) -> int:
+    """The index from which on `size` messages are kept; at least one message always comes before it."""
+    places = [index for index, turn in enumerate(turns) if turn.is_message]
+    kept = min(size, len(places) - 1)
+    return places[-kept] if kept > 0 else len(turns)
+
+
+def shorter_tail(turns: Sequence[Turn], size: int, record_tokens: int, room: int) -> int:
+    """The longest tail below `size` with which record and tail fit into the room, and no less than two messages."""
+    for smaller in range(size - 1, LEAST_TAIL, -1):
+        if record_tokens + sum(turn.tokens for turn in turns[tail_start(turns, smaller) :]) < room:
+            return smaller
+    return min(size, LEAST_TAIL)

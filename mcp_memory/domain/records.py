@@ -1,0 +1,302 @@
+"""A session's records: what they hold, how one follows from another, and how one is shortened.
+
+A record is cumulative. It takes over what its parent holds and adds its own share, so that a decision of the first part
+is still in the third record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mcp_memory.domain.ids import ulid
+from mcp_memory.domain.text import one_line, similar, terms
+
+T = TypeVar("T")
+
+MAX_KEY_POINTS = 30
+MAX_PARTICIPANTS = 12
+MAX_DECISIONS = 24
+MAX_ACTIONS = 18
+MAX_UNRESOLVED = 12
+MAX_ENTITIES = 45
+MAX_ITEM = 240
+MAX_NAME = 60
+MAX_SUMMARY = 1_200
+#: A full list is shared by the records of a chain of the usual depth.
+_SHARES = 3
+_SAME = 0.8
+_SETTLED = 0.7
+_SCALES = (1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.08)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionItem:
+    task: str
+    owner: str = ""
+    due: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """What must not be lost when words are."""
+
+    participants: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    action_items: tuple[ActionItem, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    domain_entities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a record says."""
+
+    summary: str
+    key_points: tuple[str, ...] = ()
+    context: Facets = Facets()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One link of a session's chain. `refreshes` is the record of the same depth whose place it took.
+
+    `through` is the last event it covers and `seen` the newest there was, both as (time, the store's own number).
+    """
+
+    key: bytes
+    timestamp_ms: int
+    depth: int
+    parent_id: str | None
+    body: Body
+    event_ids: tuple[str, ...]
+    tokens: int
+    written_by: str
+    reason: str = ""
+    refreshes: str | None = None
+    through: tuple[int, int] = (0, 0)
+    seen: tuple[int, int] = (0, 0)
+    messages: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    window: int = 1
+
+    @property
+    def id(self) -> str:
+        return ulid(self.timestamp_ms, self.key)
+
+    @property
+    def ratio(self) -> float:
+        return round(self.tokens_before / self.window, 3)
+
+
+def record_key(session_key: bytes, depth: int, through: tuple[int, int], refreshes: str | None) -> bytes:
+    """The same record of the same events always has the same key."""
+    name = session_key + f"{depth}:{through}:{refreshes}".encode()
+    return hashlib.blake2b(name, digest_size=10, person=b"record").digest()
+
+
+def digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def fold(parts: Sequence[Body]) -> Body:
+    """The share of one record, from the parts its events were read in: something of every part, oldest first."""
+    return Body(
+        _joined([part.summary for part in parts], MAX_SUMMARY // 2),
+        tuple(_dealt([part.key_points for part in parts], MAX_KEY_POINTS // _SHARES)),
+        Facets(
+            tuple(_distinct((name for part in parts for name in part.context.participants), MAX_PARTICIPANTS)),
+            tuple(_dealt([part.context.decisions for part in parts], MAX_DECISIONS // _SHARES)),
+            _newest_items([item for part in parts for item in part.context.action_items], MAX_ACTIONS // _SHARES),
+            tuple(_newest([text for part in parts for text in part.context.unresolved], MAX_UNRESOLVED // 2)),
+            tuple(_dealt([part.context.domain_entities for part in parts], MAX_ENTITIES // _SHARES, exact=True)),
+        ),
+    )
+
+
+def follow(prior: Body | None, own: Body) -> Body:
+    """A record that follows another: all that it holds, and what is new. What was settled since is left out."""
+    if prior is None:
+        return own
+    told = [*own.key_points, *own.context.decisions]
+    before, now = prior.context, own.context
+    actions = [item for item in before.action_items if not _settled(item.task, told)]
+    open_ones = [text for text in before.unresolved if not _settled(text, told)]
+    return Body(
+        _joined([prior.summary, own.summary], MAX_SUMMARY),
+        tuple(_merged(prior.key_points, own.key_points, MAX_KEY_POINTS)),
+        Facets(
+            tuple(_distinct([*before.participants, *now.participants], MAX_PARTICIPANTS)),
+            tuple(_merged(before.decisions, now.decisions, MAX_DECISIONS)),
+            _newest_items([*actions, *now.action_items], MAX_ACTIONS),
+            tuple(_newest([*open_ones, *now.unresolved], MAX_UNRESOLVED)),
+            tuple(_merged(before.domain_entities, now.domain_entities, MAX_ENTITIES, exact=True)),
+        ),
+    )
+
+
+def renew(parent: Body | None, last: Body, own: Body) -> Body:
+    """A record that takes the last one's place: the parent's share stays, the last's own and the new one are shared."""
+    return follow(parent, fold([_own(last, parent), own])) if parent else fold([last, own])
+
+
+def _own(last: Body, parent: Body | None) -> Body:
+    """What a record added to its parent."""
+    if parent is None:
+        return last
+    held, context = set(parent.key_points), parent.context
+    return Body(
+        last.summary.removeprefix(parent.summary).strip(),
+        tuple(point for point in last.key_points if point not in held),
+        Facets(
+            last.context.participants,
+            tuple(text for text in last.context.decisions if text not in context.decisions),
+            tuple(item for item in last.context.action_items if item not in context.action_items),
+            tuple(text for text in last.context.unresolved if text not in context.unresolved),
+            tuple(name for name in last.context.domain_entities if name not in context.domain_entities),
+        ),
+    )
+
+
+def shortened(body: Body, room: int, count: Callable[[str], int]) -> Body:
+    """The body in at most `room` tokens: every list loses its middle first, since beginnings and ends matter most."""
+    smaller = body
+    for scale in _SCALES:
+        smaller = _scaled(body, scale)
+        if count(body_text(smaller)) <= room:
+            return smaller
+    return Body(one_line(smaller.summary, max(40, room)), (), Facets(smaller.context.participants[:2]))
+
+
+def _scaled(body: Body, scale: float) -> Body:
+    def some(items: Sequence[str], most: int) -> tuple[str, ...]:
+        limit = max(60, int(MAX_ITEM * min(1.0, scale * 2)))
+        return tuple(one_line(item, limit) for item in _ends(items, max(1, int(most * scale))))
+
+    context = body.context
+    return Body(
+        one_line(body.summary, max(80, int(MAX_SUMMARY * scale))),
+        some(body.key_points, MAX_KEY_POINTS),
+        Facets(
+            context.participants[: max(2, int(MAX_PARTICIPANTS * scale))],
+            some(context.decisions, MAX_DECISIONS),
+            tuple(_ends(context.action_items, max(1, int(MAX_ACTIONS * scale)))),
+            some(context.unresolved, MAX_UNRESOLVED),
+            tuple(_ends(context.domain_entities, max(3, int(MAX_ENTITIES * scale)))),
+        ),
+    )
+
+
+def body_lines(body: Body) -> list[str]:
+    """A record as lines in order of worth, for a reader who may not get to the end."""
+    context = body.context
+    lines = [body.summary] if body.summary else []
+    for title, items in (
+        ("Decided", context.decisions),
+        ("To do", tuple(map(action_text, context.action_items))),
+        ("Unresolved", context.unresolved),
+        ("Key points", body.key_points),
+    ):
+        if items:
+            lines += [f"{title}:", *(f"- {item}" for item in items)]
+    if context.domain_entities:
+        lines.append("Names: " + ", ".join(context.domain_entities))
+    return lines
+
+
+def body_text(body: Body) -> str:
+    return "\n".join([*body_lines(body), ", ".join(body.context.participants)])
+
+
+def action_text(item: ActionItem) -> str:
+    owner = f"{item.owner}: " if item.owner else ""
+    return f"{owner}{item.task}" + (f" (due {item.due})" if item.due else "")
+
+
+def clipped(body: Body) -> Body:
+    """The body with every text within its limit, whatever a summarizer gave."""
+    context = body.context
+    return replace(
+        body,
+        summary=one_line(body.summary, MAX_SUMMARY),
+        key_points=_short(body.key_points, MAX_KEY_POINTS),
+        context=Facets(
+            _short(context.participants, MAX_PARTICIPANTS, MAX_NAME),
+            _short(context.decisions, MAX_DECISIONS),
+            tuple(
+                ActionItem(one_line(item.task, MAX_ITEM), one_line(item.owner, MAX_NAME), one_line(item.due, MAX_NAME))
+                for item in context.action_items[:MAX_ACTIONS]
+            ),
+            _short(context.unresolved, MAX_UNRESOLVED),
+            _short(context.domain_entities, MAX_ENTITIES, MAX_NAME),
+        ),
+    )
+
+
+def _short(items: Sequence[str], most: int, length: int = MAX_ITEM) -> tuple[str, ...]:
+    return tuple(one_line(item, length) for item in items if item.strip())[:most]
+
+
+def _same(a: str, b: str, exact: bool) -> bool:
+    if exact or a == b:
+        return a.casefold() == b.casefold()
+    return similar(terms(a), terms(b)) >= _SAME
+
+
+def _distinct(items: Iterable[str], most: int, exact: bool = True) -> list[str]:
+    found: list[str] = []
+    for item in items:
+        if len(found) == most:
+            break
+        if not any(_same(item, other, exact) for other in found):
+            found.append(item)
+    return found
+
+
+def _dealt(parts: Sequence[Sequence[str]], most: int, exact: bool = False) -> list[str]:
+    """At most so many items, dealt in turn from every part, in the order of the parts."""
+    turns = [(rank, at, item) for at, part in enumerate(parts) for rank, item in enumerate(part)]
+    chosen = _distinct((item for _, _, item in sorted(turns, key=lambda turn: turn[:2])), most, exact)
+    order = {item: (at, rank) for rank, at, item in reversed(sorted(turns, key=lambda turn: (turn[1], turn[0])))}
+    return sorted(chosen, key=lambda item: order[item])
+
+
+def _merged(old: Sequence[str], new: Sequence[str], most: int, exact: bool = False) -> list[str]:
+    both = _distinct([*old, *new], len(old) + len(new), exact)
+    return list(_ends(both, most))
+
+
+def _newest(items: Sequence[str], most: int) -> list[str]:
+    return list(reversed(_distinct(reversed(items), most, exact=False)))
+
+
+def _newest_items(items: Sequence[ActionItem], most: int) -> tuple[ActionItem, ...]:
+    kept = _newest([item.task for item in items], most)
+    by_task = {item.task: item for item in items}
+    return tuple(by_task[task] for task in kept)
+
+
+def _ends(items: Sequence[T], most: int) -> Sequence[T]:
+    if len(items) <= most:
+        return items
+    head = (most + 1) // 2
+    return [*items[:head], *items[len(items) - (most - head) :]]
+
+
+def _settled(text: str, told: Sequence[str]) -> bool:
+    """Whether something later speaks of the same matter in most of its words."""
+    own = terms(text)
+    return len(own) > 2 and any(len(own & terms(other)) / len(own) >= _SETTLED for other in told)
+
+
+def _joined(texts: Sequence[str], limit: int) -> str:
+    """Accounts one after the other; if they are too long together, each is cut, and the middle ones are left out."""
+    texts = [text for text in texts if text]
+    while len(texts) > 2 and limit // len(texts) < 80:
+        texts = [*texts[: len(texts) // 2], *texts[len(texts) // 2 + 1 :]]
+    if sum(map(len, texts)) + len(texts) <= limit:
+        return " ".join(texts)
+    return " ".join(one_line(text, limit // len(texts)) for text in texts)
