@@ -111,7 +111,11 @@ class ModelTimeout(Passing):
 
 
 class TransportFailed(Passing):
-    """The connection failed, or the provider's server did."""
+    """The connection failed, or, if it `answered`, the provider's server did: then nothing was paid for."""
+
+    def __init__(self, message: str, answered: bool = False) -> None:
+        super().__init__(message)
+        self.answered = answered
 
 
 class RequestRefused(SummarizerError):

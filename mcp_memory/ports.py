@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.events import Captured, Event
 from mcp_memory.domain.grips import Grip
+from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.segments import Mark
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
@@ -37,6 +38,72 @@ class Summarizer(Protocol):
 
     async def rollup(self, level: Level, children: Sequence[Node]) -> RollupSummary:
         """Summarize the children of a period, oldest first. Every bullet keeps grips and ids of its children."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How many nodes a model may be asked for at once, and why none, if that is 0."""
+
+    width: int
+    reason: str = ""
+
+
+class Author(Summarizer, Protocol):
+    """A summarizer that costs something and may fail: a model. What it cannot write stays as it is.
+
+    Its summaries say who wrote them and what they were made of. `prior` is the text of an earlier version of the node.
+    """
+
+    async def readiness(self) -> Readiness: ...
+
+    async def segment(
+        self, events: Sequence[Event], context: Sequence[Event], *, prior: str = "", node_id: str = ""
+    ) -> SegmentSummary: ...
+
+    async def rollup(
+        self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
+    ) -> RollupSummary: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call to a model that is about to be made; `input_tokens` are those of its prompt."""
+
+    purpose: str
+    node_id: str
+    model: str
+    input_tokens: int
+    max_output_tokens: int
+
+
+class Ledger(Protocol):
+    """Every call to a model, written down before it is made, and the answers that were paid for."""
+
+    async def reserve(self, call: PlannedCall) -> int:
+        """Note the call and return its number. Raises CapReached if it could bring the day over its cap."""
+        ...
+
+    async def settle(self, number: int, outcome: str, input_tokens: int, output_tokens: int, latency_ms: int) -> None:
+        """What came of a call. One that is never settled counts as planned."""
+        ...
+
+    async def room(self) -> int:
+        """The tokens that are left today."""
+        ...
+
+    async def answer(self, key: str) -> str | None:
+        """The answer that was kept under this key."""
+        ...
+
+    async def keep(self, key: str, answer: str) -> None: ...
+
+    async def state(self, name: str) -> dict[str, Any]: ...
+
+    async def set_state(self, name: str, value: Mapping[str, Any]) -> None: ...
+
+    async def facts(self) -> dict[str, Any]:
+        """Calls, tokens and costs of today and in all, for `status`."""
         ...
 
 
@@ -270,6 +337,54 @@ class Backlog(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A closed node whose current version is extractive although a model could write a better one.
+
+    `number` and `version` are the store's own numbers of the node and of that version.
+    """
+
+    number: int
+    version: int
+    project: int
+    slug: str
+    ref: NodeRef
+    input_hash: str
+    input_tokens: int
+
+
+class UpgradeStore(Protocol):
+    """Which nodes wait for a model, and what it needs to write them."""
+
+    async def waiting(self, limit: int, now_ms: int) -> list[Upgrade]:
+        """The next nodes, newest first; a period only when nothing beneath it waits."""
+        ...
+
+    async def backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        """Level and input tokens of every node that waits, or will once those beneath it are written."""
+        ...
+
+    async def job(self, upgrade: Upgrade) -> SegmentJob | None: ...
+
+    async def children(self, upgrade: Upgrade) -> list[Node]: ...
+
+    async def prior(self, upgrade: Upgrade) -> Node | None:
+        """The latest version of the node that a model wrote."""
+        ...
+
+    async def save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        """Store the version, unless the node has changed meanwhile. A closed parent is left to its own upgrade."""
+        ...
+
+    async def failed(self, upgrade: Upgrade, retry_ms: int) -> None:
+        """Leave the node alone until then, unless it changes."""
+        ...
+
+    async def failures(self, upgrade: Upgrade) -> int:
+        """How often a model has failed at this version."""
+        ...
+
+
 class Lease(Protocol):
     """The right to run the pipeline, which one process at a time has."""
 
@@ -331,6 +446,34 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
+
+    number: int
+    session: int
+    timestamp_ms: int
+    kind: str
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the index offers for a question.
+
+    `spots` come best first; after the first `matched` of them come messages that only stand beside one. `beside` names,
+    for the best spots, the messages just before and after each. `frequencies` tells in how many of all `documents`
+    each term occurs, by its expression; exact where it is rare.
+    """
+
+    spots: tuple[Spot, ...]
+    matched: int
+    beside: Mapping[int, tuple[int, ...]]
+    frequencies: Mapping[str, int]
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectInfo:
     slug: str
     root: str
@@ -388,6 +531,26 @@ class Library(Protocol):
         limit: int,
     ) -> list[Candidate]:
         """The best documents for an expression of the index, best first."""
+        ...
+
+    async def pool(
+        self,
+        terms: Sequence[Term],
+        *,
+        project: str | None,
+        cited: bool,
+        start_ms: int | None,
+        end_ms: int | None,
+        limit: int,
+    ) -> Pool:
+        """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
+
+        The work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
+        """
+        ...
+
+    async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+        """Events by the store's own numbers, with their segments and the grips that cite them."""
         ...
 
     async def session(self, session_id: str, limit: int) -> list[Event]:

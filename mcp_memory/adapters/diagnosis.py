@@ -111,7 +111,7 @@ _LAST = """
 
 def _facts(connection: sqlite3.Connection) -> Facts:
     waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
-    lease = connection.execute("SELECT holder, expires_ms FROM lease").fetchone() or ("", 0)
+    lease = connection.execute("SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'").fetchone() or ("", 0)
     last = dict(connection.execute(_LAST).fetchall())
     return Facts(last, oldest, waiting, max(last.values(), default=None), *lease)
 

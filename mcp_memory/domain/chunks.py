@@ -40,9 +40,7 @@ def chunk_text(text: str, count: Count, size: int = CHUNK_TOKENS, overlap: int =
     return [(_tail(cores[at - 1], count, overlap) if at else "") + core for at, core in enumerate(cores)]
 
 
-def middle_truncate(
-    text: str, budget_chars: int, head_frac: float = 0.3, tail_frac: float = 0.3
-) -> tuple[str, int]:
+def middle_truncate(text: str, budget_chars: int, head_frac: float = 0.3, tail_frac: float = 0.3) -> tuple[str, int]:
     """Keep head and tail in the proportion of the fractions, within the budget; tells how many characters are gone."""
     if len(text) <= budget_chars:
         return text, 0

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
 
 _CAMEL = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z][A-Z][a-z])[A-Za-z0-9]*")
@@ -23,6 +24,16 @@ _ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot",
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
 MAX_TERMS = 24
+#: Words of asking, counting and dating: they say less about what was said than their rarity promises.
+_WEAK = frozenset(
+    root(word)
+    for word in """
+    ago amount average bit chat conversation current currently day different discuss discussed discussion earliest five
+    four happen happened kind lately latest mention mentioned month name number past percentage previous previously
+    recent recently recommendation remember remind second six suggestion third three time tip today total two type week
+    wonder wondering year
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,10 @@ def terms_of(query: str) -> list[Term]:
         if len(found) >= MAX_TERMS * 4:
             break
     terms = [term for term in found.values() if not _is_noise(term)] or list(found.values())
-    return sorted(terms, key=lambda term: -term.weight)[:MAX_TERMS] if len(terms) > MAX_TERMS else terms
+    if len(terms) <= MAX_TERMS:
+        return terms
+    telling = sorted(terms, key=lambda term: -term.weight * len(term.shown))[:MAX_TERMS]
+    return [term for term in terms if term in telling]
 
 
 def match_expression(terms: list[Term]) -> str:
@@ -157,14 +171,16 @@ def _unspaced_terms(text: str) -> list[Term]:
 
 
 def _single(words: list[str]) -> list[Term]:
-    return [Term(word, (word,), _weight(word), _phrase([word])) for word in words]
+    return [Term(word, (word,), _weight(word), _any_form(word)) for word in words]
 
 
 def _weight(word: str) -> float:
-    """Without asking the index how rare a word is: digits and length make it telling."""
-    if any(char.isdigit() for char in word):
-        return 1.4
-    return min(1.5, 0.5 + 0.1 * len(word))
+    return 0.5 if root(word) in _WEAK else 1.0
+
+
+def _any_form(word: str) -> str:
+    matches = [_phrase([form]) for form in forms(word)]
+    return matches[0] if len(matches) == 1 else f"({' OR '.join(matches)})"
 
 
 def _phrase(words: list[str]) -> str:

@@ -260,7 +260,7 @@ def _dealt(parts: Sequence[Sequence[str]], most: int, exact: bool = False) -> li
     """At most so many items, dealt in turn from every part, in the order of the parts."""
     turns = [(rank, at, item) for at, part in enumerate(parts) for rank, item in enumerate(part)]
     chosen = _distinct((item for _, _, item in sorted(turns, key=lambda turn: turn[:2])), most, exact)
-    order = {item: (at, rank) for rank, at, item in reversed(sorted(turns, key=lambda turn: (turn[1], turn[0])))}
+    order = {item: (at, rank) for rank, at, item in sorted(turns, key=lambda turn: (turn[1], turn[0]), reverse=True)}
     return sorted(chosen, key=lambda item: order[item])
 
 

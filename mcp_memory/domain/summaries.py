@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mcp_memory.domain.depth import Metrics
 from mcp_memory.domain.toc import Level, NodeRef
 
 
@@ -26,9 +27,13 @@ class DraftBullet:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
+    """A segment's summary; `written_by` is who wrote it, if not the summarizer that was asked."""
+
     title: str
     bullets: tuple[DraftBullet, ...]
     keywords: tuple[str, ...]
+    written_by: str = ""
+    metrics: Metrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class RollupSummary:
     topic: str
     bullets: tuple[Bullet, ...]
     keywords: tuple[str, ...]
+    written_by: str = ""
+    metrics: Metrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class Node:
     removed: bool = False
     created_ms: int = 0
     session_id: str | None = None
+    metrics: Metrics | None = None
 
     @property
     def level(self) -> Level:

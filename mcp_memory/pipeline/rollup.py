@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.depth import measure
+from mcp_memory.domain.summaries import Node, RollupSummary
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.pipeline.summarize import SO_FAR, node_text
 from mcp_memory.ports import Stale, Summarizer, TreeStore
@@ -68,14 +69,35 @@ async def _summarized(
     count: Callable[[str], int],
     now_ms: int,
 ) -> Node:
-    named = [replace(child, title=child.title.removesuffix(SO_FAR)) for child in children]
-    summary = await summarizer.rollup(stale.ref.level, named)
-    title = stale.ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
-    bullets = summary.bullets[: BULLETS[stale.ref.level][1]]
-    start_ms, end_ms = stale.ref.bounds(zone)
+    summary = await summarizer.rollup(stale.ref.level, named(children))
+    return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, count, now_ms)
+
+
+def named(children: Sequence[Node]) -> list[Node]:
+    """The children by their titles alone, whether or not they were open."""
+    return [replace(child, title=child.title.removesuffix(SO_FAR)) for child in children]
+
+
+def rollup_node(
+    ref: NodeRef,
+    slug: str,
+    children: Sequence[Node],
+    summary: RollupSummary,
+    is_open: bool,
+    wanted: str,
+    written_by: str,
+    zone: tzinfo,
+    count: Callable[[str], int],
+    now_ms: int,
+) -> Node:
+    """The version of a period that its summary makes."""
+    title = ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
+    bullets = summary.bullets[: BULLETS[ref.level][1]]
+    start_ms, end_ms = ref.bounds(zone)
+    tokens = count(node_text(title, bullets, summary.keywords))
     return Node(
-        ref=stale.ref,
-        project=stale.slug,
+        ref=ref,
+        project=slug,
         version=0,
         title=title,
         start_ms=start_ms,
@@ -84,10 +106,11 @@ async def _summarized(
         keywords=summary.keywords,
         child_ids=tuple(child.node_id for child in children),
         open=is_open,
-        written_by=summarizer.name,
+        written_by=summary.written_by or written_by,
         input_hash=wanted,
-        tokens=count(node_text(title, bullets, summary.keywords)),
+        tokens=tokens,
         created_ms=now_ms,
+        metrics=summary.metrics or measure(sum(child.tokens for child in children), tokens),
     )
 
 

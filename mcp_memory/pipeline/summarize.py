@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
+from mcp_memory.domain.depth import measure
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import Grip, grip_key
 from mcp_memory.domain.segments import segment_ulid
@@ -60,6 +61,7 @@ def segment_write(
     gripped = [(draft, _grips(draft, job.events)) for draft in drafts]
     bullets = tuple(Bullet(draft.text, tuple(grip.grip_id for grip in grips)) for draft, grips in gripped)
     title = summary.title + ("" if segment.closed else SO_FAR)
+    tokens = count(node_text(title, bullets, summary.keywords))
     node = Node(
         ref=ref,
         project=job.slug,
@@ -71,11 +73,12 @@ def segment_write(
         keywords=summary.keywords,
         child_ids=(),
         open=not segment.closed,
-        written_by=written_by,
+        written_by=summary.written_by or written_by,
         input_hash=segment.input_hash,
-        tokens=count(node_text(title, bullets, summary.keywords)),
+        tokens=tokens,
         created_ms=now_ms,
         session_id=job.session_id,
+        metrics=summary.metrics or measure(segment.tokens, tokens),
     )
     return SegmentWrite(job, node, tuple(grip for _, grips in gripped for grip in grips))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mcp_memory import config
 from mcp_memory.adapters import diagnosis
+from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.diagnosis import Facts, Problem
 from mcp_memory.adapters.registration import health
 from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_root
@@ -20,12 +21,6 @@ from mcp_memory.errors import SettingsError
 from mcp_memory.surfaces import output
 
 _SLACK_MS = 10 * 60_000
-#: Where each client keeps its transcripts, below the home directory.
-_TRANSCRIPTS = {
-    "claude-code": (".claude/projects", "*.jsonl"),
-    "codex": (".codex/sessions", "rollout-*.jsonl"),
-    "gemini": (".gemini/tmp", "session-*.json*"),
-}
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -58,7 +53,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
 
 def _client(client: Client, settings: Settings, facts: Facts) -> list[Problem]:
     home = Path.home()
-    held, problems = health.registrations(client, home, project_root(Path.cwd()))
+    held, problems = health.registrations(client, home, project_root())
     problems += health.check(client, held, this_installation(settings.home), home)
     return problems or list(_silent(client, settings, facts, home))
 
@@ -77,18 +72,15 @@ def _silent(client: Client, settings: Settings, facts: Facts, home: Path) -> Ite
 
 
 def _newest_transcript(client: Client, home: Path) -> int | None:
-    if client.name not in _TRANSCRIPTS:
-        return None
-    folder, pattern = _TRANSCRIPTS[client.name]
-    times = [path.stat().st_mtime_ns // 1_000_000 for path in (home / folder).rglob(pattern)]
-    return max(times, default=None)
+    found = ADAPTERS[client.name].transcripts(default_places(home).get(client.name, []))
+    return max((path.stat().st_mtime_ns // 1_000_000 for path in found), default=None)
 
 
 def _switched_off(settings: Settings) -> Iterator[Problem]:
     if not settings.capture.enabled:
         fix = f"Remove enabled = false from [capture] in {settings.config_file}, or unset MCP_MEMORY_CAPTURE_ENABLED."
         yield Problem("capture is switched off", "The setting capture.enabled is false.", fix)
-    project = detect(str(Path.cwd()), {})
+    project = detect(str(project_root()), {})
     if not project.enabled:
         file = Path(project.root) / ".mcp-memory.toml"
         why = f"{file} says enabled = false: its sessions are not remembered."

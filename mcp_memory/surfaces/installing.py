@@ -46,7 +46,7 @@ def install(settings: Settings, options: argparse.Namespace) -> int:
 def uninstall(settings: Settings, options: argparse.Namespace) -> int:
     """Undo whatever was installed for the named client, or for every one, wherever it was installed."""
     home, record = Path.home(), Record(settings.home)
-    roots = [(USER, home), (PROJECT, project_root(Path.cwd()))]
+    roots = [(USER, home), (PROJECT, project_root())]
     planned = {client.name: making.plan_uninstall(client, roots, record) for client in _named(options)}
     chosen = _chosen(options, [CLIENTS[name] for name, plan in planned.items() if plan], "uninstall")
     plans = [(client, planned[client.name]) for client in chosen]
@@ -59,7 +59,7 @@ def uninstall(settings: Settings, options: argparse.Namespace) -> int:
 def _root(scope: str, home: Path) -> Path:
     if scope == USER:
         return home
-    root = project_root(Path.cwd())
+    root = project_root()
     if root == home:
         raise UsageError("The home directory is no project: use --scope user, or run this in the project's directory.")
     return root

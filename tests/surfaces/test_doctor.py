@@ -173,6 +173,17 @@ def test_hooks_that_are_switched_off_are_found(installed: Machine) -> None:
     assert whats(installed) == ["claude-code: all hooks are switched off"]
 
 
+def test_the_plugin_stands_in_for_a_registration_but_not_beside_one(machine: Machine) -> None:
+    settings = machine.home / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"enabledPlugins": {"mcp-memory@mcp-memory": true}}')
+    assert problems(machine) == []
+    machine.run("install", "claude-code")
+    assert whats(machine) == ["claude-code: both the plugin and the settings have the hook"]
+    mend(machine)
+    assert problems(machine) == []
+
+
 def test_a_settings_file_that_cannot_be_read_is_named(installed: Machine) -> None:
     (installed.home / ".claude.json").write_text("{")
     found = problems(installed)

@@ -102,6 +102,18 @@ def test_uninstalling_what_is_not_installed_is_no_error(machine: Machine) -> Non
     assert machine.json("uninstall", "cursor") == {"client": "cursor", "scope": None, "files": [], "dry_run": False}
 
 
+def test_a_deleted_working_directory_is_no_obstacle(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: type[Path]) -> Path:
+        raise FileNotFoundError
+
+    machine.run("install", "claude-code")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "cwd", classmethod(gone))
+        done = machine.run("uninstall", "claude-code")
+    assert done.returncode == 0, done.stderr
+    assert machine.files() == {}
+
+
 def test_a_directory_that_cannot_be_written_is_told_without_a_traceback(machine: Machine) -> None:
     if os.name != "posix" or os.geteuid() == 0:
         (machine.home / ".cursor").write_text("a file where a directory should be")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ CLIENT = "claude-code"
 #: Events that tell nothing, or nothing that another event does not tell better.
 _SILENT = frozenset(
     (
-        "PreToolUse PostToolBatch PreCompact MessageDisplay InstructionsLoaded PermissionRequest PermissionDenied "
+        "PreToolUse PostToolBatch MessageDisplay InstructionsLoaded PermissionRequest PermissionDenied "
         "Notification Setup ConfigChange CwdChanged FileChanged UserPromptExpansion TeammateIdle TaskCreated "
         "TaskCompleted WorktreeCreate WorktreeRemove Elicitation ElicitationResult"
     ).split()
@@ -177,6 +177,15 @@ def _subagent_stop(call: _Call) -> Hooked | None:
     return call.hooked(event, path=call.path("agent_transcript_path"))
 
 
+def _compacting(call: _Call) -> Hooked:
+    """The client is about to forget: what was said until now is read, and the session is marked."""
+    event = call.event(
+        f"compacting:{call.received_ms}", EventType.COMPACTION, Role.SYSTEM, "", trigger=call.text("trigger")
+    )
+    # Without `via` it is never taken for the summary that the client tells afterwards.
+    return call.hooked(replace(event, metadata={key: event.metadata[key] for key in event.metadata if key != "via"}))
+
+
 def _compacted(call: _Call) -> Hooked:
     text = compact_summary(call.text("compact_summary"))
     key, trigger = f"compact:{call.received_ms}", call.text("trigger")
@@ -194,5 +203,6 @@ _READERS: dict[str, Callable[[_Call], Hooked | None]] = {
     "StopFailure": _stop_failure,
     "SubagentStart": _subagent_start,
     "SubagentStop": _subagent_stop,
+    "PreCompact": _compacting,
     "PostCompact": _compacted,
 }

@@ -27,6 +27,7 @@ _PENDING_TOOLS = 64
 _PENDING_PROMPTS = 20
 _INPUT_CHARS = 20_000
 _SAME_PROMPT_MS = 120_000
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
@@ -235,6 +236,7 @@ class _Reader:
                 Role.ASSISTANT,
                 text,
                 model=model,
+                usage=_usage(line.message().get("usage")),
             )
             for index, text in texts
         ]
@@ -247,6 +249,14 @@ class _Reader:
             tools: dict[str, Any] = self._memory.setdefault("tools", {})
             tools[tool_id] = [name, _clipped(given) if isinstance(given, Mapping) else {}, line.uuid]
             _keep_newest(tools, _PENDING_TOOLS)
+
+
+def _usage(told: object) -> int | None:
+    """How many tokens the model's context held after this answer, as the client tells it."""
+    if not isinstance(told, Mapping):
+        return None
+    counts = [told.get(name) for name in _COUNTED]
+    return sum(count for count in counts if isinstance(count, int) and count > 0) or None
 
 
 def _stopped(line: Line) -> Told:

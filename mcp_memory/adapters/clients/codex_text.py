@@ -34,7 +34,11 @@ def typed(text: str) -> str:
 def is_typed(item: Mapping[str, Any]) -> bool:
     """Whether a message in the user's name is the user's, where the client says so."""
     kinds = object_of(item, "internal_chat_message_metadata_passthrough").get("content_item_kinds")
-    return not isinstance(kinds, list) or not kinds or any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
+    return (
+        not isinstance(kinds, list)
+        or not kinds
+        or any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
+    )
 
 
 def content_text(item: Mapping[str, Any]) -> str:

@@ -47,8 +47,9 @@ def typed(text: str) -> str:
 
 
 def said(text: str) -> str:
+    """What the model said; empty for the client's stand-in."""
     text = text.strip()
-    return "" if text == _NO_ANSWER else settled(text)
+    return "" if text == _NO_ANSWER else text
 
 
 def parts_text(content: object) -> str:

@@ -23,8 +23,8 @@ class Client:
     """How one client is registered with.
 
     `hooks` and `servers` name the files by scope, below the home or the project directory. `timeout` is in the
-    client's own unit; `shorter` gives the events to which it allows less. `signs` are files and programs by which the
-    client is known to be here.
+    client's own unit; `shorter` gives the events to which it allows less. `top` are settings beside the server's entry.
+    `signs` and `programs` tell that the client is here.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Client:
     grouped: bool = True
     version: int | None = None
     server_extra: Mapping[str, Any] = field(default_factory=dict)
+    top: Mapping[str, int] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     hint: str = ""
@@ -56,7 +57,7 @@ class Client:
         handlers, entry = self.handlers(launch), {**self.server_extra, **launch.entry()}
         if hooks == servers:
             return {hooks: Wanted(handlers, entry, self.grouped, self.version)}
-        return {hooks: Wanted(handlers, None, self.grouped, self.version), servers: Wanted(server=entry)}
+        return {hooks: Wanted(handlers, None, self.grouped, self.version), servers: Wanted(server=entry, top=self.top)}
 
     def files(self, scope: str, root: Path) -> list[Path]:
         """The settings files of the scope; none if the client has no such scope."""
@@ -113,6 +114,8 @@ _ALL = (
         timeout=10,
         shorter={"SessionEnd": 3},  # what Codex allows at most
         extra=_COMMAND,
+        # Codex asks the model without the tools of servers that are not up at once; so it waits for them a little.
+        top={"mcp_optional_startup_grace_ms": 5_000},
         signs=(".codex",),
         programs=("codex",),
         hint="Codex runs hooks only once you trust them: start `codex`, type /hooks, and trust those of mcp-memory.",
@@ -138,6 +141,8 @@ _ALL = (
             "afterAgentResponse",
             "postToolUse",
             "postToolUseFailure",
+            "subagentStart",
+            "subagentStop",
             "stop",
             "preCompact",
             "sessionEnd",
@@ -156,7 +161,10 @@ _ALL = (
 CLIENTS: Mapping[str, Client] = MappingProxyType({client.name: client for client in _ALL})
 
 
-def project_root(start: Path) -> Path:
+def project_root(start: Path | None = None) -> Path:
     """The directory whose settings a client started here reads: the nearest one above with a `.git`, or this one."""
-    start = start.absolute()
+    try:
+        start = (start or Path.cwd()).absolute()
+    except FileNotFoundError:  # the current directory has been deleted
+        return Path.home()
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)

@@ -16,7 +16,7 @@ from mcp_memory.adapters.diagnosis import Problem
 from mcp_memory.adapters.registration import changes, files
 from mcp_memory.adapters.registration.catalog import PROJECT, USER, Client
 from mcp_memory.adapters.registration.jsonc_read import JsonError, load
-from mcp_memory.adapters.registration.launch import HOME_VARIABLE, Launch
+from mcp_memory.adapters.registration.launch import HOME_VARIABLE, SECOND_NAME, Launch
 from mcp_memory.adapters.registration.wanted import Found
 from mcp_memory.errors import MemoryFault
 
@@ -57,7 +57,12 @@ def registrations(client: Client, home: Path, project: Path) -> tuple[list[Regis
 def check(client: Client, held: list[Registration], launch: Launch, home: Path) -> list[Problem]:
     """What is wrong with the registrations of a client that is in use here."""
     mend = f"mcp-memory install {client.name}"
-    if not any(registration.found.hooks for registration in held):
+    hooked = any(registration.found.hooks for registration in held)
+    if client.name == "claude-code" and _has_plugin(home / client.hooks[USER]):
+        why = "Every event is captured twice; the second is dropped, but both take time."
+        fix = "mcp-memory uninstall claude-code"
+        return [Problem("claude-code: both the plugin and the settings have the hook", why, fix)] if hooked else []
+    if not hooked:
         why = "The client is on this machine, but nothing it says is remembered."
         return [Problem(f"{client.name}: the hook is not registered", why, mend)]
     problems: list[Problem] = []
@@ -153,6 +158,13 @@ def _forbidden(client: Client, held: list[Registration], home: Path) -> Iterator
         if isinstance(switch := settings.get("hooksConfig"), dict) and switch.get("enabled") is False:
             fix = f"Set hooksConfig.enabled to true in {registration.hooks}."
             yield Problem(f"{client.name}: all hooks are switched off", f"{registration.hooks} says so.", fix)
+
+
+def _has_plugin(settings: Path) -> bool:
+    """Whether Claude Code runs our plugin, which brings the hook and the server with it."""
+    plugins = _json(settings).get("enabledPlugins")
+    known = plugins.items() if isinstance(plugins, dict) else ()
+    return any(name.partition("@")[0] == SECOND_NAME and enabled is True for name, enabled in known)
 
 
 def _codex(held: list[Registration], config: Path) -> Iterator[Problem]:

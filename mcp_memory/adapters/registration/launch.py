@@ -16,7 +16,7 @@ from mcp_memory.capture.home import home_dir
 from mcp_memory.errors import MemoryFault
 
 SERVER = "memory"
-#: The name for the server where another program's server is already called `memory`.
+#: The plugin's name, and the server's where another program's server is already called `memory`.
 SECOND_NAME = "mcp-memory"
 HOME_VARIABLE = "MCP_MEMORY_HOME"
 

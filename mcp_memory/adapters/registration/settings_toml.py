@@ -1,4 +1,7 @@
-"""Our server's entry in Codex's config.toml: put in, found again, taken out, line by line."""
+"""Our server's entry in Codex's config.toml: put in, found again, taken out, line by line.
+
+A setting of ours at the top of the file carries a comment by which it is known again.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from mcp_memory.adapters.registration.toml_text import Statement, statements
 from mcp_memory.adapters.registration.wanted import Found, Wanted
 
 SERVERS = "mcp_servers"
+_MARK = "  # set by mcp-memory"
 _BLANK_LINE = re.compile(r"(?:^|(?<=\n))[ \t]*\r?\n\Z")
 
 
@@ -28,9 +32,10 @@ class TomlError(ValueError):
 
 def register(text: str, wanted: Wanted) -> str:
     """The text with the server's table in it."""
-    before = load(text)
+    original, before = text, load(text)
     if wanted.server is None:
         return text
+    text = _register_top(text, wanted.top)
     name = server_name(before.get(SERVERS))
     known = _servers(before)
     for other in set(known) - {name}:
@@ -42,23 +47,26 @@ def register(text: str, wanted: Wanted) -> str:
     entry = _servers(load(text)).get(name)
     if entry is None or not _agrees(entry, wanted.server):
         raise TomlError(f"[{SERVERS}.{name}] cannot be added beside what is there")
-    _same_but_ours(before, load(text))
+    _same_but_ours(original, text)
     return text
 
 
 def withdraw(text: str, original: Any = None) -> str:
     """The text without our tables. `original` is of no use here: no table is made for others to stand in."""
-    before = load(text)
-    for name in _servers(before):
+    before = text
+    for name in _servers(load(text)):
         text = _cut(text, name)
     if _servers(load(text)):
         raise TomlError(f"[{SERVERS}.{SERVER}] is written in a way that cannot be taken out line by line")
-    _same_but_ours(before, load(text))
+    for part in reversed(_marked(text)):
+        text = text[: part.start] + text[part.end :]
+    _same_but_ours(before, text)
     return text
 
 
 def find(text: str) -> Found:
-    return Found(servers=list(_servers(load(text)).values()))
+    servers = list(_servers(load(text)).values())
+    return Found(servers=servers, top=[part.path[0] for part in _marked(text)])
 
 
 def load(text: str) -> dict[str, Any]:
@@ -79,6 +87,27 @@ def _agrees(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     home = (known.get("env") or {}).get(HOME_VARIABLE)
     plain = all(known.get(key) == value for key, value in wanted.items() if key != "env")
     return plain and home == (wanted.get("env") or {}).get(HOME_VARIABLE)
+
+
+def _register_top(text: str, wanted: Mapping[str, int]) -> str:
+    """Add settings after the last of the file's own that stand before its first table; never change the user's."""
+    for part in reversed(_marked(text)):
+        if load(text[part.start : part.end]) != {part.path[0]: wanted.get(part.path[0])}:
+            text = text[: part.start] + text[part.end :]
+    for key in [key for key in wanted if key not in load(text)]:
+        parts = statements(text)
+        first = next((index for index, part in enumerate(parts) if part.header), len(parts))
+        at = parts[first - 1].end if first else 0
+        newline = _newline(text)
+        gap = newline if at and not text[:at].endswith("\n") else ""
+        text = text[:at] + f"{gap}{key} = {wanted[key]}{_MARK}{newline}" + text[at:]
+    return text
+
+
+def _marked(text: str) -> list[Statement]:
+    """Our settings at the top of the file."""
+    parts = [part for part in statements(text) if len(part.path) == 1 and not part.header]
+    return [part for part in parts if text[part.start : part.end].rstrip().endswith(_MARK)]
 
 
 def _append(text: str, name: str, entry: Mapping[str, Any]) -> str:
@@ -130,17 +159,19 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _same_but_ours(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def _same_but_ours(before: str, after: str) -> None:
     if _bare(before) != _bare(after):
         raise TomlError("the edit would change more than our own entry")
 
 
-def _bare(document: Mapping[str, Any]) -> dict[str, Any]:
+def _bare(text: str) -> dict[str, Any]:
+    """A document without what is ours."""
+    top = {part.path[0] for part in _marked(text)}
+    document = {key: value for key, value in load(text).items() if key not in top}
+    ours = _servers(document)
     servers = document.get(SERVERS)
-    if not isinstance(servers, dict):
-        return dict(document)
-    rest = {
-        name: entry for name, entry in servers.items() if not (name in (SERVER, SECOND_NAME) and is_our_server(entry))
-    }
+    if not isinstance(servers, dict) or not ours:
+        return document
+    rest = {name: entry for name, entry in servers.items() if name not in ours}
     others = {key: value for key, value in document.items() if key != SERVERS}
     return {**others, SERVERS: rest} if rest else others

@@ -45,8 +45,15 @@ class Transaction:
         return [tuple(row) for row in await self._connection.execute_fetchall(sql, values)]
 
     async def next_id(self, table: str) -> int:
-        """The first free id of a table; safe because no one else writes during this transaction."""
-        rows = await self.fetch(f"SELECT coalesce(max(id), 0) + 1 FROM {table}")
+        """The next id of a table; safe because no one else writes during this transaction.
+
+        Where ids are places in the log, one that was given away is not given again after its row is gone.
+        """
+        rows = await self.fetch(
+            f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
+            "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
+            (table,),
+        )
         return int(rows[0][0])
 
 

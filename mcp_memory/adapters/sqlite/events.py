@@ -29,6 +29,11 @@ _ADD_DIRTY = (
     "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
     "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
 )
+_ADD_GROWN = (
+    "INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) "
+    "ON CONFLICT (session) DO UPDATE SET seq = seq + 1, asked = max(asked, excluded.asked), "
+    "retry_ms = iif(excluded.asked = '', retry_ms, 0)"
+)
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
@@ -183,6 +188,8 @@ async def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     for _, session, event in numbered:
         earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
     await tx.run_many(_ADD_DIRTY, earliest.items())
+    forgetting = {session for _, session, event in numbered if event.event_type is EventType.COMPACTION}
+    await tx.run_many(_ADD_GROWN, [(session, "client" if session in forgetting else "") for session in earliest])
 
 
 async def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:

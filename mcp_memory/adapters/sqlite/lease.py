@@ -19,18 +19,19 @@ DURATION_MS = 20_000
 class SqliteLease:
     """Implements the Lease port."""
 
-    def __init__(self, database: Database, holder: str | None = None) -> None:
+    def __init__(self, database: Database, holder: str | None = None, name: str = NAME) -> None:
         self._database = database
+        self._name = name
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}"
         self.token: int | None = None
 
     async def acquire(self, now_ms: int) -> bool:
         """Take or renew the lease. False while another living process holds it."""
-        held = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (NAME,))
+        held = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
         if held and held[0][1] != self.token and not _is_free(held[0], now_ms):
             return False
         async with self._database.transaction() as tx:
-            rows = await tx.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (NAME,))
+            rows = await tx.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
             if rows and rows[0][1] != self.token and not _is_free(rows[0], now_ms):
                 return False
             mine = bool(rows) and rows[0][1] == self.token
@@ -38,7 +39,7 @@ class SqliteLease:
             await tx.run(
                 "INSERT INTO lease (name, holder, token, expires_ms) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
                 "SET holder = excluded.holder, token = excluded.token, expires_ms = excluded.expires_ms",
-                (NAME, self.holder, token, now_ms + DURATION_MS),
+                (self._name, self.holder, token, now_ms + DURATION_MS),
             )
         self.token = token
         return True
@@ -48,7 +49,7 @@ class SqliteLease:
         if self.token is not None:
             token, self.token = self.token, None
             async with self._database.transaction() as tx:
-                await tx.run("UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?", (NAME, token))
+                await tx.run("UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?", (self._name, token))
 
 
 async def check_lease(tx: Transaction, token: int | None) -> None:

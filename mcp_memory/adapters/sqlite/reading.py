@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.pooling import pool
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
-from mcp_memory.adapters.sqlite.searching import search
+from mcp_memory.adapters.sqlite.searching import events, search
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
+from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import Candidate, Counts, GripRecord, ProjectInfo
+from mcp_memory.ports import Candidate, Counts, GripRecord, Pool, ProjectInfo
 
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
@@ -184,6 +186,21 @@ class SqliteLibrary:
     ) -> list[Candidate]:
         return await search(self._database, match, project, kinds, start_ms, end_ms, limit)
 
+    async def pool(
+        self,
+        terms: Sequence[Term],
+        *,
+        project: str | None,
+        cited: bool,
+        start_ms: int | None,
+        end_ms: int | None,
+        limit: int,
+    ) -> Pool:
+        return await pool(self._database, terms, project, cited, start_ms, end_ms, limit)
+
+    async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+        return await events(self._database, numbers)
+
     async def session(self, session_id: str, limit: int) -> list[Event]:
         sql = (
             f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} "
@@ -207,7 +224,9 @@ class SqliteLibrary:
     async def counts(self) -> Counts:
         row = (await self._database.fetch(_COUNTS))[0]
         schema = int(await self._database.value("PRAGMA user_version"))
-        lease = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE expires_ms > 0")
+        lease = await self._database.fetch(
+            "SELECT holder, token, expires_ms FROM lease WHERE name = 'pipeline' AND expires_ms > 0"
+        )
         held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
         values: tuple[Any, ...] = (schema, *row, held)
         return Counts(*values)

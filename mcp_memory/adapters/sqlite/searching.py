@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.adapters.sqlite.events import EVENT
-from mcp_memory.adapters.sqlite.nodes import GRIP, NODE
+from mcp_memory.adapters.sqlite.nodes import NODE
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.grips import grip_id
@@ -23,11 +24,7 @@ _EVENTS = (
     f"SELECT e.id, {_EVENT}, s.client, s.session_id, p.slug, {_SEGMENT} "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE e.id IN ({marks})"
 )
-_GRIPS = (
-    f"SELECT g.id, {_EVENT}, s.client, s.session_id, p.slug, n.key, g.key, g.timestamp_ms, g.excerpt "
-    "FROM grip g JOIN event e ON e.id = g.event JOIN session s ON s.id = e.session "
-    "JOIN project p ON p.id = s.project JOIN node n ON n.id = g.node WHERE g.id IN ({marks})"
-)
+_GRIPS_OF = "SELECT event, key, timestamp_ms, excerpt FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
 _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
 #: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
 _FILTERED = {
@@ -116,9 +113,10 @@ def _touches(candidate: Candidate, start_ms: int | None, end_ms: int | None) -> 
 
 
 async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
-    ids: dict[int, list[int]] = {EVENT: [], GRIP: [], NODE: []}
+    ids: dict[int, list[int]] = {EVENT: [], NODE: []}
     for rowid, _ in ranked:
-        ids[rowid % 4].append(rowid // 4)
+        if rowid % 4 in ids:
+            ids[rowid % 4].append(rowid // 4)
     found: dict[int, Candidate] = {}
     ranks: dict[int, float] = {row[0]: row[1] for row in ranked}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
@@ -127,24 +125,26 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
         found[rowid] = Candidate(
             "event", ranks[rowid], event.project, event.timestamp_ms, event=event, segment_id=_segment_id(row[13])
         )
-    for row in await _fetch(database, _GRIPS, ids[GRIP]):
-        event = event_of(row[1:10], *row[10:13])
-        rowid = row[0] * 4 + GRIP
-        found[rowid] = Candidate(
-            "grip",
-            ranks[rowid],
-            event.project,
-            event.timestamp_ms,
-            event=event,
-            grip_id=grip_id(row[15], row[14]),
-            excerpt=row[16],
-            segment_id=_segment_id(row[13]),
-        )
     rows = await _fetch(database, _NODES, ids[NODE])
     for row, node in zip(rows, await nodes_of(database, rows), strict=True):
         rowid = row[17] * 4 + NODE
         found[rowid] = Candidate(node.level.label, ranks[rowid], node.project, node.start_ms, node=node)
     return [found[rowid] for rowid, _ in ranked if rowid in found]
+
+
+async def events(database: Database, numbers: Sequence[int]) -> dict[int, Candidate]:
+    """Events by number, each with its segment and the first grip that cites it."""
+    found: dict[int, Candidate] = {}
+    for row in await _fetch(database, _EVENTS, numbers):
+        event = event_of(row[1:10], *row[10:13])
+        found[row[0]] = Candidate(
+            "event", 0.0, event.project, event.timestamp_ms, event=event, segment_id=_segment_id(row[13])
+        )
+    for number, key, timestamp_ms, excerpt in await _fetch(database, _GRIPS_OF, numbers):
+        if number in found and not found[number].grip_id:
+            cited = grip_id(timestamp_ms, key)
+            found[number] = replace(found[number], grip_id=cited, excerpt=excerpt)
+    return found
 
 
 def _segment_id(key: str | None) -> str:

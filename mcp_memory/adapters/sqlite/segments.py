@@ -42,9 +42,13 @@ _SAVE = f"""
         events = excluded.events, tokens = excluded.tokens, closed = excluded.closed,
         input_hash = excluded.input_hash
 """
-_JOBS = f"""
+_JOB = f"""
     SELECT {", ".join("g." + name.strip() for name in _COLUMNS.split(","))}, s.id, s.client, s.session_id, p.id, p.slug
     FROM segment g JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
+"""
+_JOB_OF = f"{_JOB} WHERE g.node = ? AND g.closed = 1 AND g.input_hash = g.done_hash"
+_JOBS = f"""
+    {_JOB}
     WHERE g.input_hash <> g.done_hash AND (g.closed = 1 OR g.end_ms < ?)
     ORDER BY g.start_ms LIMIT ?
 """
@@ -117,6 +121,11 @@ class SqliteSegments:
     async def jobs(self, limit: int, quiet_before_ms: int) -> list[SegmentJob]:
         rows = await self._database.fetch(_JOBS, (quiet_before_ms, limit))
         return [await self._job(row) for row in rows]
+
+    async def job_of(self, node: int) -> SegmentJob | None:
+        """The job whose result was this node, to be done anew."""
+        rows = await self._database.fetch(_JOB_OF, (node,))
+        return await self._job(rows[0]) if rows else None
 
     async def _job(self, row: Row) -> SegmentJob:
         segment = _stored(row[:11])

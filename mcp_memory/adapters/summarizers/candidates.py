@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues, patterns
+from mcp_memory.adapters.summarizers.actions import actions, error_text, from_tool
+from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import (
     is_log,
@@ -20,14 +21,12 @@ from mcp_memory.adapters.summarizers.messages import (
     spoken,
     windows,
 )
-from mcp_memory.adapters.summarizers.sentences import Sentence, clipped, sentences
-from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span, steps
+from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
+from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.text import has_unspaced_script, one_line
+from mcp_memory.domain.text import has_unspaced_script
 
-MAX_BULLET = 220
-MAX_EXCERPT = 300
-_MAX_TARGETS = 4
+__all__ = ["Candidate", "candidates"]
 
 _CONNECTED = re.compile(
     r"(?:so|this|that|it|these|those|they|but|which|otherwise|then|both|instead|previously|also|since)\b", re.I
@@ -35,7 +34,6 @@ _CONNECTED = re.compile(
 
 
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
-_ERROR_WORD = re.compile(r"^error:\s+", re.I)
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
@@ -45,24 +43,9 @@ _LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
 _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 
 
-class Candidate(NamedTuple):
-    """A possible bullet. `order` is its place in the segment, `turn` the user message it follows."""
-
-    event: Event
-    start: int
-    end: int
-    text: str
-    kind: Kind
-    order: int
-    turn: int
-    bonus: float = 0.0
-    listed: bool = False
-    more: tuple[tuple[Event, int, int], ...] = ()
-
-
-def candidates(events: Sequence[Event]) -> list[Candidate]:
-    """All candidates of a segment, in conversation order."""
-    named = bool(speakers(events))
+def candidates(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Candidate]:
+    """All candidates of a segment, in conversation order; the context tells only whether people talk by name."""
+    named = bool(speakers([*context, *events]))
     final = next((event for event in reversed(events) if event.role is Role.ASSISTANT and event.says_something), None)
     found: list[Candidate] = []
     turn = 0
@@ -72,10 +55,11 @@ def candidates(events: Sequence[Event]) -> list[Candidate]:
         if event.role is Role.USER and event.event_type is not EventType.NOTE:
             turn += 1
         last = _is_last_word(events, index)
-        for candidate in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
-            left_open = candidate.kind is Kind.OPEN and event is final
-            found.append(candidate._replace(order=len(found), bonus=candidate.bonus + (0.5 if left_open else 0.0)))
-    return found + _actions(events, len(found), turn)
+        for pick in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
+            # What is still open at the end is what one comes back for.
+            bonus = pick.bonus + (0.5 if pick.kind is Kind.OPEN and event is final else 0.0)
+            found.append(pick._replace(order=len(found), bonus=bonus))
+    return found + actions(events, len(found), turn)
 
 
 def _of_event(event: Event, turn: int, *, last: bool, named: bool) -> Iterator[Candidate]:
@@ -84,13 +68,13 @@ def _of_event(event: Event, turn: int, *, last: bool, named: bool) -> Iterator[C
     if event.role is Role.USER:
         return _said_by_user(event, turn, named)
     if event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
-        return _from_tool(event, turn)
+        return from_tool(event, turn)
     return _said_by_user(event, turn, named) if named else _said_by_assistant(event, turn, last)
 
 
 def _notes(event: Event, turn: int) -> Iterator[Candidate]:
     for sentence in _sentences(event.text):
-        yield _candidate(
+        yield candidate(
             event,
             sentence.start,
             sentence.end,
@@ -109,25 +93,27 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
     if not named and is_log(text) and (span := error_span(text)):
         found = [sentence for sentence in found if sentence.end <= log_start(text)]
         # What the user says about a log tells more than its lines.
-        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, 0.0 if found else 1.5)
+        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn, 0.0 if found else 1.5)
+    if not named:
+        found = [sentence for sentence in found if not is_log_line(text, sentence.start, sentence.end)]
     first = True
     structured = any(sentence.form == "heading" for sentence in found)
     for group in _joined(text, found):
         start, end, form = group
         start += len(speaker) + 2 if first and speaker and text.startswith(speaker, start) else 0
         body = plain(text[start:end])
-        if not readable(body) or (not named and is_log_line(text, start, end)):
+        if not readable(body) or (body.endswith(":") and body.count(" ") < 3):
             continue
         if form == "heading":
             body = _PLAN.sub("", body)
         kind = Kind.REQUEST if form == "heading" else Kind.SAID if speaker else cues.user_kind(body)
         if kind is Kind.NOISE or (body.endswith(":") and cues.is_label(body)):
             continue
-        yield _candidate(
+        yield candidate(
             event,
             start,
             end,
-            _user_text(body, kind, speaker),
+            user_text(body, kind, speaker),
             kind,
             turn,
             _user_bonus(first, form, structured) - _asking(body, turn) if not speaker else cues.chat_value(body),
@@ -147,14 +133,6 @@ def _asking(body: str, turn: int) -> float:
     return 0.7 if turn > 1 and patterns.WH.match(cues.without_politeness(cues.without_interjection(body))) else 0.0
 
 
-def _user_text(body: str, kind: Kind, speaker: str) -> str:
-    if speaker:
-        return f"{speaker}: {body}"
-    if kind is Kind.REQUEST:
-        return f"Asked: {cues.without_politeness(cues.without_interjection(body))}"
-    return f"{'Reported' if kind is Kind.REPORT else 'User'}: {cues.without_interjection(body)}"
-
-
 def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidate]:
     text = event.text
     section = ""
@@ -168,11 +146,13 @@ def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidat
         if sentence.form == "heading":
             section = body.lower()
             if not cues.is_label(body) and body.count(" ") > 1:
-                yield _candidate(event, start, end, body, Kind.HEADING, turn)
+                yield candidate(event, start, end, body, Kind.HEADING, turn)
             continue
+        announces = False
         if body.endswith((":", "：")):
             body, end = _with_items(text, body, end, found[index + 1 :])
-            if end == sentence.end and cues.is_label(body):
+            announces = end == sentence.end
+            if announces and cues.is_label(body):
                 continue
         elif sentence.form == "prose" and index + 1 < len(found):
             body, end = _with_next(text, body, start, end, sentence, found[index + 1])
@@ -183,8 +163,12 @@ def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidat
         listed = listed + 1 if sentence.form in ("item", "row") else 0
         bonus = (0.35 if last else 0.0) + (0.4 if _KEY_SECTION.search(section) else 0.0)
         bonus += 0.3 if kind is Kind.DECISION and patterns.REASON.search(body) else 0.0
-        bonus -= (0.3 if _CONNECTED.match(body) else 0.0) + min(_LISTED[sentence.form] * listed, 0.6)
-        found_one = _candidate(event, start, end, _shown(body, kind), kind, turn, bonus)
+        bonus -= (
+            (0.3 if _CONNECTED.match(body) else 0.0)
+            + (0.5 if announces else 0.0)
+            + min(_LISTED[sentence.form] * listed, 0.6)
+        )
+        found_one = candidate(event, start, end, _shown(body, kind), kind, turn, bonus)
         yield found_one._replace(listed=bool(listed))
 
 
@@ -233,74 +217,6 @@ def _with_next(text: str, body: str, start: int, end: int, this: Sentence, follo
     return body, end
 
 
-def _from_tool(event: Event, turn: int) -> Iterator[Candidate]:
-    call = call_of(event)
-    if call is None:
-        return
-    text = event.text
-    for start, end in steps(text, call.head):
-        yield _candidate(event, start, end, plain(text[start:end]), Kind.STEP, turn)
-    if reason := rejection_span(text, call.head):
-        body = plain(text[slice(*reason)])
-        kind = cues.user_kind(body)
-        if kind is not Kind.NOISE:
-            yield _candidate(event, *reason, _user_text(body, kind, ""), kind, turn)
-    elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
-        yield _candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.7)
-    elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
-        yield _candidate(event, *span, _error_text(text[slice(*span)]), Kind.ERROR, turn, -0.4)
-
-
-def _error_text(line: str) -> str:
-    return f"Error: {_ERROR_WORD.sub('', plain(line))}"
-
-
-def _actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
-    """What the tools did, by verb, for segments in which little was said."""
-    done: dict[str, dict[str, tuple[Event, Call]]] = {}
-    for event in events:
-        if event.event_type is EventType.TOOL_RESULT and (call := call_of(event)) and call.target.strip("{}[]"):
-            done.setdefault(call.verb, {}).setdefault(call.target, (event, call))
-    found: list[Candidate] = []
-    for verb in sorted(done, key=["Edited", "Ran", "Fetched", "Used", "Searched", "Read"].index):
-        targets = list(done[verb].values())[:_MAX_TARGETS]
-        text = _action_text(verb, [call for _, call in targets], len(done[verb]))
-        if not text:
-            continue
-        spans = [(event, 0, min(call.head, MAX_EXCERPT)) for event, call in targets]
-        event, start, end = spans[0]
-        bonus = 0.3 if verb == "Edited" else 0.0
-        found.append(
-            Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
-        )
-    return found
-
-
-def _action_text(verb: str, calls: Sequence[Call], total: int) -> str:
-    names = [one_line(plain(_target(verb, call)), 60) for call in calls]
-    if verb == "Searched":
-        names = [name.replace("\\", "") for name in names]
-    if verb in ("Ran", "Searched"):
-        names = [f"`{name.replace('`', '')}`" for name in names]
-    names = [name for name in names if name.strip("`")]
-    rest = f" and {total - len(calls)} more" if total > len(calls) else ""
-    return f"{verb}{' for' if verb == 'Searched' else ''} {', '.join(names)}{rest}" if names else ""
-
-
-def _target(verb: str, call: Call) -> str:
-    if verb == "Fetched":
-        return call.target.partition("://")[2] or call.target
-    return f"{call.tool} {call.target}" if verb == "Used" else call.target
-
-
-def _candidate(event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0) -> Candidate:
-    if end - start > MAX_EXCERPT:
-        cut = event.text.rfind(" ", start, start + MAX_EXCERPT)
-        end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
-    text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus)
-
-
 def _sentences(text: str) -> list[Sentence]:
     return [sentence for low, high in windows(len(text)) for sentence in sentences(text, low, high)]
 
@@ -309,7 +225,11 @@ def _joined(text: str, found: Iterable[Sentence]) -> Iterator[tuple[int, int, st
     """Neighbouring short sentences of one paragraph as one, since a user's thought rarely fits into one sentence."""
     for _, group in groupby(found, key=lambda sentence: sentence.block):
         parts = list(group)
-        if len(parts) > 1 and text[: parts[-1].end].endswith(":") and cues.is_label(text[parts[-1].start : parts[-1].end]):
+        if (
+            len(parts) > 1
+            and text[: parts[-1].end].endswith(":")
+            and cues.is_label(text[parts[-1].start : parts[-1].end])
+        ):
             parts.pop()
         while parts:
             count = len(parts)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mcp_memory.adapters.summarizers.candidates import (
-    MAX_BULLET,
-    MAX_EXCERPT,
-    Candidate,
-    candidates,
-)
+from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
+from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
 from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
@@ -42,8 +38,8 @@ class ExtractiveSummarizer:
 
 def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
     """Title, bullets and keywords of a run of one session's events."""
-    vocabulary = Vocabulary(_passages(events, context), speakers(events))
-    found = candidates(events)
+    vocabulary = Vocabulary(_passages(events, context), speakers([*context, *events]))
+    found = candidates(events, context)
     chosen = choose(found, vocabulary.weights) or _fallback(events)
     keywords = vocabulary.keywords(KEYWORDS)
     title = title_of(found or chosen, context, keywords, vocabulary.weights) or _plain_title(chosen, events)

@@ -69,6 +69,8 @@ _VERBS = frozenset(
 
 # An ordinary word that was said once, and not by the user, is no keyword.
 _SAID_ENOUGH = 1.9
+# One that comes back in other messages says more about them all than one that does not.
+_ONCE = 0.45
 
 
 class Passage(NamedTuple):
@@ -143,17 +145,20 @@ class Vocabulary:
     def __init__(self, passages: Iterable[Passage], names: frozenset[str] = frozenset()) -> None:
         """`names` are the speakers' own, which tell nothing."""
         tokens: Counter[str] = Counter()
+        spread: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for text, weight, code in passages:
             found = _TOKEN.findall(_prepared(text))
             for token, count in Counter(found).items():
                 tokens[token] += weight * min(count, 4)  # type: ignore[assignment]  # weights are fractions
+                spread[token.lower()] += 1
             if not code:
                 pairs.update(zip(found, found[1:], strict=False))
         for name in names:
             tokens.pop(name, None)
         self._tokens = tokens
         self._pairs = pairs
+        self._spread = spread
         self.weights = self._stem_weights()
 
     def _stem_weights(self) -> dict[str, float]:
@@ -171,7 +176,8 @@ class Vocabulary:
         for token, count in self._tokens.items():
             word, telling = _shape(token)
             if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in _VERBS):
-                scored[word] = scored.get(word, 0.0) + telling * count
+                once = telling == 1.0 and self._spread[token.lower()] == 1
+                scored[word] = scored.get(word, 0.0) + telling * count * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs.items():
             if count >= 2 and (pair := _pair(left, right)):
                 scored[pair] = scored.get(pair, 0.0) + 1.6 * count

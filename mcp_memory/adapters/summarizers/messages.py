@@ -28,7 +28,8 @@ _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
 _LOG_LINE = re.compile(
     r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
-    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|FAILED|PASSED|Error|panic|fatal)\b:?|(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
+    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|FAILED|PASSED|Error|panic|fatal)\b:?|"
+    r"(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
     r"npm |\{\")"
 )
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")

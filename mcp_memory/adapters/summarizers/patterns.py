@@ -75,7 +75,8 @@ CAUSE = _any(
     r"\bfound (?:another|a|an|the) (?:\w+ )?(?:bug|issue|problem|cause)\b|\bconfirmed bug\b|\bwhich (?:causes|caused|"
     r"means|triggers)\b",
     r"\b(?:doesn't|does not|isn't|wasn't|didn't|never|no longer) .{0,60}\b(?:so|which|causing)\b|\bcausing\b",
-    r"\b(?:fails?|breaks?|happens?|crashes|hangs)(?: exactly| only| just)? (?:when|if|whenever)\b|\bthat(?:'s| is) why\b",
+    r"\b(?:fails?|breaks?|happens?|crashes|hangs)(?: exactly| only| just)? (?:when|if|whenever)\b|"
+    r"\bthat(?:'s| is) why\b",
 )
 DECIDED = _any(
     r"^decision\b|^(?:we|i)(?:'ve| have)? (?:decided|chose|went with|settled|opted|agreed)\b",
@@ -94,7 +95,8 @@ DECISION = _any(
     r"\bwe (?:should|will|could just)\b|\bshould (?:just )?(?:use|keep|stay|be|default)\b",
 )
 OUTCOME = _any(
-    r"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
+    r"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?"
+    r"(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
     r"pushed|merged|committed|wrote|deleted|refactored|extracted|resolved|introduced|enabled|disabled|bumped|"
     r"upgraded|migrated|installed|configured|simplified|converted|dropped|exposed|documented|cleaned|reverted|"
     r"restored|kept|captured|declared|wrapped|registered)\b",
@@ -150,7 +152,8 @@ INTERJECTION = re.compile(
 )
 PROBLEM = _any(
     r"\b(?:fails?|failed|failing|failure|error|errors|broken|crash\w*|bug|wrong|outdated|missing|lacks?|doesn't|"
-    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?(?! down)|leaks?|issue|problem|"
+    r"does not|isn't|is not|can't|cannot|never|incorrect\w*|duplicate\w*|unused|without|slow(?:er|ly)?(?! down)|"
+    r"leaks?|issue|problem|"
     r"stuck|hangs?|not work\w*)\b"
 )
 #: A user's word that something is settled, though it names the problem.

@@ -41,8 +41,10 @@ _TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _LABEL = re.compile(
     r"(?:plan|review|fix|fixed|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|"
-    r"asked|reported|note|decision|done|open item|left open|still open|unresolved|root cause|solution|problem|result|answer|option \d|removed|"
+    r"asked|reported|note|decision|done|open item|left open|still open|"
+    r"unresolved|root cause|solution|problem|result|answer|option \d|removed|"
     r"(?:take|have) a look at|check|look at|line \d+|(?:one|two|three|last|a)(?: \w+)? (?:things?|ways?)(?: \w+){0,3}|"
+    r"(?:another|one more|next) (?:thing|problem|issue|question|point|bug)|"
     r"while (?:we're|we are|you're) at it|for the future)\s*[:：]\s*|"
     r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
     re.I,
@@ -50,11 +52,12 @@ _LABEL = re.compile(
 _STATE = (
     r"(?:not|never|too|half|sometimes|often|no longer|always|only|[a-z]{3,}ed|missing|broken|wrong|slow|slower|full|"
     r"empty|stale|flaky|failing|hidden|held|lost|gone|stuck|down|unable|redundant|incomplete|invalid|incorrect|"
-    r"inconsistent|written|sent|thrown)\b"
+    r"inconsistent|written|sent|thrown|shown|found|kept|left|made|given|taken|built|set|split|seen|drawn)\b"
 )
 # Headlines do without the copula: `the label is missing` is `label missing`.
 _COPULA = re.compile(
-    rf"(?<=[\w)\"'])\s(?:is|are|was|were|has been|have been|had been)(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
+    rf"(?<=[\w)\"'])\s(?:is|are|was|were|has been|have been|had been)"
+    rf"(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
     re.I,
 )
 # What introduces a matter without being part of it.
@@ -63,21 +66,26 @@ _FRAME = re.compile(
     r"specifically|basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|"
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
-    r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
+    r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|"
+    r"(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
     r"(?:last|this|next) (?:week|weekend|month|year|night|\w+day)s?,?\s+(?=(?:i|we)\b)|(?:\w+, )?long time no \w+\W+|"
     r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
     r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
     r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
-    r"do you know (?:why|how|if|whether)\s+|(?:the |one )?(?:problem|issue|thing|question|cause|reason|culprit) is(?: that)?\s+|"
+    r"do you know (?:why|how|if|whether)\s+|"
+    r"(?:the |one )?(?:problem|issue|thing|question|cause|reason|culprit) is(?: that)?\s+|"
     r"it (?:looks|seems)(?: like)?(?: that)?\s+|it turns out(?: that)?\s+|turns out(?: that)?\s+|"
     r"explain(?: to)?(?: me)?(?: again)?(?: what's the case when| what the case is when)?\s+|"
-    r"(?:\w+ ){1,4}(?:keeps? (?:complaining|saying)|complain(?:s|ed)?|says?|said|wrote|reports?|reported|told (?:me|us)|"
+    r"(?:\w+ ){1,4}(?:keeps? (?:complaining|saying)|complain(?:s|ed)?|says?|said|wrote|reports?|reported|"
+    r"told (?:me|us)|"
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
     r"i(?:'m|’m| am) (?:using|trying to|seeing|getting)\s+|(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
-    r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|this is (?:now |just |still )?(?:the|a|an)\s+|"
+    r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|"
+    r"this is (?:now |just |still )?(?:the|a|an)\s+|"
     r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
-    r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
+    r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|"
+    r"(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
     re.I,
 )
 _SUBJECT = re.compile(
@@ -100,11 +108,13 @@ _DANGLING = frozenset(
     again too please quickly now already currently though anyway first still even vs versus against directly
     """.split()
 )
-_TAIL = re.compile(r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I)
+_TAIL = re.compile(
+    r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I
+)
 _FILLER = re.compile(
-    r"(?:(?:the|a|an|my|our|their|its|his|her|(?:this|that|these)(?! (?:is|was|are|were|has|have|will|should|can|could|does|"
-    r"means|still|also|\w+s)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|i think|"
-    r"i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
+    r"(?:(?:the|a|an|my|our|their|its|his|her|(?:this|that|these)(?! (?:is|was|are|were|has|have|will|should|can|"
+    r"could|does|means|still|also|\w+s)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|"
+    r"i think|i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
     re.I,
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")

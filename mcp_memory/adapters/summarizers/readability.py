@@ -77,7 +77,7 @@ def readability(title: str) -> float:
 def _by_shape(title: str) -> float:
     value = 0.65 if _VAGUE.search(title) else 1.0
     value *= 0.4 if _POINTING.match(title) else 0.5 if patterns.REACTION.match(title) else 1.0
-    value *= (0.6 if _CODE.search(title) else 1.0) * (0.75 if _BROKEN.search(title) else 1.0)
+    value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(len(_BROKEN.findall(title)), 2)
     value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if patterns.PROBLEM.search(title) else 1.0)
     if patterns.IMPERATIVE.match(title):
         value *= 0.8 if patterns.INSPECTION.match(title) else 1.15

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
-from mcp_memory.adapters.summarizers.candidates import Candidate, candidates
+from mcp_memory.adapters.summarizers.candidate import Candidate
+from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.keywords import stems_of
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
@@ -47,6 +48,7 @@ _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 
 _LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
 
+
 def headline(sentence: str, weights: Mapping[str, float]) -> str:
     """The most telling five to ten words of a sentence, from whole clauses where possible."""
     return max(_rated(sentence, weights), key=lambda entry: entry[0], default=(0.0, ""))[1]
@@ -80,7 +82,7 @@ def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str
 def scored(phrase: Phrase, weights: Mapping[str, float]) -> float:
     """How fit a phrase is as a title."""
     length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
-    told = (worth(phrase.text, weights) + 0.2) ** 1.25
+    told = math.pow(worth(phrase.text, weights) + 0.2, 1.25)
     return told * length * readability(phrase.text) * phrase.opens * (1.2 if phrase.stops else 1.0)
 
 
@@ -137,16 +139,18 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     """Two matters of one conversation as one title, if the second is nearly as weighty and both can be said shortly."""
     if best.pick.kind not in _RAISES or has_unspaced_script(best.text):
         return ""
-    second = next((option for option in options if _is_another(option, best)), None)
+    firsts = [option for option in options if option.pick is best.pick and _is_short(option)]
+    # Long phrases score high; what is compared is how shortly each matter can be said.
+    low = _SECOND * max((option.score for option in firsts), default=math.inf)
+    second = next((option for option in options if option.score >= low and _is_another(option, best)), None)
     if second is None:
         return ""
-    firsts = [option for option in options if option.pick is best.pick and word_count(option.text) <= _SHORT]
-    seconds = [option for option in options if option.pick is second.pick and _is_short_form(option, second)]
+    seconds = [option for option in options if option.pick is second.pick and _is_short(option)]
     fitting = [
         (first.score + other.score, first, other)
         for first in firsts
         for other in seconds
-        if word_count(first.text) + word_count(other.text) <= MAX_WORDS and first.score >= 0.6 * best.score
+        if word_count(first.text) + word_count(other.text) <= MAX_WORDS
     ]
     if not fitting:
         return ""
@@ -160,15 +164,15 @@ def _is_another(option: _Option, best: _Option) -> bool:
     return (
         option.pick.kind in _RAISES
         and option.pick.turn != best.pick.turn
-        and option.score >= _SECOND * best.score
-        and word_count(option.text) >= 3
-        and readability(option.text) >= 0.8
+        and _is_short(option)
         and similar(terms(option.text), terms(best.text)) < _DISTINCT
     )
 
 
-def _is_short_form(option: _Option, full: _Option) -> bool:
-    return option.score >= 0.4 * full.score and word_count(option.text) >= 3 and readability(option.text) >= 0.8
+def _is_short(option: _Option) -> bool:
+    """Whether it can stand as one half of a title."""
+    whole = not any(mark in option.text for mark in (": ", ", ", "; "))
+    return whole and 3 <= word_count(option.text) <= _SHORT and readability(option.text) >= 0.85
 
 
 def _lowered(text: str, source: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,8 +17,9 @@ _MAX_THEMES = 3
 _SHORT, _LONE = 6, 10
 _WANTED = (0.0, 0.2, 0.5, 0.85, 1.0, 1.0, 1.0)
 _MAX_WORDS = 16
-_MAX_CHARS = 100
+_MAX_CHARS = 110
 _ALIKE = 0.35
+_READABLE = 0.5
 _SO_FAR = " (so far)"
 _CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
@@ -50,19 +50,19 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
 
 def plainness(text: str) -> float:
     """How much of a line is plain words: seen from afar, names of files and functions say little."""
-    words = text.split()
-    if has_unspaced_script(text) or not words:
+    parts = text.split()
+    if has_unspaced_script(text) or not parts:
         return 1.0
-    return 0.6 + 0.4 * sum(1 for word in words if _PLAIN_WORD.fullmatch(word)) / len(words)
+    return 0.6 + 0.4 * sum(1 for part in parts if _PLAIN_WORD.fullmatch(part)) / len(parts)
 
 
 def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[_Theme]:
     for index, child in enumerate(children):
         size = (1.0 + len(child.bullets)) ** 0.5 * (1.0 + len(child.child_ids)) ** 0.25
         for rank, text in enumerate(_of_child(child, len(children) == 1, weights)):
-            told = worth(text, weights) / math.sqrt(2.0 + word_count(text)) + 0.05
+            told = worth(text, weights) / (2.0 + word_count(text)) ** 0.4 + 0.05
             fit = readability(text) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
-            yield _Theme(text, index, size * told * fit * 0.85**rank)
+            yield _Theme(text, index, size * told * fit * 0.75**rank)
 
 
 def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
@@ -86,7 +86,9 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
     short = [
         (scored(phrase, weights) * _WANTED[min(word_count(phrase.text), _SHORT)], phrase.text)
         for phrase in phrases(title)
-        if 2 <= word_count(phrase.text) <= limit and not _BREAK.search(phrase.text)
+        if 2 <= word_count(phrase.text) <= limit
+        and not _BREAK.search(phrase.text)
+        and readability(phrase.text) >= _READABLE
     ]
     return max(short, key=lambda entry: entry[0])[1] if short else trimmed(_BREAK.sub(" ", title).split())
 
@@ -99,6 +101,8 @@ def _lowered(theme: str, said: str) -> str:
     """An ordinary first word in lower case, since a theme stands inside a line; a name that was said so stays."""
     first, gap, rest = theme.partition(" ")
     ordinary = first.replace("'", "").isalpha() and first[1:].islower()
-    if not ordinary or (re.search(rf"[a-z,] {first}\b", said) and not re.search(rf"\b{first.lower()}\b", said)):
+    at = said.find(f" {first}")
+    inside = at > 0 and (said[at - 1].islower() or said[at - 1] == ",")
+    if not ordinary or (inside and f" {first.lower()}" not in said):
         return theme
     return f"{first.lower()}{gap}{rest}"

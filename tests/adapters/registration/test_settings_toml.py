@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,29 @@ def test_a_moved_installation_is_repaired_in_place(text: str) -> None:
     repaired = register(register(text, wanted(LAUNCH)), wanted(MOVED))
     assert find(repaired).servers == [MOVED.entry()]
     assert withdraw(repaired) == text
+
+
+@cases
+def test_a_setting_of_ours_stands_before_the_first_table_and_goes_again(text: str) -> None:
+    registered = register(text, replace(wanted(), top={"grace": 5}))
+    assert tomllib.loads(registered)["grace"] == 5
+    assert register(registered, replace(wanted(), top={"grace": 5})) == registered
+    assert find(registered).top == ["grace"]
+    assert withdraw(registered) == text
+    changed = register(registered, replace(wanted(), top={"grace": 7}))
+    assert tomllib.loads(changed)["grace"] == 7
+    assert withdraw(register(changed, wanted())) == text
+
+
+def test_a_setting_that_the_user_has_made_is_left_alone() -> None:
+    text = "a = 1\ngrace = 1 # mine\n[b]\n"
+    registered = register(text, replace(wanted(), top={"grace": 5}))
+    assert registered.startswith(text)
+    assert withdraw(registered) == text
+
+
+def test_a_setting_of_ours_goes_even_if_the_server_has_gone_before() -> None:
+    assert withdraw("grace = 5  # set by mcp-memory\n[a]\nb = 1\n") == "[a]\nb = 1\n"
 
 
 def test_a_file_without_a_last_newline_gets_one() -> None:

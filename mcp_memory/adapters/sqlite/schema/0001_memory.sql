@@ -47,8 +47,9 @@ CREATE INDEX session_name ON session (session_id);
 CREATE INDEX session_project ON session (project);
 
 -- key is the random part of the event's ULID; with timestamp_ms it gives the id, alone it tells duplicates.
+-- Ids of events, node versions and compactions are places in the log: never given twice, whatever is forgotten.
 CREATE TABLE event (
-    id           INTEGER PRIMARY KEY,
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
     key          BLOB    NOT NULL UNIQUE,
     session      INTEGER NOT NULL REFERENCES session (id),
     timestamp_ms INTEGER NOT NULL,
@@ -63,6 +64,7 @@ CREATE TABLE event (
 CREATE INDEX event_session ON event (session, timestamp_ms, id);
 CREATE INDEX event_time ON event (timestamp_ms);
 CREATE INDEX event_note ON event (session, timestamp_ms) WHERE type = 'note';
+CREATE INDEX event_compaction ON event (session, timestamp_ms) WHERE type = 'compaction';
 
 -- Which transcript was read how far.
 CREATE TABLE checkpoint (
@@ -130,8 +132,9 @@ CREATE INDEX node_open ON node (end_ms) WHERE open = 1;
 CREATE INDEX node_time ON node (project, level, start_ms);
 CREATE INDEX node_level ON node (level, start_ms);
 
+-- depth, input_tokens, output_tokens and compression tell how far the version compresses what it was made from.
 CREATE TABLE node_version (
-    id         INTEGER PRIMARY KEY,
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
     node       INTEGER NOT NULL REFERENCES node (id),
     version    INTEGER NOT NULL,
     title      TEXT    NOT NULL,
@@ -145,6 +148,10 @@ CREATE TABLE node_version (
     input_hash TEXT    NOT NULL,
     tokens     INTEGER NOT NULL,
     created_ms INTEGER NOT NULL,
+    depth         TEXT    NOT NULL DEFAULT '',
+    input_tokens  INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    compression   REAL    NOT NULL DEFAULT 1.0,
     UNIQUE (node, version)
 );
 
@@ -181,7 +188,8 @@ CREATE TABLE lease (
     expires_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Contentless: the texts live in event, grip and node_version. rowid = 4 * id + kind (0 event, 1 grip, 2 node).
+-- Contentless: the texts live in event, grip and node_version. rowid = 4 * id + kind (0 event, 2 node).
+-- A grip is found by the event it cites, whose words it repeats.
 -- parts holds what the tokenizer cannot see: the words inside camelCase, and pairs of unspaced characters.
 CREATE VIRTUAL TABLE search USING fts5 (
     head, user, assistant, tool, parts,
@@ -189,3 +197,96 @@ CREATE VIRTUAL TABLE search USING fts5 (
 );
 
 INSERT INTO search (search, rank) VALUES ('rank', 'bm25(3.0, 2.0, 1.2, 0.6, 0.8)');
+
+-- Which segments speak of which file or name, newest first; since is the node version that first did.
+CREATE TABLE mention (
+    project  INTEGER NOT NULL,
+    term     TEXT    NOT NULL,
+    start_ms INTEGER NOT NULL,
+    node     INTEGER NOT NULL REFERENCES node (id),
+    since    INTEGER NOT NULL,
+    PRIMARY KEY (project, term, start_ms, node)
+) WITHOUT ROWID;
+CREATE INDEX mention_node ON mention (node);
+
+-- A session's records, only ever added. through: the last event covered, seen: the newest there was, both as
+-- time and event id. refreshes: the record of the same depth whose place this one took.
+CREATE TABLE compaction (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    key           BLOB    NOT NULL UNIQUE,
+    session       INTEGER NOT NULL REFERENCES session (id),
+    created_ms    INTEGER NOT NULL,
+    depth         INTEGER NOT NULL,
+    parent        INTEGER REFERENCES compaction (id),
+    refreshes     INTEGER REFERENCES compaction (id),
+    reason        TEXT    NOT NULL,
+    summary       TEXT    NOT NULL,
+    key_points    TEXT    NOT NULL,
+    context       TEXT    NOT NULL,
+    through_ms    INTEGER NOT NULL,
+    through_event INTEGER NOT NULL,
+    seen_ms       INTEGER NOT NULL,
+    seen_event    INTEGER NOT NULL,
+    messages      INTEGER NOT NULL,
+    tokens        INTEGER NOT NULL,
+    tokens_before INTEGER NOT NULL,
+    tokens_after  INTEGER NOT NULL,
+    window        INTEGER NOT NULL,
+    written_by    TEXT    NOT NULL
+);
+CREATE INDEX compaction_session ON compaction (session, id);
+
+-- The events a record was made from, with the hash of what they said then.
+CREATE TABLE compaction_source (
+    compaction INTEGER NOT NULL REFERENCES compaction (id),
+    event      INTEGER NOT NULL,
+    sha256     BLOB    NOT NULL,
+    PRIMARY KEY (compaction, event)
+) WITHOUT ROWID;
+CREATE INDEX compaction_source_event ON compaction_source (event);
+
+-- Sessions that have grown since compaction last looked at them. asked: the client is about to forget.
+CREATE TABLE dirty_compaction (
+    session  INTEGER PRIMARY KEY,
+    seq      INTEGER NOT NULL DEFAULT 1,
+    asked    TEXT    NOT NULL DEFAULT '',
+    failed   TEXT    NOT NULL DEFAULT '',
+    retry_ms INTEGER NOT NULL DEFAULT 0
+);
+
+-- Every call to a model, written before it is made: a call that was never settled still counts against the day's cap.
+CREATE TABLE llm_call (
+    id            INTEGER PRIMARY KEY,
+    started_ms    INTEGER NOT NULL,
+    day           TEXT    NOT NULL,
+    purpose       TEXT    NOT NULL,
+    node          TEXT    NOT NULL,
+    model         TEXT    NOT NULL,
+    input_tokens  INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    latency_ms    INTEGER,
+    outcome       TEXT    NOT NULL
+);
+CREATE INDEX llm_call_day ON llm_call (day);
+
+-- Answers that were paid for, by the hash of model and question: the same is never asked twice.
+CREATE TABLE llm_answer (
+    key     TEXT PRIMARY KEY,
+    answer  TEXT    NOT NULL,
+    kept_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX llm_answer_kept ON llm_answer (kept_ms);
+
+-- Whether the model is paused or refused, so that every process leaves it alone.
+CREATE TABLE llm_state (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Nodes whose version a model could not improve, and when it may try again.
+CREATE TABLE llm_attempt (
+    node     INTEGER PRIMARY KEY,
+    version  INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    retry_ms INTEGER NOT NULL
+);

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, sdk
-
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
 
 BASE_URL = "https://api.anthropic.com"
 
@@ -20,7 +17,7 @@ class AnthropicProvider:
 
     def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
         self._api_key, self._base_url, self._timeout = api_key, base_url or BASE_URL, timeout
-        self._client: AsyncAnthropic | None = None
+        self._client: Any = None
 
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:
         anthropic = await sdk("anthropic")

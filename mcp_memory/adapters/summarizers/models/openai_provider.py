@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, sdk
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -21,7 +18,7 @@ class OpenAIProvider:
         self._api_key, self._base_url, self._timeout = api_key, base_url or BASE_URL, timeout
         # OpenAI's newer models know only the one name of the output cap, most other servers only the other.
         self._cap = "max_completion_tokens" if self._base_url == BASE_URL else "max_tokens"
-        self._client: AsyncOpenAI | None = None
+        self._client: Any = None
 
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:
         openai = await sdk("openai")
@@ -63,5 +60,5 @@ def _reply(completion: Any) -> Reply:
         text,
         int(getattr(usage, "prompt_tokens", 0) or 0),
         int(getattr(usage, "completion_tokens", 0) or 0),
-        cut_off=bool(choice) and choice.finish_reason == "length",
+        cut_off=choice is not None and choice.finish_reason == "length",
     )

@@ -98,7 +98,7 @@ def failure_of(error: Exception, model: str) -> SummarizerError:
     if status in (408, 504):
         return ModelTimeout(f"{model} did not answer in time (HTTP {status}).")
     if status >= 500 or status in (409, 425):
-        return TransportFailed(f"The provider of {model} failed (HTTP {status}).")
+        return TransportFailed(f"The provider of {model} failed (HTTP {status}).", answered=True)
     return RequestRefused(f"The provider of {model} refused the request (HTTP {status}).")
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits that double from `first` seconds to `longest`, each shortened by chance so that callers do not march in step.
+    """Waits that double from `first` seconds to `longest`, each shortened by chance so that callers do not keep step.
 
     A provider that names its own wait is obeyed; one that names more than `patience` is not waited for at all.
     """
@@ -25,7 +25,7 @@ class Backoff:
 
     def wait(self, failures: int, chance: float, asked: float | None = None) -> float:
         """Seconds to wait after this many failures; `chance` is from 0 to 1."""
-        own = min(self.first * 2 ** (failures - 1), self.longest) * (0.5 + 0.5 * chance)
+        own = min(self.first * 2.0 ** (failures - 1), self.longest) * (0.5 + 0.5 * chance)
         return max(own, asked) if asked is not None else own
 
 

@@ -1,0 +1,200 @@
+"""Compaction's store: which sessions have grown, what no record covers yet, and the records themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
+from mcp_memory.adapters.sqlite.lease import check_lease
+from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_record
+from mcp_memory.adapters.sqlite.segments import event_of
+from mcp_memory.domain.compaction import Turn
+from mcp_memory.domain.events import Event, EventType, event_key
+from mcp_memory.domain.records import Record, digest
+from mcp_memory.ports_context import Account, Compactions
+
+_SESSION = "s.id, s.client, s.session_id, p.slug"
+_SESSIONS = "session s JOIN project p ON p.id = s.project"
+_DUE = (
+    f"SELECT {_SESSION}, d.asked, d.seq FROM dirty_compaction d JOIN {_SESSIONS} ON s.id = d.session "
+    "WHERE d.retry_ms <= ? ORDER BY d.asked DESC, d.session LIMIT ?"
+)
+#: Of clients that share a session's name, the one heard of last.
+_NAMED = (
+    f"SELECT {_SESSION}, '', 0 FROM {_SESSIONS} WHERE s.session_id = ? "
+    "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = s.id) DESC LIMIT 1"
+)
+#: What a tool printed is counted in part when it is stored; what the model saw of it was all of it.
+_TURNS = """
+    SELECT id, timestamp_ms, type, CASE role WHEN 'tool' THEN max(tokens, length(text) / 4) ELSE tokens END,
+           CASE WHEN type = 'assistant_message' THEN json_extract(metadata, '$.usage') END,
+           CASE WHEN type IN ('assistant_message', 'session_start') THEN json_extract(metadata, '$.model') END
+    FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?)
+    ORDER BY timestamp_ms, id
+"""
+_EVENT = "key, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata"
+_BETWEEN = f"""
+    SELECT {_EVENT} FROM event
+    WHERE session = ? AND (timestamp_ms, id) > (?, ?) AND (timestamp_ms, id) <= (?, ?) ORDER BY timestamp_ms, id
+"""
+_TAIL = f"""
+    SELECT {_EVENT} FROM event
+    WHERE session = ? AND type IN ('user_message', 'assistant_message', 'note') AND text <> ''
+    ORDER BY timestamp_ms DESC, id DESC LIMIT ?
+"""
+_ADD = (
+    "INSERT INTO compaction (id, key, session, created_ms, depth, parent, refreshes, reason, summary, key_points, "
+    "context, through_ms, through_event, seen_ms, seen_event, messages, tokens, tokens_before, tokens_after, window, "
+    "written_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_SAVE_TEXT = (
+    "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
+    "SET text = excluded.text, updated_ms = excluded.updated_ms WHERE text <> excluded.text"
+)
+#: A record made from any of the events, and all that were made from such a record.
+_TAINTED = """
+    WITH RECURSIVE tainted (id) AS (
+        SELECT DISTINCT compaction FROM compaction_source WHERE event IN ({marks})
+        UNION SELECT c.id FROM compaction c JOIN tainted t ON c.parent = t.id OR c.refreshes = t.id
+    )
+    SELECT id FROM tainted
+"""
+_NOTHING = (-(1 << 62), 0)
+
+
+class SqliteCompactions:
+    """Implements the CompactionStore port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def due(self, now_ms: int, limit: int) -> list[Account]:
+        return [await self._account(row) for row in await self._database.fetch(_DUE, (now_ms, limit))]
+
+    async def account(self, session_id: str) -> Account | None:
+        rows = await self._database.fetch(_NAMED, (session_id,))
+        return await self._account(rows[0]) if rows else None
+
+    async def _account(self, row: Row) -> Account:
+        session, client, session_id, slug, asked, seq = row
+        chain = await chain_of(self._database, session)
+        after = chain[-1].through if chain else _NOTHING
+        turns = await self._database.fetch(_TURNS, (session, *after))
+        return Account(
+            session=session,
+            session_key=event_key(client, session_id, ""),
+            client=client,
+            session_id=session_id,
+            project=slug,
+            chain=tuple(chain),
+            turns=tuple(_turn(turn) for turn in turns),
+            asked=asked,
+            seq=seq,
+        )
+
+    async def events(self, account: Account, through: Turn) -> list[Event]:
+        after = account.last.through if account.last else _NOTHING
+        rows = await self._database.fetch(_BETWEEN, (account.session, *after, *through.place))
+        return [event_of(row, account.client, account.session_id, account.project) for row in rows]
+
+    async def tail(self, account: Account, messages: int) -> list[Event]:
+        rows = await self._database.fetch(_TAIL, (account.session, messages))
+        return [event_of(row, account.client, account.session_id, account.project) for row in reversed(rows)]
+
+    async def save(self, account: Account, record: Record, sources: Sequence[Event], lease_token: int | None) -> bool:
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            if await _newest(tx, account.session) != (account.last.key if account.last else None):
+                return False
+            number = await tx.next_id("compaction")
+            await tx.run(_ADD, (number, *await _row(tx, account, record)))
+            await tx.run_many(
+                "INSERT INTO compaction_source (compaction, event, sha256) SELECT ?, id, ? FROM event WHERE key = ?",
+                [(number, digest(event.text), event.key) for event in sources],
+            )
+        return True
+
+    async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
+        if not accounts:
+            return
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            await tx.run_many(
+                "DELETE FROM dirty_compaction WHERE session = ? AND seq = ?",
+                [(account.session, account.seq) for account in accounts],
+            )
+
+    async def postpone(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
+        async with self._database.transaction() as tx:
+            await check_lease(tx, lease_token)
+            await tx.run(
+                "UPDATE dirty_compaction SET failed = ?, retry_ms = ? WHERE session = ? AND seq = ?",
+                (failure, until_ms, account.session, account.seq),
+            )
+
+    async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
+        async with self._database.transaction() as tx:
+            await tx.run(_SAVE_TEXT, (text_key(account.client, account.session_id), text, now_ms))
+
+    async def summary(self) -> Compactions:
+        records, sessions = (await self._database.fetch("SELECT count(*), count(DISTINCT session) FROM compaction"))[0]
+        waiting = await self._database.fetch("SELECT count(*), max(failed) FROM dirty_compaction")
+        latest = await latest_record(self._database)
+        session = (
+            await self._database.value("SELECT session_id FROM session WHERE id = ?", (latest[1],)) if latest else ""
+        )
+        record = latest[0] if latest else None
+        return Compactions(records, sessions, waiting[0][0], record, session, waiting[0][1] or "")
+
+
+def text_key(client: str, session_id: str) -> str:
+    """Where the hook finds a session's own text: among the briefs, under a name that is no directory."""
+    return f"session:{client}:{session_id}"
+
+
+async def forget_records(tx: Transaction, events: Sequence[int]) -> int:
+    """Take out every record that was made from any of these events, with all that were made from those."""
+    gone: set[int] = set()
+    for start in range(0, len(events), 500):
+        part = events[start : start + 500]
+        gone |= {row[0] for row in await tx.fetch(_TAINTED.format(marks=",".join("?" * len(part))), part)}
+    for record in sorted(gone, reverse=True):
+        named = await tx.fetch(
+            "SELECT s.client, s.session_id, s.id FROM compaction c JOIN session s ON s.id = c.session WHERE c.id = ?",
+            (record,),
+        )
+        await tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
+        await tx.run("DELETE FROM compaction WHERE id = ?", (record,))
+        for client, session_id, session in named:
+            await tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, session_id),))
+            await tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
+    return len(gone)
+
+
+def _turn(row: Row) -> Turn:
+    number, timestamp_ms, kind, tokens, usage, model = row
+    known = usage if isinstance(usage, int) and usage > 0 else None
+    return Turn(number, timestamp_ms, EventType(kind), tokens, known, model if isinstance(model, str) else "")
+
+
+async def _newest(tx: Transaction, session: int) -> bytes | None:
+    rows = await tx.fetch("SELECT key FROM compaction WHERE session = ? ORDER BY id DESC LIMIT 1", (session,))
+    return rows[0][0] if rows else None
+
+
+async def _row(tx: Transaction, account: Account, record: Record) -> tuple[Any, ...]:
+    numbers = {link.id: link.key for link in account.chain}
+
+    async def number(record_id: str | None) -> int | None:
+        rows = await tx.fetch("SELECT id FROM compaction WHERE key = ?", (numbers.get(record_id or "", b""),))
+        return int(rows[0][0]) if rows else None
+
+    return (
+        *(record.key, account.session, record.timestamp_ms, record.depth),
+        *(await number(record.parent_id), await number(record.refreshes), record.reason, record.body.summary),
+        *(json.dumps(record.body.key_points, ensure_ascii=False), facets_json(record.body.context)),
+        *(*record.through, *record.seen, record.messages),
+        *(record.tokens, record.tokens_before, record.tokens_after, record.window, record.written_by),
+    )

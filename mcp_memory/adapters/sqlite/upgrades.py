@@ -1,0 +1,123 @@
+"""Nodes that wait for a model: closed, extractive, with nothing beneath them that waits itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
+from mcp_memory.adapters.sqlite.segments import SqliteSegments
+from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, SqliteTree, nodes_of
+from mcp_memory.domain.depth import THRESHOLDS, Depth
+from mcp_memory.domain.grips import Grip
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports import SegmentJob, Stale, Upgrade
+
+EXTRACTIVE = "extractive"
+
+
+def _waits(node: str, version: str) -> str:
+    """A node that a model should write: it is closed, long enough, and not left alone after a failure."""
+    return f"""
+        {node}.removed = 0 AND {node}.open = 0 AND {version}.written_by = '{EXTRACTIVE}'
+        AND {version}.input_tokens >= {THRESHOLDS[Depth.NONE]}
+        AND NOT EXISTS (
+            SELECT 1 FROM llm_attempt a
+            WHERE a.node = {node}.id AND a.version = {node}.current AND a.retry_ms > :now
+        )
+    """
+
+
+_WAITING = f"""
+    SELECT n.id, n.current, n.project, p.slug, n.level, n.key, v.input_hash, v.input_tokens
+    FROM node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project
+    WHERE {_waits("n", "v")}
+      AND NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
+      AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
+      AND NOT EXISTS (
+          SELECT 1 FROM node c JOIN node_version w ON w.id = c.current
+          WHERE c.project = n.project AND c.level = n.level + 1 AND c.parent = n.key
+            AND ((c.removed = 0 AND c.open = 1) OR ({_waits("c", "w")}))
+      )
+    ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
+"""
+_BACKLOG = f"""
+    SELECT n.level, v.input_tokens FROM node n JOIN node_version v ON v.id = n.current WHERE {_waits("n", "v")}
+"""
+_PRIOR = (
+    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES.replace('v.id = n.current', 'v.node = n.id')} "
+    "WHERE n.id = ? AND v.removed = 0 AND v.written_by <> ? ORDER BY v.version DESC LIMIT 1"
+)
+_TELL = """
+    INSERT OR IGNORE INTO dirty_node (project, level, key)
+    SELECT project, level, key FROM node WHERE project = ? AND level = ? AND key = ? AND open = 1 AND removed = 0
+"""
+_FAILED = """
+    INSERT INTO llm_attempt (node, version, failures, retry_ms) VALUES (?, ?, 1, ?)
+    ON CONFLICT (node) DO UPDATE SET
+        failures = CASE WHEN version = excluded.version THEN failures + 1 ELSE 1 END,
+        version = excluded.version, retry_ms = excluded.retry_ms
+"""
+
+
+class SqliteUpgrades:
+    """Implements the UpgradeStore port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._segments = SqliteSegments(database)
+        self._tree = SqliteTree(database)
+
+    async def waiting(self, limit: int, now_ms: int) -> list[Upgrade]:
+        rows = await self._database.fetch(_WAITING, {"now": now_ms, "limit": limit})
+        return [Upgrade(*row[:4], NodeRef(Level(row[4]), row[5]), *row[6:]) for row in rows]
+
+    async def backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        return [(Level(level), tokens) for level, tokens in await self._database.fetch(_BACKLOG, {"now": now_ms})]
+
+    async def job(self, upgrade: Upgrade) -> SegmentJob | None:
+        return await self._segments.job_of(upgrade.number)
+
+    async def children(self, upgrade: Upgrade) -> list[Node]:
+        return await self._tree.children(Stale(upgrade.project, upgrade.slug, upgrade.ref))
+
+    async def prior(self, upgrade: Upgrade) -> Node | None:
+        rows = await self._database.fetch(_PRIOR, (upgrade.number, EXTRACTIVE))
+        found = await nodes_of(self._database, rows)
+        return found[0] if found else None
+
+    async def failures(self, upgrade: Upgrade) -> int:
+        found = await self._database.value(
+            "SELECT failures FROM llm_attempt WHERE node = ? AND version = ?", (upgrade.number, upgrade.version)
+        )
+        return int(found or 0)
+
+    async def save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        async with self._database.transaction() as tx:
+            if not await _unchanged(tx, upgrade):
+                return False
+            await write_node(tx, upgrade.project, session, node, tell_parent=False)
+            if upgrade.ref.level is Level.SEGMENT:
+                await write_grips(tx, upgrade.number, grips)
+            await tx.run("DELETE FROM llm_attempt WHERE node = ?", (upgrade.number,))
+            parent = upgrade.ref.parent
+            if parent:
+                await tx.run(_TELL, (upgrade.project, int(parent.level), parent.key))
+        return True
+
+    async def failed(self, upgrade: Upgrade, retry_ms: int) -> None:
+        async with self._database.transaction() as tx:
+            await tx.run(_FAILED, (upgrade.number, upgrade.version, retry_ms))
+
+
+async def _unchanged(tx: Transaction, upgrade: Upgrade) -> bool:
+    """Whether the node still is what the model was shown."""
+    rows = await tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (upgrade.number,))
+    if not rows or rows[0][0] != upgrade.version:
+        return False
+    return not await tx.fetch(
+        "SELECT 1 FROM dirty_node WHERE project = ? AND level = ? AND key = ? "
+        "UNION ALL SELECT 1 FROM segment WHERE node = ? AND input_hash <> done_hash",
+        (upgrade.project, int(upgrade.ref.level), upgrade.ref.key, upgrade.number),
+    )

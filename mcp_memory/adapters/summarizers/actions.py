@@ -1,0 +1,77 @@
+"""Candidates from tool results: commits, errors, refusals, steps of a to-do list, and what was done to which file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers.candidate import MAX_EXCERPT, Candidate, candidate, user_text
+from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.messages import plain
+from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span, steps
+from mcp_memory.domain.events import Event, EventType
+from mcp_memory.domain.text import one_line
+
+_MAX_TARGETS = 4
+_ERROR_WORD = re.compile(r"^error:\s+", re.I)
+
+
+def from_tool(event: Event, turn: int) -> Iterator[Candidate]:
+    call = call_of(event)
+    if call is None:
+        return
+    text = event.text
+    for start, end in steps(text, call.head):
+        yield candidate(event, start, end, plain(text[start:end]), Kind.STEP, turn)
+    if reason := rejection_span(text, call.head):
+        body = plain(text[slice(*reason)])
+        kind = cues.user_kind(body)
+        if kind is not Kind.NOISE:
+            yield candidate(event, *reason, user_text(body, kind, ""), kind, turn)
+    elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
+        yield candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.7)
+    elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
+        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn, -0.4)
+
+
+def error_text(line: str) -> str:
+    return f"Error: {_ERROR_WORD.sub('', plain(line))}"
+
+
+def actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
+    """What the tools did, by verb, for segments in which little was said."""
+    done: dict[str, dict[str, tuple[Event, Call]]] = {}
+    for event in events:
+        if event.event_type is EventType.TOOL_RESULT and (call := call_of(event)) and call.target.strip("{}[]"):
+            done.setdefault(call.verb, {}).setdefault(call.target, (event, call))
+    found: list[Candidate] = []
+    for verb in sorted(done, key=["Edited", "Ran", "Fetched", "Used", "Searched", "Read"].index):
+        targets = list(done[verb].values())[:_MAX_TARGETS]
+        text = _action_text(verb, [call for _, call in targets], len(done[verb]))
+        if not text:
+            continue
+        spans = [(event, 0, min(call.head, MAX_EXCERPT)) for event, call in targets]
+        event, start, end = spans[0]
+        bonus = 0.3 if verb == "Edited" else 0.0
+        found.append(
+            Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
+        )
+    return found
+
+
+def _action_text(verb: str, calls: Sequence[Call], total: int) -> str:
+    names = [one_line(plain(_target(verb, call)), 60) for call in calls]
+    if verb == "Searched":
+        names = [name.replace("\\", "") for name in names]
+    if verb in ("Ran", "Searched"):
+        names = [f"`{name.replace('`', '')}`" for name in names]
+    names = [name for name in names if name.strip("`")]
+    rest = f" and {total - len(calls)} more" if total > len(calls) else ""
+    return f"{verb}{' for' if verb == 'Searched' else ''} {', '.join(names)}{rest}" if names else ""
+
+
+def _target(verb: str, call: Call) -> str:
+    if verb == "Fetched":
+        return call.target.partition("://")[2] or call.target
+    return f"{call.tool} {call.target}" if verb == "Used" else call.target

@@ -1,0 +1,45 @@
+"""A possible bullet: words of a segment with their kind and exact place, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.sentences import clipped
+from mcp_memory.domain.events import Event
+
+MAX_BULLET = 220
+MAX_EXCERPT = 300
+
+
+class Candidate(NamedTuple):
+    """A possible bullet. `order` is its place in the segment, `turn` the user message it follows."""
+
+    event: Event
+    start: int
+    end: int
+    text: str
+    kind: Kind
+    order: int
+    turn: int
+    bonus: float = 0.0
+    listed: bool = False
+    more: tuple[tuple[Event, int, int], ...] = ()
+
+
+def candidate(event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0) -> Candidate:
+    if end - start > MAX_EXCERPT:
+        cut = event.text.rfind(" ", start, start + MAX_EXCERPT)
+        end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
+    text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
+    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus)
+
+
+def user_text(body: str, kind: Kind, speaker: str) -> str:
+    """What a user said, marked by who said it or by what it is."""
+    if speaker:
+        return f"{speaker}: {body}"
+    if kind is Kind.REQUEST:
+        return f"Asked: {cues.without_politeness(cues.without_interjection(body))}"
+    return f"{'Reported' if kind is Kind.REPORT else 'User'}: {cues.without_interjection(body)}"

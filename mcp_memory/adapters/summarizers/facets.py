@@ -1,0 +1,250 @@
+"""What must survive a compaction, found without a model: decisions, things to do, open questions, people and names.
+
+It reads the same sentences as the extractive summarizer, and prefers to miss something over making something up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mcp_memory.adapters.summarizers import cues, patterns
+from mcp_memory.adapters.summarizers.candidate import Candidate
+from mcp_memory.adapters.summarizers.candidates import candidates
+from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
+from mcp_memory.adapters.summarizers.messages import plain, speakers, spoken, windows
+from mcp_memory.adapters.summarizers.sentences import sentences
+from mcp_memory.adapters.summarizers.toolcalls import call_of
+from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
+from mcp_memory.domain.text import one_line, similar, terms
+
+_DECISIONS, _ACTIONS, _OPEN, _NAMES = 8, 6, 6, 15
+_SAME = 0.6
+_DONE = 0.5
+_SHORTEST = 25
+
+#: Wordings that leave no doubt that something was chosen, by whoever says it.
+_CHOSEN = re.compile(
+    r"\b(?:decision|decided|we(?:'ll| will) (?:use|keep|go with|stick)|let'?s (?:use|keep|go with|stick|not|do)|"
+    r"going with|go with|went with|opted|settled on|chose|instead of|rather than|in favou?r of|prefer|"
+    r"must (?:not|never|always)|never use|always use|don'?t use|we agreed|agreed to|"
+    r"the (?:right|correct|best|simplest|cleanest) (?:approach|fix|way|solution))\b",
+    re.I,
+)
+_USER_CHOICE = re.compile(
+    r"\b(?:let'?s (?:use|keep|go|stick|not|do|make|call|move|remove|drop|start)|i(?:'d)? (?:prefer|rather)|go with|"
+    r"use .{2,60} instead|instead of|rather than|we (?:should|shouldn'?t|must|will)|don'?t (?:use|add|change|"
+    r"touch|do)|never |always |keep (?:the|it|this)|option \w+)\b",
+    re.I,
+)
+_TO_DO = re.compile(
+    r"\b(?:to-?do|fix ?me|follow[- ]?ups?|next steps?|action items?|still (?:need|needs|have|has) to|remains? to|"
+    r"(?:left|remaining) (?:to do|work|tasks?|items?)|needs? to be|remind (?:me|us)|don'?t forget|later we|"
+    r"in a (?:separate|follow-up|later) (?:pr|commit|change|issue)|as a follow[- ]?up|before (?:we )?(?:merge|merging|"
+    r"releas\w+|ship\w*)|you(?:'ll need to| will need to| should| need to| must| may want)|"
+    r"(?:we|i) (?:still )?(?:need|have) to|we should(?: also)?|"
+    r"i'?ll (?:do|check|test|review|merge|ask|send|write|update|try) .{3,}\b(?:later|tomorrow|"
+    r"tonight|next|after|on monday|by)|\w+ will (?:take|review|handle|write|send|own|fix|do|test)\b)",
+    re.I,
+)
+_LIST_HEAD = re.compile(
+    r"(?:next steps?|remaining(?: work| tasks| items)?|to-?dos?|action items?|follow[- ]?ups?|what(?:'s| is) left|"
+    r"still (?:open|to do)|outstanding)\W*$",
+    re.I,
+)
+_OWNER = re.compile(
+    r"@(?P<at>[\w-]{2,30})|^(?P<name>[A-Z][a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
+    r"\b(?P<i>i(?:'ll| will| need to| have to| should)|remind me)\b|"
+    r"\b(?P<you>you(?:'ll| will| should| need to| can| may))\b",
+    re.I,
+)
+_DUE = re.compile(
+    r"\b(?:by|before|until|on|due|no later than)\s+((?:the )?(?:end of (?:the )?(?:day|week|month|sprint)|eod|eow|"
+    r"(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|next (?:week|month|sprint|release)|"
+    r"\d{4}-\d\d-\d\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d{1,2}|\d{1,2} (?:jan|feb|mar|apr|may|"
+    r"jun|jul|aug|sep|oct|nov|dec)[a-z]*|(?:the )?(?:release|merge|launch|deploy|v?\d+\.\d+(?:\.\d+)?)))\b",
+    re.I,
+)
+_OPEN_NOW = re.compile(
+    r"\b(?:unresolved|open question|unclear|not sure|unknown (?:why|whether|how)|still (?:fail|broken|open|flaky|"
+    r"investigat|miss|need)\w*|not yet|couldn'?t (?:reproduce|find|determine|verify)|could not (?:reproduce|find|"
+    r"determine|verify)|blocked|to be decided|tbd|remains? (?:open|unclear|to be seen)|known (?:issue|"
+    r"limitation)|limitation|needs? (?:investigation|a decision)|waiting (?:for|on))\b",
+    re.I,
+)
+_OFFER = re.compile(
+    r"^(?:would you like|do you want|shall i|should i (?:continue|proceed|go|commit|push|also)|want me to|ready to|"
+    r"is there anything|does that|sound good|let me know|anything else|what would you)",
+    re.I,
+)
+_REFERENCE = re.compile(
+    r"(?<![\w&])(?:(?:PR|issue|MR|ticket|bug)\s?)?#\d{1,6}\b|\b[A-Z]{2,8}-\d{1,6}\b|\bv\d+\.\d+(?:\.\d+)?\b"
+)
+
+
+class ExtractiveFacets:
+    """Implements the `FacetFinder` port."""
+
+    def find(self, events: Sequence[Event]) -> Facets:
+        found = candidates(events)
+        return Facets(
+            participants=tuple(_participants(events)),
+            decisions=tuple(_decisions(found)),
+            action_items=tuple(_actions(events, found)),
+            unresolved=tuple(_unresolved(events, found)),
+            domain_entities=tuple(_names(events)),
+        )
+
+
+def _participants(events: Sequence[Event]) -> list[str]:
+    people = sorted(speakers(events))
+    if people:
+        return people
+    roles = [str(role) for role in (Role.USER, Role.ASSISTANT) if any(event.role is role for event in events)]
+    agents = {str(event.metadata.get("agent_type", "")) for event in events if event.event_type in _AGENTS}
+    return roles + sorted(f"subagent {name}" for name in agents if name)
+
+
+_AGENTS = frozenset({EventType.SUBAGENT_START, EventType.SUBAGENT_STOP})
+
+
+def _decisions(found: Sequence[Candidate]) -> list[str]:
+    """What was chosen: the user's word first, then what is called a decision, then what gives its reason."""
+    ranked: list[tuple[float, Candidate]] = []
+    for pick in found:
+        by_user = pick.event.role is Role.USER
+        if by_user and pick.kind in (Kind.REQUEST, Kind.SAID, Kind.REPORT) and _USER_CHOICE.search(pick.text):
+            if not cues.is_question(pick.text):
+                ranked.append((2.0, pick))
+        elif pick.kind is Kind.DECISION or (pick.kind in _TOLD and _CHOSEN.search(pick.text)):
+            # A reason alone, as in "since it was never set", explains more often than it decides.
+            explains = pick.text.lower().startswith("since ") and not _CHOSEN.search(pick.text)
+            if not explains and len(pick.text) >= _SHORTEST:
+                ranked.append((1.0 + bool(_CHOSEN.search(pick.text)) + pick.bonus, pick))
+        elif pick.kind is Kind.NOTE:
+            ranked.append((3.0, pick))
+    best = _different(sorted(ranked, key=lambda one: -one[0]), _DECISIONS)
+    return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
+
+
+_TOLD = frozenset({Kind.CAUSE, Kind.OUTCOME, Kind.STATED})
+
+
+def _different(ranked: Sequence[tuple[float, Candidate]], most: int) -> list[Candidate]:
+    chosen: list[Candidate] = []
+    for _, pick in ranked:
+        if len(chosen) == most:
+            break
+        if not any(similar(terms(pick.text), terms(other.text)) >= _SAME for other in chosen):
+            chosen.append(pick)
+    return chosen
+
+
+def _bare(text: str) -> str:
+    """A bullet without the word that says who spoke; a decision is one whoever made it."""
+    head, mark, rest = text.partition(": ")
+    return rest if mark and head in ("Asked", "User", "Reported", "Note", "Decision") else text
+
+
+def _actions(events: Sequence[Event], found: Sequence[Candidate]) -> list[ActionItem]:
+    """What is left to do, latest last; what an outcome speaks of later has been done."""
+    done = [pick for pick in found if pick.kind is Kind.OUTCOME]
+    items = [item for event, item in _told_to_do(events) if not _is_done(event, item, done)]
+    kept: list[ActionItem] = []
+    for item in reversed([*items, *_asked_last(events, found)]):
+        if not any(similar(terms(item.task), terms(other.task)) >= _SAME for other in kept):
+            kept.append(item)
+        if len(kept) == _ACTIONS:
+            break
+    return kept[::-1]
+
+
+def _is_done(event: Event, item: ActionItem, done: Sequence[Candidate]) -> bool:
+    wanted = terms(item.task)
+    later = [pick for pick in done if pick.event.timestamp_ms > event.timestamp_ms]
+    return any(len(wanted & terms(pick.text)) >= _DONE * len(wanted) for pick in later)
+
+
+def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
+    """Sentences that leave something to be done, and the items of lists that are headed so."""
+    for event in events:
+        if event.role not in (Role.USER, Role.ASSISTANT) or not event.says_something:
+            continue
+        text = spoken(event) if event.role is Role.USER else event.text
+        listed = False
+        for low, high in windows(len(text)):
+            for sentence in sentences(text, low, high):
+                body = plain(text[sentence.start : sentence.end])
+                headed = _LIST_HEAD.search(body) is not None and len(body) < 60
+                if sentence.form != "item" or headed:
+                    listed = headed
+                    if headed:
+                        continue
+                narrates = event.role is Role.ASSISTANT and patterns.NARRATION.match(cues.unopened(body))
+                said = _TO_DO.search(body) and not narrates and not cues.is_question(body)
+                if (listed or said) and 12 <= len(body) <= 400:
+                    yield event, action_item(body, event.role)
+
+
+def action_item(body: str, role: Role) -> ActionItem:
+    """A sentence as a task, with who is to do it and when, where it says so."""
+    owner, due = "", _DUE.search(body)
+    other = {Role.USER: "assistant", Role.ASSISTANT: "user"}
+    match = _OWNER.search(body)
+    if match:
+        owner = match["at"] or match["name"] or ""
+        owner = owner or (str(role) if match["i"] else other.get(role, ""))
+    return ActionItem(one_line(body.rstrip(" .;:"), MAX_ITEM), owner, due[1] if due else "")
+
+
+def _asked_last(events: Sequence[Event], found: Sequence[Candidate]) -> Iterator[ActionItem]:
+    """What the user asked for last and no word has come back on."""
+    last = next((event for event in reversed(events) if event.role is Role.USER and event.says_something), None)
+    if last is None:
+        return
+    answered = any(
+        event.role is Role.ASSISTANT and event.says_something and event.timestamp_ms > last.timestamp_ms
+        for event in events
+    )
+    if not answered:
+        requests = [pick for pick in found if pick.event.key == last.key and pick.kind is Kind.REQUEST]
+        yield from (ActionItem(_bare(pick.text), "assistant") for pick in requests[:2])
+
+
+def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str]:
+    """What is called open, and questions after which the other side has said nothing."""
+    answered_until = max((e.timestamp_ms for e in events if e.role is Role.USER and e.says_something), default=0)
+    told: list[tuple[float, Candidate]] = []
+    for pick in found:
+        if pick.kind in (Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID):
+            continue
+        if cues.is_question(pick.text):
+            asked = pick.event.role is Role.ASSISTANT and pick.event.timestamp_ms > answered_until
+            if asked and not _OFFER.match(pick.text):
+                told.append((2.0 + pick.order / 1e4, pick))
+        elif pick.kind is not Kind.OUTCOME and _OPEN_NOW.search(pick.text):
+            told.append((1.0 + pick.order / 1e4, pick))
+    best = _different(sorted(told, key=lambda one: -one[0]), _OPEN)
+    return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
+
+
+def _names(events: Sequence[Event]) -> list[str]:
+    """Files that were changed, then references such as PR numbers, then the names that come up most."""
+    files: dict[str, int] = {}
+    references: dict[str, int] = {}
+    passages: list[Passage] = []
+    for event in events:
+        call = call_of(event) if event.role is Role.TOOL else None
+        if call and call.verb == "Edited" and call.target:
+            files[call.target] = files.get(call.target, 0) + 1
+        if event.role in (Role.USER, Role.ASSISTANT) and event.says_something:
+            text = spoken(event) if event.role is Role.USER else event.text
+            passages.append(Passage(text[:6_000], 2.0 if event.role is Role.USER else 1.0))
+            for match in _REFERENCE.finditer(text[:6_000]):
+                references[match[0]] = references.get(match[0], 0) + 1
+    often = sorted(files, key=lambda name: -files[name])[:6]
+    named = sorted(references, key=lambda name: -references[name])[:4]
+    words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
+    return list(dict.fromkeys([*often, *named, *words]))[:_NAMES]

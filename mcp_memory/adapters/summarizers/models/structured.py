@@ -1,0 +1,210 @@
+"""From a model's answer to valid values: JSON out of whatever surrounds it, checked, cleaned and clipped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from mcp_memory.domain.text import has_unspaced_script, one_line, strip_markup
+from mcp_memory.errors import InvalidOutput
+
+MAX_BULLET = 300
+MAX_TITLE_WORDS, MIN_TITLE_WORDS = 10, 5
+MAX_TITLE = 110
+MAX_KEYWORD = 40
+MIN_KEYWORDS = 3
+
+#: What models leak of their own machinery: chat templates, channels, thinking.
+_THINKING = re.compile(r"<(think|thinking|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.S | re.I)
+_CONTROL = re.compile(
+    r"<\|(?:channel|message|constrain)\|>(?:analysis|commentary|final|json)?|<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|"
+    r"\[/?INST\]|<</?SYS>>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>(?:model|user)?|</?tool_call>|"
+    r"</?(?:think|thinking|reasoning)>",
+    re.I,
+)
+_FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.S)
+_TRAILING_COMMA = re.compile(r",\s*([}\]])")
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+
+class CitedBullet(_Answer):
+    """A statement with the words of the source that show it."""
+
+    text: str = Field(min_length=1)
+    quote: str = ""
+
+
+class SourcedBullet(_Answer):
+    """A statement with the numbers of the points it was made from."""
+
+    text: str = Field(min_length=1)
+    sources: list[int] = []
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        listed = given if isinstance(given, list) else [given]
+        return [int(found) for value in listed if value is not None for found in re.findall(r"\d{1,6}", str(value))]
+
+
+def _listed(given: Any) -> Any:
+    if isinstance(given, str):
+        return [part for part in re.split(r"[,;\n]", given) if part.strip()]
+    return given
+
+
+def _as_bullets(given: Any) -> Any:
+    return [{"text": item} if isinstance(item, str) else item for item in given] if isinstance(given, list) else given
+
+
+class SectionAnswer(_Answer):
+    """The summary of a stretch of conversation."""
+
+    title: str = Field(min_length=1)
+    bullets: list[CitedBullet] = Field(min_length=1)
+    keywords: list[str] = []
+
+    _keywords = field_validator("keywords", mode="before")(_listed)
+    _bullets = field_validator("bullets", mode="before")(_as_bullets)
+
+
+class MergeAnswer(_Answer):
+    """The summary of numbered points."""
+
+    title: str = Field(min_length=1)
+    bullets: list[SourcedBullet] = Field(min_length=1)
+    keywords: list[str] = []
+
+    _keywords = field_validator("keywords", mode="before")(_listed)
+    _bullets = field_validator("bullets", mode="before")(_as_bullets)
+
+
+class TextAnswer(_Answer):
+    """A summary in prose."""
+
+    summary: str = Field(min_length=1)
+
+
+A = TypeVar("A", SectionAnswer, MergeAnswer, TextAnswer)
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+
+
+def _summary(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    return _object(
+        title=_TEXT,
+        bullets={"type": "array", "items": _object(text=_TEXT, **evidence)},
+        keywords={"type": "array", "items": _TEXT},
+    )
+
+
+#: The JSON schema of each form of answer, in the subset that every provider's strict mode takes.
+SCHEMAS: dict[type[BaseModel], dict[str, Any]] = {
+    SectionAnswer: _summary({"quote": _TEXT}),
+    MergeAnswer: _summary({"sources": {"type": "array", "items": {"type": "integer"}}}),
+    TextAnswer: _object(summary=_TEXT),
+}
+
+
+def parse(text: str, form: type[A]) -> A:
+    """The answer in this form; raises what is wrong with it, in words that a model can mend it by."""
+    cleaned = without_control(text)
+    reason = "it holds no JSON object"
+    for value in _objects(cleaned):
+        try:
+            return form.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc'])) or 'the object'}: {first['msg']}"
+    # Prose was asked for: a model that cannot write JSON may say it plainly, but half an object is no prose.
+    if form is TextAnswer and cleaned and "{" not in cleaned:
+        return form.model_validate({"summary": cleaned})
+    raise InvalidOutput(f"The model's answer is not in the form that was asked for: {reason}.")
+
+
+def without_control(text: str) -> str:
+    """The text without leaked control tokens and thinking."""
+    return _CONTROL.sub("", _THINKING.sub("", text)).strip()
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text: those in code fences first, then any, then those wrapped in others."""
+    found: list[dict[str, Any]] = []
+    for part in [*_FENCED.findall(text), text]:
+        found.extend(_decoded(part))
+    yield from found
+    for value in found:
+        yield from (inner for inner in value.values() if isinstance(inner, dict))
+
+
+def _decoded(text: str) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)
+    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        at = candidate.find("{")
+        while at >= 0:
+            try:
+                value, end = decoder.raw_decode(candidate, at)
+            except (ValueError, RecursionError):
+                end = at + 1
+            else:
+                yield value
+            at = candidate.find("{", end)
+
+
+def clean_line(text: str, limit: int) -> str:
+    """One line of plain words, cut between words."""
+    return one_line(strip_markup(without_control(text)), limit)
+
+
+def clean_prose(text: str) -> str:
+    """A model's prose without its machinery; its paragraphs stay."""
+    paragraphs = [" ".join(part.split()) for part in without_control(text).split("\n\n")]
+    return "\n\n".join(part for part in paragraphs if part)
+
+
+def title_of(text: str, keywords: Sequence[str], least: int = MIN_TITLE_WORDS) -> str:
+    """A title of five to ten words; one that is too short is told apart by keywords."""
+    line = clean_line(text, 400).strip("\"'“”`# ").rstrip(".")
+    words = line.split()
+    if has_unspaced_script(line):
+        return one_line(line, MAX_TITLE)
+    if len(words) < least:
+        known = line.lower()
+        more = [word for word in keywords if word.lower() not in known]
+        named: list[str] = []
+        while more and len(words) + len(" ".join(named).split()) < least:
+            named.append(more.pop(0))
+        line = f"{line}: {', '.join(named)}" if named else line
+        words = line.split()
+    return one_line(" ".join(words[:MAX_TITLE_WORDS]).rstrip(" ,;:–—-"), MAX_TITLE)
+
+
+def keywords_of(given: Sequence[str], most: int, spare: Sequence[str] = ()) -> tuple[str, ...]:
+    """At most so many different keywords; if there are fewer than three, spare ones join them."""
+    found: dict[str, str] = {}
+    for word in given:
+        line = clean_line(word, MAX_KEYWORD).strip("\"'`#.,;: ")
+        if line:
+            found.setdefault(line.lower(), line)
+    for word in spare:
+        if len(found) >= MIN_KEYWORDS:
+            break
+        found.setdefault(word.lower(), word)
+    return tuple(found.values())[:most]

@@ -1,0 +1,138 @@
+"""What a question asks for, ready to be looked for in texts: its words, which of them belong together, whose words
+are meant.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mcp_memory.domain.indexing import Term, terms_of
+from mcp_memory.domain.stems import forms, porter, root
+from mcp_memory.domain.text import has_unspaced_script
+
+_TOLD = re.compile(
+    r"\b(?:you (?:had |have |also |just )?(?:told|said|mentioned|suggested|recommended|gave|wrote|provided|listed"
+    r"|described|explained|created|shared|advised|proposed)|(?:did|have|had) you|your (?:suggestion|recommendation|list"
+    r"|advice|answer|reply)s?|remind me|our (?:previous|last|earlier|past) (?:chat|conversation|discussion))\b",
+    re.I,
+)
+_ME = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.I)
+_US = re.compile(r"\b(?:we|us|our|ours|ourselves)\b", re.I)
+_REST = re.compile(r"[^\W_]*")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LATIN = {
+    code: base
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    if len(base := unicodedata.normalize("NFKD", chr(code))[0].lower()) == 1
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One word to look for. `starts` are what its forms begin with; `whole` is looked for as it stands."""
+
+    root: str
+    starts: tuple[str, ...]
+    whole: bool
+    weight: float
+    match: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`pairs` are numbers of units that stood side by side, with how much it counts to find them so again.
+
+    `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours.
+    """
+
+    terms: tuple[Term, ...]
+    units: tuple[Unit, ...]
+    pairs: tuple[tuple[int, int, float], ...]
+    roles: dict[str, float]
+
+    def places(self, text: str) -> list[list[int]]:
+        """Where each unit stands in a text."""
+        low = folded(text)
+        return [_places(unit, text, low) for unit in self.units]
+
+
+def question_of(asked: str) -> Question:
+    terms = terms_of(asked)
+    units: dict[str, Unit] = {}
+    order: list[int] = []
+    for term in terms:
+        if len(term.words) == 1:
+            unit = _unit(term)
+            units.setdefault(unit.root, unit)
+            order.append(list(units).index(unit.root))
+    pairs = {(first, second): 1.0 for first, second in zip(order, order[1:], strict=False) if first != second}
+    for first, second in _inner_pairs(terms, list(units)):
+        pairs[first, second] = 2.0
+    found = tuple((first, second, weight) for (first, second), weight in pairs.items())
+    return Question(tuple(terms), tuple(units.values()), found, _roles(asked))
+
+
+def _unit(term: Term) -> Unit:
+    word = folded(term.words[0])
+    if has_unspaced_script(word):
+        return Unit(word, (word,), True, term.weight, term.match)
+    starts = tuple(dict.fromkeys(_start(form) for form in forms(word)))
+    return Unit(root(word), starts, False, term.weight, term.match)
+
+
+def _start(form: str) -> str:
+    """What every regular form of a word begins with: `hope` and `hoping` share only `hop`."""
+    start = os.path.commonprefix([form, porter(form)])
+    return start[:-1] if len(start) > 2 and start[-1] in "eiy" else start
+
+
+def _inner_pairs(terms: Iterable[Term], roots: list[str]) -> Iterable[tuple[int, int]]:
+    """The words inside an identifier, a path or quotes belong together."""
+    for term in terms:
+        inner = [root(folded(word)) for word in term.words]
+        for first, second in zip(inner, inner[1:], strict=False):
+            if first != second and first in roots and second in roots:
+                yield roots.index(first), roots.index(second)
+
+
+def _roles(asked: str) -> dict[str, float]:
+    if _TOLD.search(asked):
+        return {"user": 1.0, "assistant": 1.3, "tool": 0.45, "system": 0.5}
+    user = 2.2 if _ME.search(asked) else 1.3 if _US.search(asked) else 1.1
+    return {"user": user, "assistant": 1.0, "tool": 0.45, "system": 0.5}
+
+
+def folded(text: str) -> str:
+    """Lower case without accents, each character in its place."""
+    low = text.lower()
+    if len(low) != len(text):
+        low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+    return low if low.isascii() else low.translate(_LATIN)
+
+
+def _places(unit: Unit, text: str, low: str) -> list[int]:
+    found = []
+    for start in unit.starts:
+        place = low.find(start)
+        while place >= 0:
+            if unit.whole or _is_word(unit.root, text, low, place):
+                found.append(place)
+            place = low.find(start, place + 1)
+    return found if len(unit.starts) == 1 else sorted(found)
+
+
+def _is_word(wanted: str, text: str, low: str, place: int) -> bool:
+    """Whether a form of the word begins here: at a word's begin, or inside camelCase."""
+    before = low[place - 1] if place else " "
+    if before.isalnum() and not (text[place].isupper() and not text[place - 1].isupper()):
+        return False
+    match = _REST.match(low, place)
+    end = match.end() if match else place
+    if root(low[place:end]) == wanted:
+        return True
+    part = _CAMEL.split(text[place:end], maxsplit=1)[0]
+    return len(part) < end - place and root(low[place : place + len(part)]) == wanted

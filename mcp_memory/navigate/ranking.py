@@ -1,0 +1,166 @@
+"""Ordering what the index offers: BM25 over passages, helped by what stands beside them and in the same session.
+
+A message often answers in words that the question does not use; the words are then in the message before. So a
+message also counts what its neighbours say, as far as it does not say it itself, and a little of its whole session.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcp_memory.navigate.question import Question
+from mcp_memory.ports import Pool, Spot
+
+#: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
+PASSAGE = 700
+_USUAL = 480
+_K1, _B = 1.2, 0.3
+_NEIGHBOUR = 0.3
+_SESSION = 0.2
+_PAIR = 1.0
+_NEAR = 6.0
+_WORD = 7.0
+_COVER = 0.2
+_COMPACTION = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A spot with its value, where its best passage begins, and the units found in it and in its whole text."""
+
+    spot: Spot
+    value: float
+    focus: int
+    found: frozenset[int]
+    near: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What a text says by itself; `strong` tells how strongly it says each unit, for its neighbours."""
+
+    value: float
+    focus: int
+    places: list[list[int]]
+    near: frozenset[int]
+    strong: dict[int, float]
+
+
+def rarities(question: Question, pool: Pool) -> list[float]:
+    """How much each unit tells: the rarer, the more."""
+    many = pool.documents
+    found = []
+    for unit in question.units:
+        count = min(pool.frequencies.get(unit.match, 0), many)
+        found.append(unit.weight * math.log(1 + (many - count + 0.5) / (count + 0.5)))
+    return found
+
+
+def weigh(question: Question, pool: Pool, start_ms: int = 0, end_ms: int = 0, favour: float = 1.0) -> list[Weighed]:
+    """All spots, best first. Those said between the times, if given, are favoured."""
+    rare = rarities(question, pool)
+    own = {spot.number: _own(question, spot, rare) for spot in pool.spots}
+    context = _context(pool, own)
+    sessions = _sessions(pool, own, rare)
+    weighed = []
+    for spot in pool.spots:
+        said = own[spot.number]
+        role = question.roles.get(spot.role, 1.0) * (_COMPACTION if spot.kind == "compaction" else 1.0)
+        beside = sum(rare[unit] * much for unit, much in context.get(spot.number, {}).items() if unit not in said.near)
+        value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + _NEIGHBOUR * beside
+        if start_ms <= spot.timestamp_ms < end_ms:
+            value *= favour
+        found = frozenset(unit for unit, places in enumerate(said.places) if places)
+        weighed.append(Weighed(spot, value, said.focus, found, said.near))
+    return _originals_first(sorted(weighed, key=lambda item: (-item.value, -item.spot.timestamp_ms)))
+
+
+def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
+    places = question.places(spot.text)
+    total = sum(rare) or 1.0
+    best, focus, near, strong = 0.0, 0, frozenset[int](), dict[int, float]()
+    for start, end in _windows(places, len(spot.text)):
+        size = (end - start) / _USUAL
+        here: dict[int, list[int]] = {}
+        for unit, each in enumerate(places):
+            if inside := each[bisect_left(each, start) : bisect_left(each, end)]:
+                here[unit] = inside
+        value = 0.0
+        for unit, inside in here.items():
+            often = len(inside)
+            value += rare[unit] * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * size))
+            strong[unit] = max(strong.get(unit, 0.0), often * (_K1 + 1) / (often + _K1 * size))
+        value += _pairs(question, here, rare)
+        value *= 1 - _COVER + _COVER * sum(rare[unit] for unit in here) / total
+        if value > best:
+            best, near = value, frozenset(here)
+            focus = min(inside[0] for inside in here.values())
+    return _Own(best, focus, places, near, strong)
+
+
+def _windows(places: Sequence[Sequence[int]], length: int) -> list[tuple[int, int]]:
+    """The passages of a text that hold anything, overlapping by half."""
+    if length <= PASSAGE * 3 // 2:
+        return [(0, length)]
+    half = PASSAGE // 2
+    starts = {max(0, place // half - back) * half for each in places for place in each for back in (0, 1)}
+    return [(start, min(start + PASSAGE, length)) for start in sorted(starts)]
+
+
+def _pairs(question: Question, here: dict[int, list[int]], rare: Sequence[float]) -> float:
+    """Words that stood side by side in the question count more where they do so again."""
+    value = 0.0
+    for first, second, weight in question.pairs:
+        if first in here and second in here:
+            gap = max(1.0, _closest(here[first], here[second]) / _WORD)
+            if gap <= _NEAR:
+                value += _PAIR * weight * (rare[first] + rare[second]) / 2 / math.sqrt(gap)
+    return value
+
+
+def _closest(first: Sequence[int], second: Sequence[int]) -> int:
+    best, other = 1 << 30, 0
+    for place in first:
+        while other < len(second) - 1 and second[other + 1] <= place:
+            other += 1
+        best = min(best, abs(second[other] - place), abs(second[min(other + 1, len(second) - 1)] - place))
+    return best
+
+
+def _context(pool: Pool, own: dict[int, _Own]) -> dict[int, dict[int, float]]:
+    """What stands beside each spot."""
+    context: dict[int, dict[int, float]] = {}
+    for number, neighbours in pool.beside.items():
+        for neighbour in neighbours:
+            heard = context.setdefault(neighbour, {})
+            for unit, much in own[number].strong.items():
+                heard[unit] = heard.get(unit, 0.0) + much
+    return context
+
+
+def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[int, float]:
+    """How much of the question each session speaks of at all."""
+    counts: dict[int, dict[int, int]] = {}
+    for spot in pool.spots[: pool.matched]:
+        said = counts.setdefault(spot.session, {})
+        for unit, places in enumerate(own[spot.number].places):
+            if places:
+                said[unit] = said.get(unit, 0) + min(len(places), 2)
+    return {
+        session: sum(rare[unit] * count / (count + 1) for unit, count in said.items())
+        for session, said in counts.items()
+    }
+
+
+def _originals_first(ranked: Sequence[Weighed]) -> list[Weighed]:
+    """The same text twice is one passage: boilerplate does not crowd out what was said once."""
+    seen: set[str] = set()
+    originals, repeated = list[Weighed](), list[Weighed]()
+    for item in ranked:
+        text = " ".join(item.spot.text[:1_000].split())
+        (repeated if text in seen else originals).append(item)
+        seen.add(text)
+    return originals + repeated

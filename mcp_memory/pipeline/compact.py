@@ -1,0 +1,233 @@
+"""Beside the stages that build the tree: a session that outgrows its model's window is condensed to a record.
+
+Whether to act is decided in `domain/compaction`; here the words are read, condensed in parts of bounded size, and
+appended. A summarizer that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mcp_memory.domain.assembly import Tokenizer
+from mcp_memory.domain.compaction import (
+    CompactionRules,
+    Decision,
+    Last,
+    Usage,
+    decide,
+    measure,
+    shorter_tail,
+    tail_start,
+)
+from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.records import Body, Record, body_text, clipped, fold, follow, record_key, renew, shortened
+from mcp_memory.errors import NotFound, SummarizerError
+from mcp_memory.pipeline.continuation import continuation
+from mcp_memory.ports import Clock, Summarizer
+from mcp_memory.ports_context import Account, CompactionStore, FacetFinder
+
+logger = logging.getLogger(__name__)
+
+BATCH = 200
+#: What a summarizer is given at once; more is condensed part by part.
+PART_TOKENS = 8_000
+#: A tool's output says little to a reader who cannot see the screen; an error is worth a little more.
+TOOL_CHARS, FAILED_CHARS = 400, 800
+RETRY_MS = 10 * 60_000
+#: How much of the window a record may take, so that a chain on a small model still makes room.
+_RECORD_SHARE = 4
+_MOST_TOKENS = 4_000
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What came of one look at a session."""
+
+    decision: Decision
+    usage: Usage
+    record: Record | None = None
+
+
+@dataclass(slots=True)
+class Compactor:
+    """Makes the records, and keeps ready what the hook prints when such a session goes on.
+
+    `brief_tokens` is how long that text may be; 0: none is wanted.
+    """
+
+    store: CompactionStore
+    summarizer: Summarizer
+    facets: FacetFinder
+    rules: CompactionRules
+    tokens: Tokenizer
+    clock: Clock
+    brief_tokens: int
+    windows: Mapping[str, int] = field(default_factory=dict)
+
+    async def run(self, lease_token: int) -> int:
+        """Look at the sessions that have grown; returns how many records were made."""
+        made, settled = 0, []
+        for account in await self.store.due(self.clock.now_ms(), BATCH):
+            try:
+                result = await self.look(account, lease_token)
+            except SummarizerError as error:
+                logger.warning("Session %s was not compacted: %s", account.session_id, error)
+                await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, lease_token)
+                continue
+            made += result.record is not None
+            settled.append(account)
+            if account.chain or result.record:
+                await self._keep_text(account, result.record)
+        await self.store.settle(settled, lease_token)
+        return made
+
+    async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
+        """Make a record of one session now, if there is reason to, or because the user wants it."""
+        account = await self.store.account(session_id)
+        if account is None:
+            raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
+        result = await self.look(replace(account, asked="user") if force else account, None)
+        if result.record:
+            await self._keep_text(account, result.record)
+        return result
+
+    async def look(self, account: Account, lease_token: int | None) -> Compacted:
+        last = account.last
+        history, usage = measure(
+            self.rules, account.turns, _last(last), len(account.chain), account.asked, self.windows
+        )
+        decision = decide(self.rules, history, usage)
+        if not decision.act:
+            return Compacted(decision, usage)
+        record, sources = await self._record(account, decision, usage)
+        if not await self.store.save(account, record, sources, lease_token):
+            return Compacted(Decision(False, "nothing new"), usage)
+        logger.info(
+            "Compacted session %s: %s, depth %d, %d of %d tokens (%.2f) to %d",
+            *(account.session_id, decision.reason, record.depth, usage.tokens, usage.window, usage.ratio),
+            record.tokens_after,
+        )
+        return Compacted(decision, usage, record)
+
+    async def _record(self, account: Account, decision: Decision, usage: Usage) -> tuple[Record, list[Event]]:
+        """The record and its sources. If it and the tail are still too much, it is shortened; then the tail is."""
+        room = round(self.rules.trigger_ratio * usage.window)
+        size = self.rules.preserve_recent
+        most = min(_MOST_TOKENS, usage.window // _RECORD_SHARE)
+        for last_try in (False, True):
+            start = tail_start(account.turns, size)
+            sources = await self.store.events(account, account.turns[start - 1])
+            body = shortened(await self._body(account, decision, sources), most, self.tokens.count)
+            kept = sum(turn.tokens for turn in account.turns[start:])
+            if self._size(body) + kept >= room:
+                body = shortened(body, most // 2, self.tokens.count)
+            smaller = shorter_tail(account.turns, size, self._size(body), room)
+            if last_try or self._size(body) + kept < room or smaller >= size:
+                break
+            size = smaller
+        return self._made(account, decision, usage, body, start, kept), sources
+
+    def _size(self, body: Body) -> int:
+        return self.tokens.count(body_text(body))
+
+    def _made(self, account: Account, decision: Decision, usage: Usage, body: Body, start: int, kept: int) -> Record:
+        last = account.last
+        through = account.turns[start - 1].place
+        depth = len(account.chain) - decision.refresh
+        refreshes = last.id if last and decision.refresh else None
+        parent = account.chain[depth - 1].id if depth else None
+        size = self._size(body)
+        return Record(
+            key=record_key(account.session_key, depth, through, refreshes),
+            timestamp_ms=self.clock.now_ms(),
+            depth=depth,
+            parent_id=parent,
+            body=body,
+            event_ids=(),
+            tokens=size,
+            written_by=self.summarizer.name,
+            reason=decision.reason,
+            refreshes=refreshes,
+            through=through,
+            seen=account.turns[-1].place,
+            messages=(last.messages if last else 0) + sum(turn.is_message for turn in account.turns[:start]),
+            tokens_before=usage.tokens,
+            tokens_after=size + kept,
+            window=usage.window,
+        )
+
+    async def _body(self, account: Account, decision: Decision, events: Sequence[Event]) -> Body:
+        """What the record says: what it takes over from those before it, and what is new."""
+        last = account.last
+        context: list[Event] = [_told_before(account, last)] if last else []
+        parts = []
+        for part in self._parts(events):
+            parts.append(await self._part(part, context))
+            context = []
+        own = fold(parts)
+        if not decision.refresh or last is None:
+            return clipped(follow(last.body if last else None, own))
+        parent = account.chain[-2].body if len(account.chain) > 1 else None
+        return clipped(renew(parent, last.body, own))
+
+    async def _part(self, events: Sequence[Event], context: Sequence[Event]) -> Body:
+        summary = await self.summarizer.segment(events, context)
+        bullets = tuple(bullet.text for bullet in summary.bullets)
+        return Body(f"{summary.title.rstrip('.')}.", bullets, self.facets.find(events))
+
+    def _parts(self, events: Sequence[Event]) -> list[list[Event]]:
+        """The events in order, without noise, in parts that a summarizer can take."""
+        parts: list[list[Event]] = []
+        size = PART_TOKENS + 1
+        for event in filter(None, map(self._quiet, events)):
+            cost = self.tokens.count(event.text)
+            if size + cost > PART_TOKENS:
+                parts.append([])
+                size = 0
+            parts[-1].append(event)
+            size += cost
+        return parts
+
+    def _quiet(self, event: Event) -> Event | None:
+        """The event as a summarizer should see it: no empty ones, tools cut short, nothing larger than a part."""
+        if not event.says_something:
+            return None
+        text = event.text
+        if event.role is Role.TOOL:
+            text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
+        elif event.event_type is EventType.COMPACTION:
+            text = text[:TOOL_CHARS]
+        if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:
+            head = self.tokens.cut_to(text, PART_TOKENS * 3 // 4)
+            # The end of a long message is often what it comes to.
+            text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
+        return event if text == event.text else replace(event, text=text)
+
+    async def _keep_text(self, account: Account, record: Record | None) -> None:
+        latest = record or account.last
+        if latest:
+            tail = await self.store.tail(account, self.rules.preserve_recent)
+            text = continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
+            await self.store.keep_text(account, text, self.clock.now_ms())
+
+
+def _last(record: Record | None) -> Last | None:
+    if record is None:
+        return None
+    return Last(record.seen, record.tokens, record.tokens_after, record.window, record.messages)
+
+
+def _told_before(account: Account, last: Record) -> Event:
+    """The record before, in the form in which a summarizer takes what came before."""
+    return Event(
+        key=last.key,
+        client=account.client,
+        session_id=account.session_id,
+        project=account.project,
+        timestamp_ms=last.timestamp_ms,
+        event_type=EventType.COMPACTION,
+        role=Role.SYSTEM,
+        text=body_text(last.body),
+        tokens=last.tokens,
+    )

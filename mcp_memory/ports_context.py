@@ -1,0 +1,137 @@
+"""The interfaces of session records and of context assembly, beside those of `ports`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_memory.domain.compaction import Asked, Turn
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.records import Facets, Record
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import NodeRef
+
+
+class FacetFinder(Protocol):
+    """Finds decisions, action items, unresolved questions, participants and entities, without a model."""
+
+    def find(self, events: Sequence[Event]) -> Facets: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A session as compaction sees it: its chain of records, oldest first, and the events that none of them covers."""
+
+    session: int
+    session_key: bytes
+    client: str
+    session_id: str
+    project: str
+    chain: tuple[Record, ...]
+    turns: tuple[Turn, ...]
+    asked: Asked = ""
+    seq: int = 0
+
+    @property
+    def last(self) -> Record | None:
+        return self.chain[-1] if self.chain else None
+
+
+class CompactionStore(Protocol):
+    """The records of sessions, which are only ever added, and which sessions have grown since they were looked at."""
+
+    async def due(self, now_ms: int, limit: int) -> list[Account]: ...
+
+    async def account(self, session_id: str) -> Account | None:
+        """The session of this name; of several clients' the one that was active last."""
+        ...
+
+    async def events(self, account: Account, through: Turn) -> list[Event]:
+        """The events after those that records cover, up to and including one."""
+        ...
+
+    async def tail(self, account: Account, messages: int) -> list[Event]:
+        """The latest messages, oldest first."""
+        ...
+
+    async def save(self, account: Account, record: Record, sources: Sequence[Event], lease_token: int | None) -> bool:
+        """Append the record with its sources and their hashes. False: another process has made one meanwhile."""
+        ...
+
+    async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
+        """Nothing more to do for these, unless they have grown since they were read."""
+        ...
+
+    async def postpone(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
+        """Try again later, and remember why it failed."""
+        ...
+
+    async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
+        """What the hook prints when this session goes on."""
+        ...
+
+    async def summary(self) -> Compactions: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compactions:
+    """How compaction goes: how many records there are, the latest, and what failed last."""
+
+    records: int
+    sessions: int
+    waiting: int
+    last: Record | None
+    last_session: str
+    failed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the append-only log: the latest node version, event and record that belong to the view."""
+
+    versions: int
+    events: int
+    records: int
+
+
+class Chronicle(Protocol):
+    """The tree and the events as they are, or as they were at a position. Every read is by key."""
+
+    async def position(self) -> Position: ...
+
+    async def nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
+        """The nodes that exist, in the order asked for."""
+        ...
+
+    async def children(self, project: str, ref: NodeRef, at: Position | None, limit: int) -> list[Node]: ...
+
+    async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
+        """The previous and the next segment of the same session."""
+        ...
+
+    async def related(self, project: str, node: Node, at: Position | None, limit: int) -> list[Node]:
+        """Segments that speak of the same files or entities, those that share most first."""
+        ...
+
+    async def pinned(self, project: str, at: Position | None) -> list[Event]: ...
+
+    async def event(self, key: bytes, at: Position | None) -> tuple[Event, str] | None:
+        """An event, or the one that a grip cites, with the id of its segment's node."""
+        ...
+
+    async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
+        """Project and place of a session's latest segment."""
+        ...
+
+    async def records(self, session_id: str, at: Position | None) -> list[Record]:
+        """A session's chain, oldest first, without what was refreshed."""
+        ...
+
+    async def tail(self, session_id: str, messages: int, at: Position | None) -> list[Event]:
+        """A session's latest messages, oldest first."""
+        ...
+
+    async def own_summary(self, session_id: str, at: Position | None) -> Event | None:
+        """What the client itself wrote when it last compacted this session."""
+        ...
