@@ -57,7 +57,7 @@ def p95(values: Sequence[float]) -> float:
 
 
 def ms(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms"
+    return f"{seconds * 1000:,.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.3g} ms"
 
 
 def against(name: str, taken: Sequence[float], baseline: Sequence[float], aim: float | None = None) -> Figure:

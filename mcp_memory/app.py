@@ -6,32 +6,46 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from mcp_memory.adapters import tokens
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.adapters.sqlite.backlog import SqliteBacklog
 from mcp_memory.adapters.sqlite.briefs import SqliteBriefs
+from mcp_memory.adapters.sqlite.compactions import SqliteCompactions
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.events import SqliteEvents
 from mcp_memory.adapters.sqlite.lease import SqliteLease
+from mcp_memory.adapters.sqlite.ledger import SqliteLedger
 from mcp_memory.adapters.sqlite.meta import timezone_of
 from mcp_memory.adapters.sqlite.reading import SqliteLibrary
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
 from mcp_memory.adapters.sqlite.tree import SqliteTree
+from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.adapters.summarizers.facets import ExtractiveFacets
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings, system_timezone
+from mcp_memory.domain.assembly import Tokenizer
+from mcp_memory.domain.compaction import CompactionRules
 from mcp_memory.domain.segments import Rules
+from mcp_memory.domain.windows import parse_table
 from mcp_memory.navigate.answers import Answers
-from mcp_memory.navigate.render import Renderer
+from mcp_memory.navigate.context import Contexts
+from mcp_memory.navigate.session import Sessions
 from mcp_memory.pipeline.brief import Briefs
+from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports import Clock
+
+if TYPE_CHECKING:
+    from mcp_memory.adapters.summarizers.models.calling import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -60,17 +74,26 @@ class App:
     intaker: Intaker
     pipeline: Pipeline
     answers: Answers
+    contexts: Contexts
+    sessions: Sessions
     clock: Clock
     zone: ZoneInfo
     home_root: str
     home_label: str
+    ledger: SqliteLedger
+    #: The model that is set, and what it upgrades; none for the extractive summarizer.
+    caller: Caller | None = None
+    upgrades: Upgrades | None = None
 
 
 @asynccontextmanager
 async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | None = None) -> AsyncIterator[App]:
     """Open the memory of these settings, as seen from a directory."""
+    # Money is spent in real time, even where the memory's clock is stood still.
+    spending = clock or SystemClock()
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
-    async with Database.open(settings.database) as database:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database.open(settings.database))
         zone = ZoneInfo(await timezone_of(database, settings.calendar.timezone or system_timezone()))
         if settings.calendar.timezone not in ("", zone.key):
             logger.warning(
@@ -82,23 +105,70 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
         log = SqliteEvents(database)
+        chosen = settings.summarizer
+        cap = chosen.daily_token_cap if chosen.kind != "extractive" else 0
+        ledger = SqliteLedger(database, spending, zone, cap, chosen.price_table)
+        caller = _caller(settings, ledger, spending)
+        if caller:
+            stack.push_async_callback(caller.close)
+        upgrades = _upgrades(database, caller, clock, zone) if caller else None
         yield App(
             settings=settings,
             database=database,
             log=log,
             library=library,
             intaker=intaker,
-            pipeline=_pipeline(settings, database, log, intaker, clock, zone),
-            answers=Answers(library, Renderer(tokens.count, tokens.cut_to, zone), clock, zone, place.root, place.label),
+            pipeline=_pipeline(settings, database, log, intaker, clock, zone, upgrades),
+            answers=answers,
+            contexts=Contexts(answers, chronicle),
+            sessions=Sessions(answers, chronicle),
             clock=clock,
             zone=zone,
             home_root=place.root,
             home_label=place.label,
+            ledger=ledger,
+            caller=caller,
+            upgrades=upgrades,
         )
 
 
+def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | None:
+    """The model that is set. Its parts are imported only if there is one."""
+    chosen = settings.summarizer
+    if chosen.kind == "extractive":
+        return None
+    from mcp_memory.adapters.summarizers.models.build import build
+
+    return build(
+        chosen.kind,
+        chosen.preferred,
+        api_key=settings.api_key,
+        base_url=chosen.base_url,
+        max_output_tokens=chosen.max_output_tokens,
+        timeout_seconds=chosen.timeout_seconds,
+        concurrency=chosen.concurrency,
+        ledger=ledger,
+        count=tokens.count,
+        clock=clock,
+    )
+
+
+def _upgrades(database: Database, caller: Caller, clock: Clock, zone: ZoneInfo) -> Upgrades:
+    from mcp_memory.adapters.summarizers.models.model_summarizer import ModelSummarizer
+
+    author = ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count)
+    lease = SqliteLease(database, name="upgrades")
+    return Upgrades(SqliteUpgrades(database), author, lease, zone, tokens.count, clock)
+
+
 def _pipeline(
-    settings: Settings, database: Database, log: SqliteEvents, intaker: Intaker, clock: Clock, zone: ZoneInfo
+    settings: Settings,
+    database: Database,
+    log: SqliteEvents,
+    intaker: Intaker,
+    clock: Clock,
+    zone: ZoneInfo,
+    upgrades: Upgrades | None,
 ) -> Pipeline:
     return Pipeline(
         log=log,
@@ -107,6 +177,7 @@ def _pipeline(
         briefs=Briefs(
             SqliteBriefs(database), tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled
         ),
+        compactor=_compactor(settings, database, clock),
         backlog=SqliteBacklog(database),
         lease=SqliteLease(database),
         summarizer=ExtractiveSummarizer(),
@@ -118,6 +189,30 @@ def _pipeline(
         clock=clock,
         count=tokens.count,
         data_version=database.data_version,
+        upgrades=upgrades,
+    )
+
+
+def _compactor(settings: Settings, database: Database, clock: Clock) -> Compactor:
+    chosen = settings.compaction
+    return Compactor(
+        store=SqliteCompactions(database),
+        summarizer=ExtractiveSummarizer(),
+        facets=ExtractiveFacets(),
+        rules=CompactionRules(
+            enabled=chosen.enabled,
+            trigger_ratio=chosen.trigger_ratio,
+            reset_ratio=chosen.reset_ratio,
+            min_messages=chosen.min_messages,
+            preserve_recent=chosen.preserve_recent,
+            max_depth=chosen.max_depth,
+            cooldown_messages=chosen.cooldown_messages,
+            refresh_after_messages=chosen.refresh_after_messages,
+        ),
+        tokens=Tokenizer(tokens.count, tokens.cut_to),
+        clock=clock,
+        brief_tokens=settings.brief.budget_tokens if settings.brief.enabled else 0,
+        windows=parse_table(chosen.context_lengths),
     )
 
 

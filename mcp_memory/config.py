@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -39,6 +40,36 @@ class Segmentation:
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
     kind: str = "extractive"
+    model: str = ""
+    models: str = ""
+    base_url: str = ""
+    api_key_file: str = ""
+    daily_token_cap: int = 200_000
+    max_output_tokens: int = 1_024
+    timeout_seconds: int = 60
+    concurrency: int = 4
+    prices: str = ""
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """The models to ask, in order."""
+        listed = [self.model, *self.models.split(",")]
+        named = tuple(dict.fromkeys(name.strip() for name in listed if name.strip()))
+        return named or ((_DEFAULT_MODELS[self.kind],) if self.kind in _DEFAULT_MODELS else ())
+
+    @property
+    def price_table(self) -> dict[str, tuple[float, float]]:
+        """Dollars for a million tokens of input and of output, by model."""
+        entries = [entry.rpartition("=") for entry in self.prices.split(",") if entry.strip()]
+        return {name.strip(): _price(price) for name, _, price in entries}
+
+
+_DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
+
+
+def _price(text: str) -> tuple[float, float]:
+    given, _, out = text.partition("/")
+    return float(given), float(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +84,19 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    enabled: bool = True
+    trigger_ratio: float = 0.8
+    reset_ratio: float = 0.7
+    min_messages: int = 12
+    preserve_recent: int = 6
+    max_depth: int = 3
+    cooldown_messages: int = 4
+    refresh_after_messages: int = 0
+    context_lengths: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     home: Path
     calendar: Calendar = field(default_factory=Calendar)
@@ -61,8 +105,11 @@ class Settings:
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
     index: Index = field(default_factory=Index)
+    compaction: Compaction = field(default_factory=Compaction)
     project: str = ""
     now_ms: int | None = None
+    #: The key of the model's provider; it is shown nowhere.
+    api_key: str = field(default="", repr=False)
 
     @property
     def database(self) -> Path:
@@ -95,6 +142,26 @@ def _number(low: int, high: int) -> Check:
     return check
 
 
+def _ratio(value: Any) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0.1 <= number <= 1.0:
+        raise ValueError("must be a number from 0.1 to 1.0")
+    return number
+
+
+def _lengths(value: Any) -> str:
+    """`model=tokens, …`; a table of the same in config.toml."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()] if isinstance(value, str) else [""]
+    if not all(re.fullmatch(r"[^=]*[^=\s]\s*=\s*[0-9]{3,9}", entry) for entry in entries):
+        raise ValueError('must be tokens by model, such as "my-model=32768, other=8192"')
+    return ", ".join(entries)
+
+
 def _flag(value: Any) -> bool:
     known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
     if isinstance(value, str):
@@ -111,6 +178,47 @@ def _choice(*allowed: str) -> Check:
         return str(value)
 
     return check
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value.strip()
+
+
+def _names(value: Any) -> str:
+    """Names with commas between them; a list of them in config.toml."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise ValueError("must be names with commas between them")
+    return ", ".join(name.strip() for name in listed if name.strip())
+
+
+def _url(value: Any) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+        good = value == "" or (parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname))
+    except ValueError:
+        parts, good = None, False
+    if not good or (parts is not None and (parts.username or parts.password or parts.query)):
+        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
+    return str(value).rstrip("/")
+
+
+def _prices(value: Any) -> str:
+    """`model=input/output, …`; a table of the same in config.toml."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={price}" for name, price in value.items())
+    try:
+        table = SummarizerSettings(prices=value).price_table
+        good = all(name and given >= 0 and out >= 0 for name, (given, out) in table.items())
+    except (ValueError, AttributeError):
+        good = False
+    if not good:
+        raise ValueError('must be dollars for a million tokens, input/output, such as "some-model=0.8/4"')
+    return str(value)
 
 
 def _zone(value: Any) -> str:
@@ -133,8 +241,30 @@ SETTINGS: dict[str, dict[str, Check]] = {
         "overlap_tokens": _number(0, 10_000),
         "tool_result_chars": _number(100, 100_000),
     },
-    "summarizer": {"kind": _choice("extractive")},
+    "summarizer": {
+        "kind": _choice("extractive", "anthropic", "openai"),
+        "model": _text,
+        "models": _names,
+        "base_url": _url,
+        "api_key_file": _text,
+        "daily_token_cap": _number(0, 1_000_000_000),
+        "max_output_tokens": _number(128, 32_000),
+        "timeout_seconds": _number(1, 3_600),
+        "concurrency": _number(1, 32),
+        "prices": _prices,
+    },
     "brief": {"enabled": _flag, "budget_tokens": _number(100, 1_500)},
+    "compaction": {
+        "enabled": _flag,
+        "trigger_ratio": _ratio,
+        "reset_ratio": _ratio,
+        "min_messages": _number(3, 10_000),
+        "preserve_recent": _number(2, 100),
+        "max_depth": _number(1, 20),
+        "cooldown_messages": _number(0, 10_000),
+        "refresh_after_messages": _number(0, 1_000_000),
+        "context_lengths": _lengths,
+    },
     "index": {"kind": _choice("fts5")},
 }
 
@@ -150,9 +280,32 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         try:
             checked = SETTINGS[section][key](value)
         except ValueError as error:
-            raise SettingsError(f"{source}: {section}.{key} = {value!r} {error}.") from None
+            shown = re.sub(r"//[^/@]*@", "//…@", repr(value))
+            raise SettingsError(f"{source}: {section}.{key} = {shown} {error}.") from None
         settings = replace(settings, **{section: replace(getattr(settings, section), **{key: checked})})
-    return settings
+    if settings.compaction.reset_ratio >= settings.compaction.trigger_ratio:
+        raise SettingsError(
+            f"compaction.reset_ratio = {settings.compaction.reset_ratio} must be below compaction.trigger_ratio = "
+            f"{settings.compaction.trigger_ratio}, in {settings.config_file} or the environment."
+        )
+    return replace(settings, api_key=_api_key(settings.summarizer, env))
+
+
+def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
+    """The provider's key, from the file that is named or from the environment; never from config.toml."""
+    if chosen.kind == "extractive":
+        return ""
+    if chosen.api_key_file:
+        path = Path(chosen.api_key_file).expanduser()
+        try:
+            return path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise SettingsError(
+                f"summarizer.api_key_file = {str(path)!r} cannot be read: {why}. Name a file that holds the key alone."
+            ) from None
+    given = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
+    return given.strip()
 
 
 def zone_of(name: str) -> ZoneInfo:

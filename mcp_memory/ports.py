@@ -462,7 +462,7 @@ class Pool:
     """What the index offers for a question.
 
     `spots` come best first; after the first `matched` of them come messages that only stand beside one. `beside` names,
-    for the best spots, the messages just before and after each. `frequencies` tells in how many of all `documents`
+    for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
     each term occurs, by its expression; exact where it is rare.
     """
 

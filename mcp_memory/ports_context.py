@@ -9,6 +9,7 @@ from typing import Protocol
 from mcp_memory.domain.compaction import Asked, Turn
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Facets, Record
+from mcp_memory.domain.snapshots import Position
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import NodeRef
 
@@ -87,12 +88,12 @@ class Compactions:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """A place in the append-only log: the latest node version, event and record that belong to the view."""
+class Words:
+    """An event, what a grip cites of it (nothing: all of it), and its segment."""
 
-    versions: int
-    events: int
-    records: int
+    event: Event
+    excerpt: str
+    segment: NodeRef | None
 
 
 class Chronicle(Protocol):
@@ -116,8 +117,8 @@ class Chronicle(Protocol):
 
     async def pinned(self, project: str, at: Position | None) -> list[Event]: ...
 
-    async def event(self, key: bytes, at: Position | None) -> tuple[Event, str] | None:
-        """An event, or the one that a grip cites, with the id of its segment's node."""
+    async def event(self, key: bytes, at: Position | None) -> Words | None:
+        """An event by its key, or the one that a grip cites by the grip's."""
         ...
 
     async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcp_memory.navigate.shapes import iso
-from mcp_memory.ports import Library
+from mcp_memory.ports import Ledger, Library
 
 
 class Watched(Protocol):
@@ -14,6 +14,8 @@ class Watched(Protocol):
 
     @property
     def library(self) -> Library: ...
+    @property
+    def ledger(self) -> Ledger: ...
     @property
     def settings(self) -> Places: ...
 
@@ -51,7 +53,7 @@ async def status(memory: Watched) -> dict[str, Any]:
         "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
         "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
         "db_bytes": _bytes(places.database),
-        "llm": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "today": 0, "cap": 0},
+        **(await memory.ledger.facts()),
         "lease": counts.lease,
     }
 

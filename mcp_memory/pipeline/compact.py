@@ -40,6 +40,7 @@ RETRY_MS = 10 * 60_000
 _RECORD_SHARE = 4
 _MOST_TOKENS = 4_000
 
+
 @dataclass(frozen=True, slots=True)
 class Compacted:
     """What came of one look at a session."""
@@ -66,8 +67,8 @@ class Compactor:
     windows: Mapping[str, int] = field(default_factory=dict)
 
     async def run(self, lease_token: int) -> int:
-        """Look at the sessions that have grown; returns how many records were made."""
-        made, settled = 0, []
+        """Look at a batch of sessions that have grown; returns how many are settled. One session is one record at most."""
+        settled = []
         for account in await self.store.due(self.clock.now_ms(), BATCH):
             try:
                 result = await self.look(account, lease_token)
@@ -75,12 +76,10 @@ class Compactor:
                 logger.warning("Session %s was not compacted: %s", account.session_id, error)
                 await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, lease_token)
                 continue
-            made += result.record is not None
             settled.append(account)
-            if account.chain or result.record:
-                await self._keep_text(account, result.record)
+            await self._keep_text(account, result.record)
         await self.store.settle(settled, lease_token)
-        return made
+        return len(settled)
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
         """Make a record of one session now, if there is reason to, or because the user wants it."""
@@ -88,8 +87,7 @@ class Compactor:
         if account is None:
             raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
         result = await self.look(replace(account, asked="user") if force else account, None)
-        if result.record:
-            await self._keep_text(account, result.record)
+        await self._keep_text(account, result.record)
         return result
 
     async def look(self, account: Account, lease_token: int | None) -> Compacted:
@@ -208,7 +206,9 @@ class Compactor:
         latest = record or account.last
         if latest:
             tail = await self.store.tail(account, self.rules.preserve_recent)
-            text = continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
+            text = (
+                continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
+            )
             await self.store.keep_text(account, text, self.clock.now_ms())
 
 

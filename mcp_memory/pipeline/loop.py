@@ -14,11 +14,14 @@ import anyio
 from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import LeaseLost, MemoryFault
 from mcp_memory.pipeline.brief import Briefs
+from mcp_memory.pipeline.compact import Compactor
+from mcp_memory.pipeline.ingest import BATCH as FULL
 from mcp_memory.pipeline.ingest import drain_spool, ingest
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import QUIET_MS, summarize
+from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports import Backlog, ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
 
 logger = logging.getLogger(__name__)
@@ -37,16 +40,18 @@ class Done:
     events: int = 0
     segments: int = 0
     nodes: int = 0
+    sessions: int = 0
 
     @property
     def anything(self) -> bool:
-        return bool(self.inbox or self.events or self.segments or self.nodes)
+        return bool(self.inbox or self.events or self.segments or self.nodes or self.sessions)
 
     def add(self, other: Done) -> None:
         self.inbox += other.inbox
         self.events += other.events
         self.segments += other.segments
         self.nodes += other.nodes
+        self.sessions += other.sessions
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Pipeline:
     segments: SegmentStore
     tree: TreeStore
     briefs: Briefs
+    compactor: Compactor
     backlog: Backlog
     lease: Lease
     summarizer: Summarizer
@@ -68,6 +74,7 @@ class Pipeline:
     clock: Clock
     count: Callable[[str], int]
     data_version: Callable[[], Awaitable[int]]
+    upgrades: Upgrades | None = None
     wake: anyio.Event = field(default_factory=anyio.Event)
 
     async def round(self) -> Done:
@@ -79,6 +86,9 @@ class Pipeline:
         await drain_spool(self.log, self.spool)
         taken = await ingest(self.log, self.adapters, self.intaker, token)
         done = Done(inbox=taken.rows, events=taken.events)
+        if taken.rows < FULL:
+            # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
+            done.sessions = await self.compactor.run(token)
         done.segments = await segment(self.segments, self.rules, now, token)
         done.nodes = await summarize(self.segments, self.tree, self.summarizer, self.zone, self.count, now, token)
         if not done.anything:
@@ -105,7 +115,16 @@ class Pipeline:
                 return total
 
     async def run(self) -> None:
-        """For ever: work while there is work, then wait for new rows, a wake-up or the timer."""
+        """For ever: work while there is work, then wait for new rows, a wake-up or the timer.
+
+        A model, if there is one, works beside it: nothing that was said waits for its answers.
+        """
+        async with anyio.create_task_group() as tasks:
+            if self.upgrades:
+                tasks.start_soon(self.upgrades.run, name="upgrades")
+            await self._run()
+
+    async def _run(self) -> None:
         try:
             while True:
                 # Read before the work, so that what comes in meanwhile is not missed.

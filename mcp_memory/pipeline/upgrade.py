@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
 import anyio
 
+from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import (
-    AuthRefused,
     CapReached,
     LeaseLost,
     MemoryFault,
@@ -26,8 +26,8 @@ from mcp_memory.errors import (
     Passing,
     SummarizerError,
 )
-from mcp_memory.pipeline.rollup import named, rollup_node
-from mcp_memory.pipeline.summarize import segment_write
+from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
+from mcp_memory.pipeline.summarize import node_text, segment_write
 from mcp_memory.ports import Author, Clock, Lease, Upgrade, UpgradeStore
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _RENEW_SECONDS = 5.0
 _RETRY_MS = 3_600_000
 _LONGEST_RETRIES = 5
 #: Failures that are not the node's: the model cannot be asked now, whatever the node.
-_ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable, AuthRefused)
+_ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable)
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class Upgrades:
     zone: tzinfo
     count: Callable[[str], int]
     clock: Clock
+    base: str = "extractive"
     reason: str = field(default="", init=False)
 
     async def until_idle(self) -> int:
@@ -143,10 +144,12 @@ class Upgrades:
             job.events, job.context, prior=await self._prior(upgrade), node_id=upgrade.ref.node_id()
         )
         write = segment_write(job, summary, self.author.name, self.zone, self.count, self.clock.now_ms())
-        return await self._save(upgrade, write.node, job.session, write)
+        return await self._save(upgrade, write.node, job.session, write.grips)
 
     async def _period(self, upgrade: Upgrade) -> bool:
         children = await self.store.children(upgrade)
+        # The hash that the rollup stage would want, so that it finds nothing to do unless a child changes.
+        wanted = input_hash(children, False, self.base)
         summary = await self.author.rollup(
             upgrade.ref.level, named(children), prior=await self._prior(upgrade), node_id=upgrade.ref.node_id()
         )
@@ -155,11 +158,33 @@ class Upgrades:
             upgrade.slug,
             children,
             summary,
-            False,
-            upgrade.input_hash,
-            self.author.name,
-            self.zone,
-            self.count,
-            self.clock.now_ms(),
+            is_open=False,
+            wanted=wanted,
+            written_by=self.author.name,
+            zone=self.zone,
+            count=self.count,
+            now_ms=self.clock.now_ms(),
         )
-        return await self._save(upgrade, node, None, None)
+        return await self._save(upgrade, node, None, ())
+
+    async def _save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        if node.written_by == self.base:
+            # Too short for a model after all; asking again would change nothing.
+            await self._leave(upgrade, _LONGEST_RETRIES)
+            return False
+        return await self.store.save(upgrade, node, session, grips)
+
+    async def _prior(self, upgrade: Upgrade) -> str:
+        """What a model wrote of this node before something in it changed."""
+        node = await self.store.prior(upgrade)
+        return node_text(node.title, node.bullets, node.keywords) if node else ""
+
+    async def _leave(self, upgrade: Upgrade, times: int | None = None) -> None:
+        failures = await self.store.failures(upgrade) if times is None else times
+        pause = _RETRY_MS * 4 ** min(failures, _LONGEST_RETRIES)
+        await self.store.failed(upgrade, self.clock.now_ms() + pause)
+
+
+def _wall_ms() -> int:
+    """The lease is kept by the wall clock even where the memory's clock is stood still."""
+    return time.time_ns() // 1_000_000

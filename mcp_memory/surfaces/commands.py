@@ -21,7 +21,7 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import doctor, exporting, installing, output, writing
+from mcp_memory.surfaces import doctor, exporting, installing, output, summarizing, writing
 
 BUDGET = 2_000
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
@@ -208,6 +208,7 @@ async def projects(app: App, options: argparse.Namespace) -> int:
 COMMANDS: dict[str, Command] = {
     "import": writing.load,
     "process": writing.process,
+    "summarize": summarizing.summarize,
     "remember": note,
     "demo": writing.demo,
     "toc": toc,

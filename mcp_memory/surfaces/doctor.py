@@ -15,6 +15,7 @@ from mcp_memory.adapters.registration import health
 from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_root
 from mcp_memory.adapters.registration.launch import this_installation
 from mcp_memory.adapters.registration.record import Record
+from mcp_memory.adapters.summarizers.models.health import model_problems
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError
@@ -44,6 +45,8 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     facts, damage = diagnosis.database(settings.database)
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += _switched_off(settings)
+    chosen = settings.summarizer
+    problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     here = [client for client in CLIENTS.values() if client.is_here(Path.home())]
     for client in here:
         problems += _client(client, settings, facts)

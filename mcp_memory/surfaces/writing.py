@@ -28,6 +28,7 @@ from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.ports import BadLine, ClientAdapter, Intake
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.summarizing import estimate
 
 _RETRY_SECONDS = 0.25
 _TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
@@ -107,19 +108,35 @@ def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:
 
 async def process(app: App, options: argparse.Namespace) -> int:
     started = time.monotonic()
+    if options.dry_run:
+        planned = await estimate(app)
+        return output.document(planned) if options.json else output.facts(planned)
     if options.rebuild:
         await rebuild(app.database, app.settings.calendar.timezone or system_timezone())
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)
-    shape = {
+        upgraded = await _upgraded(app, done)
+    shape: dict[str, Any] = {
         "inbox": done.inbox,
         "events": done.events,
         "segments": done.segments,
         "nodes": done.nodes,
         "seconds": round(time.monotonic() - started, 3),
         "idle": True,
+        **upgraded,
     }
     return output.document(shape) if options.json else output.facts(shape)
+
+
+async def _upgraded(app: App, done: Done) -> dict[str, Any]:
+    """Let the model write what it can say better, if one is set, and then what follows from that."""
+    if app.upgrades is None:
+        return {}
+    count = await app.upgrades.until_idle()
+    reason = app.upgrades.reason
+    done.add(await until_idle(app))
+    done.nodes += count
+    return {"upgraded": count, **({"model": reason} if reason else {})}
 
 
 async def until_idle(app: App) -> Done:

@@ -34,4 +34,4 @@ def test_every_hook_of_the_example_captures_its_event(machine: Machine) -> None:
 def test_hooks_end_before_the_client_would_end_them() -> None:
     timeouts = {event: group[0]["hooks"][0]["timeout"] for event, group in EXAMPLE["hooks"].items()}
     assert timeouts.pop("SessionEnd") == 1
-    assert set(timeouts.values()) == {5}
+    assert set(timeouts.values()) == {10}

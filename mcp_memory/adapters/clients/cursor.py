@@ -37,7 +37,8 @@ class Cursor:
 
     def default_places(self, home: Path) -> list[Path]:
         """Exports lie in the projects themselves: those of the one that we are called in are found."""
-        return [home / ".cursor" / "projects", Path.cwd() / ".specstory" / "history"]
+        # A relative place is that of the directory we are called in, even if that is gone.
+        return [home / ".cursor" / "projects", Path(".specstory") / "history"]
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:

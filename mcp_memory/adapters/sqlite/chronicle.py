@@ -12,9 +12,10 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Record
+from mcp_memory.domain.snapshots import Position
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports_context import Position
+from mcp_memory.ports_context import Words
 
 _NOW = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 #: The latest version that belongs to the view, in place of the current one.
@@ -77,7 +78,7 @@ class SqliteChronicle:
         rows = await self._database.fetch(
             "SELECT name, seq FROM sqlite_sequence WHERE name IN ('node_version', 'event', 'compaction')"
         )
-        last = dict(rows)
+        last: dict[str, int] = dict(rows)
         return Position(last.get("node_version", 0), last.get("event", 0), last.get("compaction", 0))
 
     async def nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
@@ -125,14 +126,18 @@ class SqliteChronicle:
     async def pinned(self, project: str, at: Position | None) -> list[Event]:
         return await self._events(_PINNED, at.events if at else LATEST, project)
 
-    async def event(self, key: bytes, at: Position | None) -> tuple[Event, str] | None:
-        where = "WHERE e.id = coalesce((SELECT event FROM grip WHERE key = ?2), (SELECT id FROM event WHERE key = ?2)) "
-        found = await self._events(_EVENTS + where + "AND e.id <= ?1", at.events if at else LATEST, key)
+    async def event(self, key: bytes, at: Position | None) -> Words | None:
+        latest = at.events if at else LATEST
+        grip = await self._database.fetch(
+            "SELECT e.key, g.excerpt FROM grip g JOIN event e ON e.id = g.event WHERE g.key = ?", (key,)
+        )
+        event_key, excerpt = grip[0] if grip else (key, "")
+        found = await self._events(_EVENTS + "WHERE e.key = ?2 AND e.id <= ?1", latest, event_key)
         if not found:
             return None
-        rows = await self._database.fetch("SELECT session, timestamp_ms, id FROM event WHERE key = ?", (found[0].key,))
+        rows = await self._database.fetch("SELECT session, timestamp_ms, id FROM event WHERE key = ?", (event_key,))
         segment = await self._database.value(_SEGMENT_OF, rows[0])
-        return found[0], NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
+        return Words(found[0], excerpt, NodeRef(Level.SEGMENT, segment) if segment else None)
 
     async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
         rows = await self._database.fetch(_LAST_SEGMENT, (at.versions if at else LATEST, session_id))

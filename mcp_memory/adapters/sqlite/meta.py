@@ -6,6 +6,7 @@ from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.events import index_events
 
 _ZONE = "timezone"
+_DERIVED = "bullet grip node_version mention node segment dirty_node dirty_brief brief".split()
 
 
 async def timezone_of(database: Database, preferred: str) -> str:
@@ -21,7 +22,7 @@ async def timezone_of(database: Database, preferred: str) -> str:
 async def rebuild(database: Database, timezone: str) -> None:
     """Drop all that is derived, so that the pipeline makes it anew from the events."""
     async with database.transaction() as tx:
-        for table in ("bullet", "grip", "node_version", "node", "segment", "dirty_node", "dirty_brief", "brief"):
+        for table in _DERIVED:
             await tx.run(f"DELETE FROM {table}")
         await tx.run("INSERT INTO search (search) VALUES ('delete-all')")
         await _index_all(tx)
@@ -29,6 +30,8 @@ async def rebuild(database: Database, timezone: str) -> None:
         await tx.run(
             "INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session"
         )
+        # Records are kept, since they are only ever added; what the hook prints of them is written anew.
+        await tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
         await tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_ZONE, timezone))
 
 

@@ -117,10 +117,10 @@ async def _add_grips(tx: Transaction, number: int, grips: Sequence[Grip]) -> Non
         return
     keys = list({key for grip in grips for key in (grip.event_key, grip.first_event_key, grip.last_event_key)})
     cited = await tx.fetch(f"SELECT key, id FROM event WHERE key IN ({_marks(keys)})", keys)
-    events: dict[bytes, int] = dict((row[0], row[1]) for row in cited)
+    events: dict[bytes, int] = {row[0]: row[1] for row in cited}
     names = [grip.key for grip in grips]
     found = await tx.fetch(f"SELECT key, id FROM grip WHERE key IN ({_marks(names)})", names)
-    taken = dict((row[0], row[1]) for row in found)
+    taken = {row[0]: row[1] for row in found}
     rows = []
     for row, grip in enumerate(grips, await tx.next_id("grip")):
         if grip.key in taken:

@@ -61,7 +61,8 @@ async def pool(
     timed = start_ms is not None or end_ms is not None
     numbers = await _ranked(database, match, where, values, timed, limit) if match else []
     spots = await _spots(database, numbers)
-    beside = await _beside(database, [spot.number for spot in spots[:NEIGHBOURS_OF]])
+    messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
+    beside = await _beside(database, messages[:NEIGHBOURS_OF])
     known = {spot.number for spot in spots}
     others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
     around = [] if cited else await _spots(database, list(others))

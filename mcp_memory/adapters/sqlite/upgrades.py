@@ -71,7 +71,10 @@ class SqliteUpgrades:
 
     async def waiting(self, limit: int, now_ms: int) -> list[Upgrade]:
         rows = await self._database.fetch(_WAITING, {"now": now_ms, "limit": limit})
-        return [Upgrade(*row[:4], NodeRef(Level(row[4]), row[5]), *row[6:]) for row in rows]
+        return [
+            Upgrade(number, version, project, slug, NodeRef(Level(level), key), input_hash, tokens)
+            for number, version, project, slug, level, key, input_hash, tokens in rows
+        ]
 
     async def backlog(self, now_ms: int) -> list[tuple[Level, int]]:
         return [(Level(level), tokens) for level, tokens in await self._database.fetch(_BACKLOG, {"now": now_ms})]

@@ -54,5 +54,5 @@ def test_the_places_of_the_clients_are_known() -> None:
         "claude-code": [home / ".claude" / "projects"],
         "codex": [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"],
         "gemini": [home / ".gemini" / "tmp"],
-        "cursor": [home / ".cursor" / "projects", Path.cwd() / ".specstory" / "history"],
+        "cursor": [home / ".cursor" / "projects", Path(".specstory") / "history"],
     }

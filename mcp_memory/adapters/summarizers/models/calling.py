@@ -1,4 +1,4 @@
-"""One question to a model: from what is paid for already, or by a call that is counted, bounded, retried and checked."""
+"""One question to a model: answered from what is paid for, or by a call that is counted, retried and checked."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
-from mcp_memory.domain.chunks import Count, middle_truncate
+from mcp_memory.domain.chunks import middle_truncate
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.text import one_line
 
@@ -24,9 +24,6 @@ class PlainWriter:
     """Implements the `TextWriter` interface by choosing sentences."""
 
     written_by = ExtractiveSummarizer.name
-
-    def __init__(self, count: Count) -> None:
-        self._count = count
 
     async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
         summary = await ExtractiveSummarizer().segment(_events(content, content_type), [])

@@ -1,0 +1,160 @@
+"""Context that fits: everything around a place in memory, packed into a hard token budget.
+
+`Contexts.build` is what the MCP tool, the command line and Python callers all use. What it reads is bounded by what it
+shows, however long the history is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.assembly import (
+    ORDERS,
+    SEPARATOR,
+    Block,
+    Order,
+    Tokenizer,
+    difference,
+    pack,
+    total,
+)
+from mcp_memory.domain.safe import safe
+from mcp_memory.domain.snapshots import Position, decode, encode
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.places import Place, Places, View
+from mcp_memory.navigate.render import Page
+from mcp_memory.ports_context import Chronicle
+
+DEFAULT_BUDGET = 4_000
+MAX_TOP_K = 20
+_NEXT = "expand_grip(grip_id) for exact words, get_node(node_id) to go on, since=<snapshot> for what changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for. `at` shows memory as it was at a snapshot; `since` only what is not as it was then."""
+
+    focus: str | None = None
+    query: str | None = None
+    budget_tokens: int = DEFAULT_BUDGET
+    order: Order = "top-down"
+    include_memo: bool = True
+    levels: frozenset[Level] = frozenset(Level)
+    detailed: bool = False
+    top_k: int = 5
+    since: str | None = None
+    at: str | None = None
+    project: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The answer: the blocks to read, and with `since` the anchors of those that are gone or unchanged."""
+
+    snapshot: str
+    blocks: tuple[Block, ...]
+    tokens: int
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Assembles context from the tree, the events and the records."""
+
+    answers: Answers
+    chronicle: Chronicle
+
+    @property
+    def tokens(self) -> Tokenizer:
+        return Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
+
+    async def snapshot(self) -> str:
+        return encode(await self.chronicle.position())
+
+    async def build(self, request: Request) -> Context:
+        """The context of a focus, or of what a query finds, in at most `budget_tokens`."""
+        _check(request)
+        position = await self.chronicle.position()
+        places = Places(self.answers, self.chronicle, request.query, request.top_k)
+        since = decode(request.since) if request.since else None
+        at = decode(request.at) if request.at else None
+        scope = await self.answers.scope(request.project)
+        place = await places.find(request.focus, scope)
+        now = self._packed(await self._blocks(places, place, request, at), request)
+        snapshot = request.at or encode(position)
+        if since is None:
+            if not now:
+                raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
+            return Context(snapshot, tuple(now), total(now, self.tokens))
+        before = self._packed(await self._blocks(places, place, request, since), request)
+        changes = difference(before, now)
+        if not before and not now:
+            raise NotFound(f"There is and was nothing at {place.anchor}; call toc_root to see what there is.")
+        added = changes.added
+        return Context(snapshot, added, total(added, self.tokens), changes.removed, changes.kept)
+
+    def _packed(self, blocks: Sequence[Block], request: Request) -> list[Block]:
+        return pack(blocks, request.budget_tokens, self.tokens, request.order)
+
+    async def _blocks(self, places: Places, place: Place, request: Request, at: Position | None) -> list[Block]:
+        """Memo, summaries from the year down, the focus, and what is linked to it or lies beneath it."""
+        view = View(at, request.levels, request.detailed, request.top_k, self.answers.renderer)
+        found = await places.blocks(place, view)
+        if not found:
+            return []
+        memo = await places.memo(place, view) if request.include_memo else []
+        count = self.answers.renderer.count
+        return [replace(block, tokens=count(block.text)) for block in [*memo, *found]]
+
+    async def page(self, request: Request) -> Page:
+        """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
+        budget = checked(request.budget_tokens)
+        foot = self._foot(9_999, "snap:" + "x" * 32)
+        # What does not fit into the foot's room is a budget too small for a foot.
+        room = budget - self.answers.renderer.count(foot) - 2
+        context = await self.build(replace(request, budget_tokens=max(room, 1)))
+        lines = self._told(context) if request.since else []
+        body = SEPARATOR.join([block.text for block in context.blocks] or ["Nothing has changed."])
+        for line in lines:
+            longer = f"{body}{SEPARATOR}{line}"
+            body = longer if self.answers.renderer.count(longer) <= room else body
+        text = body
+        for _ in range(3):
+            text = f"{body}\n{self._foot(self.answers.renderer.count(text), context.snapshot)}"
+        if self.answers.renderer.count(text) > budget:
+            text = self.answers.renderer.cut_to(body, budget)
+        return Page(text, self.answers.renderer.count(text), len(context.blocks))
+
+    def _foot(self, tokens: int, snapshot: str) -> str:
+        return f"[{tokens} tokens · snapshot {snapshot} · next: {_NEXT}]"
+
+    def _told(self, context: Context) -> list[str]:
+        named = (("Removed", context.removed), ("Unchanged", context.kept))
+        return [f"{name}: {', '.join(safe(anchor, 120) for anchor in anchors)}" for name, anchors in named if anchors]
+
+
+def _check(request: Request) -> None:
+    checked(request.budget_tokens)
+    if request.focus and request.query:
+        raise UsageError("Give a focus or a query, not both: a query chooses its own focus.")
+    if request.order not in ORDERS:
+        raise UsageError(f"{request.order!r} is not an order; known are {', '.join(ORDERS)}.")
+    if not 0 <= request.top_k <= MAX_TOP_K:
+        raise UsageError(f"top_k must be from 0 to {MAX_TOP_K}.")
+    if request.since and request.at:
+        raise UsageError("Give since or at, not both.")
+
+
+def levels_of(names: Sequence[str] | None) -> frozenset[Level]:
+    """Levels by their names; all of them if none is given."""
+    if names is None:
+        return frozenset(Level)
+    known = {level.label: level for level in Level}
+    unknown = [name for name in names if name.strip().lower() not in known]
+    if unknown:
+        raise UsageError(f"{unknown[0][:40]!r} is not a level; known are {', '.join(known)}.")
+    return frozenset(known[name.strip().lower()] for name in names)
