@@ -16,6 +16,7 @@ from mcp_memory.adapters import tokens
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.adapters.sqlite.backlog import SqliteBacklog
 from mcp_memory.adapters.sqlite.briefs import SqliteBriefs
+from mcp_memory.adapters.sqlite.chronicle import SqliteChronicle
 from mcp_memory.adapters.sqlite.compactions import SqliteCompactions
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.events import SqliteEvents
@@ -36,13 +37,14 @@ from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.windows import parse_table
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.context import Contexts
+from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.session import Sessions
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports import Clock
+from mcp_memory.ports import Clock, Summarizer
 
 if TYPE_CHECKING:
     from mcp_memory.adapters.summarizers.models.calling import Caller
@@ -76,6 +78,7 @@ class App:
     answers: Answers
     contexts: Contexts
     sessions: Sessions
+    compactions: SqliteCompactions
     clock: Clock
     zone: ZoneInfo
     home_root: str
@@ -112,6 +115,8 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
         if caller:
             stack.push_async_callback(caller.close)
         upgrades = _upgrades(database, caller, clock, zone) if caller else None
+        answers = Answers(library, Renderer(tokens.count, tokens.cut_to, zone), clock, zone, place.root, place.label)
+        chronicle = SqliteChronicle(database)
         yield App(
             settings=settings,
             database=database,
@@ -122,6 +127,7 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             answers=answers,
             contexts=Contexts(answers, chronicle),
             sessions=Sessions(answers, chronicle),
+            compactions=SqliteCompactions(database),
             clock=clock,
             zone=zone,
             home_root=place.root,
@@ -177,7 +183,7 @@ def _pipeline(
         briefs=Briefs(
             SqliteBriefs(database), tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled
         ),
-        compactor=_compactor(settings, database, clock),
+        compactor=_compactor(settings, database, clock, upgrades.author if upgrades else None),
         backlog=SqliteBacklog(database),
         lease=SqliteLease(database),
         summarizer=ExtractiveSummarizer(),
@@ -193,11 +199,13 @@ def _pipeline(
     )
 
 
-def _compactor(settings: Settings, database: Database, clock: Clock) -> Compactor:
+def _compactor(settings: Settings, database: Database, clock: Clock, author: Summarizer | None) -> Compactor:
     chosen = settings.compaction
+    extractive = ExtractiveSummarizer()
     return Compactor(
         store=SqliteCompactions(database),
-        summarizer=ExtractiveSummarizer(),
+        summarizer=author or extractive,
+        quick=extractive,
         facets=ExtractiveFacets(),
         rules=CompactionRules(
             enabled=chosen.enabled,

@@ -56,8 +56,11 @@ class CompactionStore(Protocol):
         """The latest messages, oldest first."""
         ...
 
-    async def save(self, account: Account, record: Record, sources: Sequence[Event], lease_token: int | None) -> bool:
-        """Append the record with its sources and their hashes. False: another process has made one meanwhile."""
+    async def save(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
+        """Append the record with its sources and their hashes. False: someone else has made one meanwhile.
+
+        That is enough to keep the chain whole: a model may take longer than a lease lasts.
+        """
         ...
 
     async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:

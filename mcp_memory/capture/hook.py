@@ -32,6 +32,8 @@ _SILENT = frozenset(
     "beforetool beforetoolselection beforemodel aftermodel precompress "
     "beforeshellexecution beforemcpexecution beforereadfile".split()
 )
+#: How a session starts of which a part is no longer, or may not be, in the model's context.
+_GOING_ON = frozenset({"compact", "resume"})
 _TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
 _OWN_TOOL = lazy(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__")
 _OWN_SERVERS = frozenset({"memory", "mcp-memory"})
@@ -103,7 +105,15 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
         return ""
     # The store knows a project that was given a name by that name.
     place = "label:" + project.label if project.label else root
-    return _greeting(payload, client, read_brief(home, place))
+    return _greeting(payload, client, _own_text(home, payload, client) or read_brief(home, place))
+
+
+def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:
+    """What the server keeps for a session that goes on without its earlier words, if it has a record of it."""
+    session = payload.get("session_id")
+    if payload.get("source") not in _GOING_ON or not isinstance(session, str) or not session:
+        return ""
+    return read_brief(home, "session:%s:%s" % (client, session))
 
 
 def _parse(text: str) -> dict[str, Any] | None:

@@ -141,7 +141,7 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     if not words:
         return []
     if quoted and len(words) > 1:
-        return [Term(inner, tuple(words), 2.0 + 0.5 * len(words), _phrase(words)), *_single(words)]
+        return [Term(inner, tuple(words), 1.5, _phrase(words)), *_single(words)]
     return _identifier(inner) if _INNER.search(inner) or _CAMEL.search(inner) else _single(words)
 
 
@@ -152,7 +152,7 @@ def _identifier(chunk: str) -> list[Term]:
         return _single(words)
     whole = "".join(words)
     match = f"({_phrase([whole])} OR {_phrase(words)})"
-    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 2.0, match)
+    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, match)
     return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
 
 

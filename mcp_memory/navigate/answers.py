@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse, recall
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
@@ -79,20 +79,33 @@ class Answers:
         limit: int = 10,
         cursor: str | None = None,
     ) -> tuple[recall.Found, str]:
-        """The hits, and a note on how the question was understood. A time named in the question is a filter."""
+        """The hits, and a note on how the question was understood. A time named in the question is favoured."""
         scope = await self.scope(project)
         limit, offset = min(max(limit, 1), MAX_LIMIT), offset_of(cursor)
         given = self.when(when)
-        asked, said = query, given
-        if given is None:
-            inside = find(query[:2_000], self.now, self.zone) if len(query) <= 2_000 else None
-            if inside:
-                said, asked = inside
-        found = await recall.teleport(self.library, scope, asked, when=said, kind=kind, limit=limit, offset=offset)
-        if found.hits or given is not None or said is None:
+        inside = find(query, self.now, self.zone) if given is None and len(query) <= 2_000 else None
+        if inside is None:
+            return await self._teleport(scope, query, given, None, kind, limit, offset), ""
+        said, asked = inside
+        found = await self._teleport(scope, asked, None, said, kind, limit, offset)
+        if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
             return found, ""
         note = f" Nothing was found in {said.phrase!r}, so all times were searched."
-        return await recall.teleport(self.library, scope, query, kind=kind, limit=limit, offset=offset), note
+        return await self._teleport(scope, query, None, None, kind, limit, offset), note
+
+    async def _teleport(
+        self,
+        scope: Scope,
+        query: str,
+        when: TimeRange | None,
+        favoured: TimeRange | None,
+        kind: str | None,
+        limit: int,
+        offset: int,
+    ) -> recall.Found:
+        return await recall.teleport(
+            self.library, scope, query, when=when, favoured=favoured, kind=kind, limit=limit, offset=offset
+        )
 
     async def teleport(
         self,
@@ -106,12 +119,6 @@ class Answers:
     ) -> tuple[recall.Found, Page]:
         found, note = await self.search(query, project, when, kind, limit, cursor)
         return found, self.renderer.hits(found, checked(budget), note)
-
-    async def session(self, session_id: str, budget: int) -> Page:
-        events = await self.library.session(session_id, 200)
-        if not events:
-            raise NotFound(f"There is no session {session_id[:80]!r} in memory; teleport(query) names sessions.")
-        return self.renderer.session(events, checked(budget))
 
 
 def checked(budget: int) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os.path
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import Term, terms_of
@@ -33,25 +32,25 @@ _LATIN = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One word to look for. `starts` are what its forms begin with; `whole` is looked for as it stands."""
+    """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands."""
 
     root: str
     starts: tuple[str, ...]
-    whole: bool
+    pattern: re.Pattern[str] | None
     weight: float
     match: str
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`pairs` are numbers of units that stood side by side, with how much it counts to find them so again.
+    """`pairs` are numbers of units that stood side by side, which counts where they do so again.
 
     `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours.
     """
 
     terms: tuple[Term, ...]
     units: tuple[Unit, ...]
-    pairs: tuple[tuple[int, int, float], ...]
+    pairs: tuple[tuple[int, int], ...]
     roles: dict[str, float]
 
     def places(self, text: str) -> list[list[int]]:
@@ -59,44 +58,39 @@ class Question:
         low = folded(text)
         return [_places(unit, text, low) for unit in self.units]
 
+    def holds(self, text: str) -> list[bool]:
+        """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
+        low = folded(text)
+        return [bool(_places(_unit(term), text, low)) for term in self.terms]
+
 
 def question_of(asked: str) -> Question:
     terms = terms_of(asked)
     units: dict[str, Unit] = {}
     order: list[int] = []
     for term in terms:
-        if len(term.words) == 1:
-            unit = _unit(term)
-            units.setdefault(unit.root, unit)
+        unit = _unit(term)
+        units.setdefault(unit.root, unit)
+        if unit.pattern is None:
             order.append(list(units).index(unit.root))
-    pairs = {(first, second): 1.0 for first, second in zip(order, order[1:], strict=False) if first != second}
-    for first, second in _inner_pairs(terms, list(units)):
-        pairs[first, second] = 2.0
-    found = tuple((first, second, weight) for (first, second), weight in pairs.items())
-    return Question(tuple(terms), tuple(units.values()), found, _roles(asked))
+    pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
+    return Question(tuple(terms), tuple(units.values()), tuple(sorted(pairs)), _roles(asked))
 
 
 def _unit(term: Term) -> Unit:
-    word = folded(term.words[0])
-    if has_unspaced_script(word):
-        return Unit(word, (word,), True, term.weight, term.match)
-    starts = tuple(dict.fromkeys(_start(form) for form in forms(word)))
-    return Unit(root(word), starts, False, term.weight, term.match)
+    words = [folded(word) for word in term.words]
+    if len(words) > 1 or has_unspaced_script(words[0]):
+        # However it is written: refreshToken, refresh_token, "refresh token".
+        pattern = re.compile(r"[\W_]{0,3}".join(re.escape(word) for word in words))
+        return Unit(" ".join(words), (), pattern, term.weight, term.match)
+    starts = tuple(dict.fromkeys(_start(form) for form in forms(words[0])))
+    return Unit(root(words[0]), starts, None, term.weight, term.match)
 
 
 def _start(form: str) -> str:
     """What every regular form of a word begins with: `hope` and `hoping` share only `hop`."""
     start = os.path.commonprefix([form, porter(form)])
     return start[:-1] if len(start) > 2 and start[-1] in "eiy" else start
-
-
-def _inner_pairs(terms: Iterable[Term], roots: list[str]) -> Iterable[tuple[int, int]]:
-    """The words inside an identifier, a path or quotes belong together."""
-    for term in terms:
-        inner = [root(folded(word)) for word in term.words]
-        for first, second in zip(inner, inner[1:], strict=False):
-            if first != second and first in roots and second in roots:
-                yield roots.index(first), roots.index(second)
 
 
 def _roles(asked: str) -> dict[str, float]:
@@ -115,11 +109,13 @@ def folded(text: str) -> str:
 
 
 def _places(unit: Unit, text: str, low: str) -> list[int]:
+    if unit.pattern:
+        return [match.start() for match in unit.pattern.finditer(low)]
     found = []
     for start in unit.starts:
         place = low.find(start)
         while place >= 0:
-            if unit.whole or _is_word(unit.root, text, low, place):
+            if _is_word(unit.root, text, low, place):
                 found.append(place)
             place = low.find(start, place + 1)
     return found if len(unit.starts) == 1 else sorted(found)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_memory.navigate.question import Question
+from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Pool, Spot
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
@@ -25,6 +26,7 @@ _NEAR = 6.0
 _WORD = 7.0
 _COVER = 0.2
 _COMPACTION = 0.6
+_FAVOUR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,16 @@ def rarities(question: Question, pool: Pool) -> list[float]:
     return found
 
 
-def weigh(question: Question, pool: Pool, start_ms: int = 0, end_ms: int = 0, favour: float = 1.0) -> list[Weighed]:
-    """All spots, best first. Those said between the times, if given, are favoured."""
+def merged(first: Pool, second: Pool) -> Pool:
+    """Both pools as one, each spot once."""
+    matched = {spot.number: spot for spot in (*first.spots[: first.matched], *second.spots[: second.matched])}
+    spots = matched | {spot.number: spot for spot in (*first.spots, *second.spots) if spot.number not in matched}
+    beside = {**first.beside, **second.beside}
+    return Pool(tuple(spots.values()), len(matched), beside, second.frequencies, second.documents)
+
+
+def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> list[Weighed]:
+    """All spots, best first; those said within the favoured time before their equals."""
     rare = rarities(question, pool)
     own = {spot.number: _own(question, spot, rare) for spot in pool.spots}
     context = _context(pool, own)
@@ -71,8 +81,8 @@ def weigh(question: Question, pool: Pool, start_ms: int = 0, end_ms: int = 0, fa
         role = question.roles.get(spot.role, 1.0) * (_COMPACTION if spot.kind == "compaction" else 1.0)
         beside = sum(rare[unit] * much for unit, much in context.get(spot.number, {}).items() if unit not in said.near)
         value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + _NEIGHBOUR * beside
-        if start_ms <= spot.timestamp_ms < end_ms:
-            value *= favour
+        if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
+            value *= _FAVOUR
         found = frozenset(unit for unit, places in enumerate(said.places) if places)
         weighed.append(Weighed(spot, value, said.focus, found, said.near))
     return _originals_first(sorted(weighed, key=lambda item: (-item.value, -item.spot.timestamp_ms)))
@@ -113,11 +123,11 @@ def _windows(places: Sequence[Sequence[int]], length: int) -> list[tuple[int, in
 def _pairs(question: Question, here: dict[int, list[int]], rare: Sequence[float]) -> float:
     """Words that stood side by side in the question count more where they do so again."""
     value = 0.0
-    for first, second, weight in question.pairs:
+    for first, second in question.pairs:
         if first in here and second in here:
             gap = max(1.0, _closest(here[first], here[second]) / _WORD)
             if gap <= _NEAR:
-                value += _PAIR * weight * (rare[first] + rare[second]) / 2 / math.sqrt(gap)
+                value += _PAIR * (rare[first] + rare[second]) / 2 / math.sqrt(gap)
     return value
 
 
@@ -164,3 +174,10 @@ def _originals_first(ranked: Sequence[Weighed]) -> list[Weighed]:
         (repeated if text in seen else originals).append(item)
         seen.add(text)
     return originals + repeated
+
+
+def scored(question: Question, pool: Pool, ranked: Sequence[Weighed]) -> list[float]:
+    """How likely each of the first hits is right, from 0 to 1."""
+    rare = rarities(question, pool)
+    total = sum(rare) or 1.0
+    return [round(min(1.0, sum(rare[unit] for unit in item.near) / total), 3) for item in ranked]

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from typing import TypedDict
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.indexing import Term, match_expression, terms_of
+from mcp_memory.domain.indexing import match_expression
 from mcp_memory.domain.summaries import Node
-from mcp_memory.domain.text import stem
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
-from mcp_memory.navigate.passage import Passage, find_words, passage_of
+from mcp_memory.navigate.passage import Passage, passage_of
+from mcp_memory.navigate.question import Question, question_of
+from mcp_memory.navigate.ranking import merged, scored, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Candidate, Library
 
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
-KINDS = ("event", "grip", *(level.label for level in reversed(Level)))
-_POOL = 60
+_LEVELS = tuple(level.label for level in reversed(Level))
+KINDS = ("event", "grip", *_LEVELS)
+_POOL = 250
+_NODES = 60
+_ELSEWHERE = 60
+_SHORT_MS = 3 * 24 * 3_600_000
 _SHOWN_SOURCES = 3
+
+
+class _Times(TypedDict):
+    start_ms: int | None
+    end_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,58 +74,124 @@ async def teleport(
     query: str,
     *,
     when: TimeRange | None = None,
+    favoured: TimeRange | None = None,
     kind: str | None = None,
     limit: int = 10,
     offset: int = 0,
 ) -> Found:
-    """The best passages for a query. Any text is a valid query; without a word in it, only a time can answer."""
+    """The best passages for a query. Any text is a valid query; without a word in it, only a time can answer.
+
+    What was said outside of `when` is left out; what was said within `favoured` comes before equals.
+    """
     if kind is not None and kind not in KINDS:
         raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
-    terms = terms_of(query)
-    kinds = frozenset([kind]) if kind else None
-    if not terms:
-        return await _by_time(library, scope, query, when, limit)
-    pool = max(_POOL, 3 * (limit + offset))
-    candidates = await _search(library, terms, scope.project, kinds, when, pool)
-    ranked = rank(candidates, terms)
-    page = ranked[offset : offset + limit]
-    hits = [await _hit(library, scope, item, terms) for item in page]
+    question = question_of(query)
+    if not question.terms:
+        return await _by_time(library, scope, query, when or favoured, limit)
+    if kind in _LEVELS:
+        ranked = await _nodes(library, question, scope.project, frozenset([kind]), when, limit + offset + 1)
+    else:
+        ranked = await _events(library, question, scope.project, kind == "grip", when, favoured, offset + limit + 1)
+        if favoured and kind is None:
+            ranked = _interleaved(ranked, await _periods(library, question, scope.project, favoured, 2))
+    hits = await _hits(library, scope, ranked[offset : offset + limit], question)
     more = offset + limit if len(ranked) > offset + limit else None
     elsewhere: dict[str, int] = {}
     if not hits and scope.project:
-        for candidate in await _search(library, terms, None, kinds, when, pool):
+        found = await library.search(
+            match_expression(list(question.terms)), **_times(when), project=None, kinds=None, limit=_ELSEWHERE
+        )
+        for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
-    return Found(query, when, hits, more, elsewhere)
+    return Found(query, when or favoured, hits, more, elsewhere)
 
 
-async def _search(
+def _times(when: TimeRange | None) -> _Times:
+    return {"start_ms": when.start_ms if when else None, "end_ms": when.end_ms if when else None}
+
+
+async def _events(
     library: Library,
-    terms: list[Term],
+    question: Question,
     project: str | None,
-    kinds: frozenset[str] | None,
+    cited: bool,
+    when: TimeRange | None,
+    favoured: TimeRange | None,
+    limit: int,
+) -> list[Ranked]:
+    pool = await library.pool(question.terms, project=project, cited=cited, **_times(when), limit=_POOL)
+    if favoured:
+        within = await library.pool(question.terms, project=project, cited=cited, **_times(favoured), limit=_POOL // 2)
+        pool = merged(within, pool)
+    weighed = weigh(question, pool, favoured)
+    chosen = weighed[:limit]
+    scores = scored(question, pool, chosen)
+    read = await library.events([item.spot.number for item in chosen])
+    return [
+        Ranked(read[item.spot.number], score, *_told(question, item.spot.text), item.focus)
+        for item, score in zip(chosen, scores, strict=True)
+        if item.spot.number in read
+    ]
+
+
+async def _nodes(
+    library: Library,
+    question: Question,
+    project: str | None,
+    kinds: frozenset[str],
     when: TimeRange | None,
     limit: int,
-) -> list[Candidate]:
-    return await library.search(
-        match_expression(terms),
-        project=project,
-        kinds=kinds,
-        start_ms=when.start_ms if when else None,
-        end_ms=when.end_ms if when else None,
-        limit=limit,
+) -> list[Ranked]:
+    """Nodes by how much of the question they speak of, then as the index ranks them."""
+    found = await library.search(
+        match_expression(list(question.terms)), **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES)
     )
+    ranked = []
+    for candidate in found:
+        matched, missing = _told(question, text_of(candidate))
+        share = len(matched) / max(len(matched) + len(missing), 1)
+        ranked.append(Ranked(candidate, round(0.75 * share, 3), matched, missing))
+    return sorted(ranked, key=lambda item: -item.score)[:limit]
+
+
+def _told(question: Question, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The terms that stand in a text, and those that do not."""
+    here = question.holds(text)
+    matched = tuple(term.shown for term, found in zip(question.terms, here, strict=True) if found)
+    return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 
 
 async def _by_time(library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int) -> Found:
     """Nothing to look for but a time: what the tree says of it."""
     if when is None:
         raise UsageError("The query holds no word to look for. Name a term, or give a time with `when`.")
+    question = question_of(query)
+    ranked = await _periods(library, question, scope.project, when, limit)
+    return Found(query, when, await _hits(library, scope, ranked, question), None, {})
+
+
+async def _periods(
+    library: Library, question: Question, project: str | None, when: TimeRange, limit: int
+) -> list[Ranked]:
+    """The segments of a time, those that say most first; of a long time, its days."""
     nodes: list[Node] = []
-    for level in (Level.SEGMENT, Level.DAY):
-        nodes = nodes or await library.between(scope.project, level, when.start_ms, when.end_ms, limit + 1)
-    candidates = [Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node) for node in nodes]
-    hits = [await _hit(library, scope, Ranked(item, 0.5, (), ()), []) for item in candidates[:limit]]
-    return Found(query, when, hits, None, {})
+    for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= _SHORT_MS else (Level.DAY,):
+        nodes = nodes or await library.between(project, level, when.start_ms, when.end_ms, _NODES)
+    ranked = []
+    for node in nodes:
+        matched, missing = _told(question, node_text(node))
+        candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
+        ranked.append(Ranked(candidate, 0.5, matched, missing))
+    return sorted(ranked, key=lambda item: (-len(item.matched), -_weight(item.candidate)))[:limit]
+
+
+def _weight(candidate: Candidate) -> int:
+    return len(candidate.node.bullets) if candidate.node else 0
+
+
+def _interleaved(events: list[Ranked], periods: list[Ranked]) -> list[Ranked]:
+    """A question that names a time is half answered by what the tree says of it: that comes after the best hits."""
+    return [*events[:2], *periods, *events[2:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,62 +200,7 @@ class Ranked:
     score: float
     matched: tuple[str, ...]
     missing: tuple[str, ...]
-
-
-def rank(candidates: Sequence[Candidate], terms: Sequence[Term]) -> list[Ranked]:
-    """Order by how much of the question a passage covers and how well the index ranks it; one place per passage."""
-    if not candidates:
-        return []
-    best = min(candidate.rank for candidate in candidates) or -1.0
-    scored = sorted((_score(candidate, terms, best) for candidate in candidates), key=_order)
-    return _one_each(scored)
-
-
-def _score(candidate: Candidate, terms: Sequence[Term], best: float) -> Ranked:
-    text = text_of(candidate)
-    found = find_words(text)
-    matched = tuple(term for term in terms if all(_stem(word) in found for word in term.words) or term.shown in text)
-    total = sum(term.weight for term in terms)
-    coverage = sum(term.weight for term in matched) / total
-    relative = candidate.rank / best
-    shown = tuple(term.shown for term in matched)
-    missing = tuple(term.shown for term in terms if term not in matched)
-    return Ranked(candidate, round(coverage * (0.55 + 0.45 * relative), 3), shown, missing)
-
-
-def _order(item: Ranked) -> tuple[float, int]:
-    return -item.score, -item.candidate.start_ms
-
-
-def _one_each(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """An event and its grips are one passage; a node that only repeats a better hit beneath it steps back."""
-    kept: list[Ranked] = []
-    places: dict[bytes, int] = {}
-    segments: set[str] = set()
-    later: list[Ranked] = []
-    for item in ranked:
-        candidate = item.candidate
-        if candidate.event:
-            if candidate.event.key in places:
-                place = places[candidate.event.key]
-                kept[place] = _with_grip(kept[place], candidate)
-                continue
-            places[candidate.event.key] = len(kept)
-            segments.add(candidate.segment_id)
-            kept.append(item)
-        elif candidate.node and (candidate.node.level is not Level.SEGMENT or candidate.node.node_id in segments):
-            later.append(item)
-        else:
-            kept.append(item)
-    return kept + later
-
-
-def _with_grip(item: Ranked, candidate: Candidate) -> Ranked:
-    """The event keeps its place and gains the grip that cites it."""
-    if item.candidate.grip_id or not candidate.grip_id:
-        return item
-    merged = replace(item.candidate, grip_id=candidate.grip_id, excerpt=candidate.excerpt)
-    return replace(item, candidate=merged)
+    focus: int = 0
 
 
 def text_of(candidate: Candidate) -> str:
@@ -194,18 +215,19 @@ def node_text(node: Node) -> str:
     return "\n".join([node.title, *(bullet.text for bullet in node.bullets), ", ".join(node.keywords)])
 
 
-async def _hit(library: Library, scope: Scope, item: Ranked, terms: Sequence[Term]) -> Hit:
+async def _hits(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
+    return [await _hit(library, scope, item, question) for item in ranked]
+
+
+async def _hit(library: Library, scope: Scope, item: Ranked, question: Question) -> Hit:
     candidate = item.candidate
-    stems = frozenset(_stem(word) for term in terms for word in term.words)
-    passage = passage_of(text_of(candidate), stems)
     node, event = candidate.node, candidate.event
     if event:
-        kind = "grip" if candidate.kind == "grip" else "event"
         return Hit(
-            id=candidate.grip_id if kind == "grip" else event.event_id,
-            kind=kind,
+            id=event.event_id,
+            kind="event",
             title=candidate.segment_id,
-            passage=passage,
+            passage=Passage(event.text, item.focus),
             score=item.score,
             matched=item.matched,
             missing=item.missing,
@@ -219,12 +241,12 @@ async def _hit(library: Library, scope: Scope, item: Ranked, terms: Sequence[Ter
             source_ids=event.source_ids,
         )
     assert node is not None
-    cited = await _cited(library, node, stems)
+    cited = await _cited(library, node, question)
     return Hit(
         id=scope.id_of(node.node_id, node.project),
         kind=node.level.label,
         title=node.title,
-        passage=passage,
+        passage=passage_of(question, node_text(node)),
         score=item.score,
         matched=item.matched,
         missing=item.missing,
@@ -239,13 +261,8 @@ async def _hit(library: Library, scope: Scope, item: Ranked, terms: Sequence[Ter
     )
 
 
-async def _cited(library: Library, node: Node, stems: frozenset[str]) -> dict[str, Event]:
+async def _cited(library: Library, node: Node, question: Question) -> dict[str, Event]:
     """The events behind the bullets that speak of what was asked."""
-    bullets = sorted(node.bullets, key=lambda bullet: -len(stems & find_words(bullet.text)))
+    bullets = sorted(node.bullets, key=lambda bullet: -sum(question.holds(bullet.text)))
     grips = [grip for bullet in bullets for grip in bullet.grip_ids[:1]]
     return await library.event_ids(grips[:_SHOWN_SOURCES])
-
-
-@lru_cache(maxsize=50_000)
-def _stem(word: str) -> str:
-    return stem(word)

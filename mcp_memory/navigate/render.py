@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.grips import event_grip_id
+from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
@@ -206,15 +205,6 @@ class Renderer:
             (f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}",), item=False
         )
 
-    def session(self, events: Sequence[Event], budget: int) -> Page:
-        first = events[0]
-        head = f"Session {first.session_id} of {first.project} ({first.client}), its latest events, newest first:"
-        blocks = [
-            Block((f"{self.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, 300)}{_grip_of(event)}",))
-            for event in reversed(events)
-        ]
-        return self.page(head, blocks, "teleport(query) for a term of it", budget, "… {} earlier events")
-
     def moment(self, timestamp_ms: int) -> str:
         return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%Y-%m-%d %H:%M")
 
@@ -249,11 +239,6 @@ def _child(node: Node, scope: Scope) -> str:
         # The id already says which day or month it is.
         name = name.split(": ", 1)[1]
     return f"> {scope.id_of(node.node_id, node.project)} {name} ({len(node.bullets)})"
-
-
-def _grip_of(event: Event) -> str:
-    """What was said can be cited; what a tool printed seldom needs to be."""
-    return "" if event.role is Role.TOOL else f" {event_grip_id(event.timestamp_ms, event.key)}"
 
 
 def _plain(bullet: Bullet) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from mcp_memory.navigate.shapes import iso
 from mcp_memory.ports import Ledger, Library
+from mcp_memory.ports_context import CompactionStore
 
 
 class Watched(Protocol):
@@ -16,6 +17,8 @@ class Watched(Protocol):
     def library(self) -> Library: ...
     @property
     def ledger(self) -> Ledger: ...
+    @property
+    def compactions(self) -> CompactionStore: ...
     @property
     def settings(self) -> Places: ...
 
@@ -54,8 +57,27 @@ async def status(memory: Watched) -> dict[str, Any]:
         "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
         "db_bytes": _bytes(places.database),
         **(await memory.ledger.facts()),
+        "compactions": await _compactions(memory.compactions),
         "lease": counts.lease,
     }
+
+
+async def _compactions(store: CompactionStore) -> dict[str, Any]:
+    """How many sessions were condensed, how the latest went, and what failed."""
+    found = await store.summary()
+    facts: dict[str, Any] = {"records": found.records, "sessions": found.sessions, "waiting": found.waiting}
+    if found.last:
+        last = found.last
+        facts["last"] = {
+            "session_id": found.last_session,
+            "timestamp": iso(last.timestamp_ms),
+            "reason": last.reason,
+            "depth": last.depth,
+            "tokens_before": last.tokens_before,
+            "tokens_after": last.tokens_after,
+            "ratio": last.ratio,
+        }
+    return facts | ({"failed": found.failed} if found.failed else {})
 
 
 def _bytes(path: Path) -> int:

@@ -54,11 +54,13 @@ class Compacted:
 class Compactor:
     """Makes the records, and keeps ready what the hook prints when such a session goes on.
 
+    `quick` writes those for which a client waits, since a model takes longer than the client does to forget.
     `brief_tokens` is how long that text may be; 0: none is wanted.
     """
 
     store: CompactionStore
     summarizer: Summarizer
+    quick: Summarizer
     facets: FacetFinder
     rules: CompactionRules
     tokens: Tokenizer
@@ -67,11 +69,11 @@ class Compactor:
     windows: Mapping[str, int] = field(default_factory=dict)
 
     async def run(self, lease_token: int) -> int:
-        """Look at a batch of sessions that have grown; returns how many are settled. One session is one record at most."""
+        """Look at a batch of sessions that have grown, each once; returns how many are settled."""
         settled = []
         for account in await self.store.due(self.clock.now_ms(), BATCH):
             try:
-                result = await self.look(account, lease_token)
+                result = await self.look(account)
             except SummarizerError as error:
                 logger.warning("Session %s was not compacted: %s", account.session_id, error)
                 await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, lease_token)
@@ -86,20 +88,19 @@ class Compactor:
         account = await self.store.account(session_id)
         if account is None:
             raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
-        result = await self.look(replace(account, asked="user") if force else account, None)
+        result = await self.look(replace(account, asked="user") if force else account)
         await self._keep_text(account, result.record)
         return result
 
-    async def look(self, account: Account, lease_token: int | None) -> Compacted:
-        last = account.last
+    async def look(self, account: Account) -> Compacted:
         history, usage = measure(
-            self.rules, account.turns, _last(last), len(account.chain), account.asked, self.windows
+            self.rules, account.turns, _last(account.last), len(account.chain), account.asked, self.windows
         )
         decision = decide(self.rules, history, usage)
         if not decision.act:
             return Compacted(decision, usage)
         record, sources = await self._record(account, decision, usage)
-        if not await self.store.save(account, record, sources, lease_token):
+        if not await self.store.save(account, record, sources):
             return Compacted(Decision(False, "nothing new"), usage)
         logger.info(
             "Compacted session %s: %s, depth %d, %d of %d tokens (%.2f) to %d",
@@ -116,7 +117,8 @@ class Compactor:
         for last_try in (False, True):
             start = tail_start(account.turns, size)
             sources = await self.store.events(account, account.turns[start - 1])
-            body = shortened(await self._body(account, decision, sources), most, self.tokens.count)
+            whole, author = await self._body(account, decision, sources)
+            body = shortened(whole, most, self.tokens.count)
             kept = sum(turn.tokens for turn in account.turns[start:])
             if self._size(body) + kept >= room:
                 body = shortened(body, most // 2, self.tokens.count)
@@ -124,7 +126,7 @@ class Compactor:
             if last_try or self._size(body) + kept < room or smaller >= size:
                 break
             size = smaller
-        return self._made(account, decision, usage, body, start, kept), sources
+        return replace(self._made(account, decision, usage, body, start, kept), written_by=author), sources
 
     def _size(self, body: Body) -> int:
         return self.tokens.count(body_text(body))
@@ -144,7 +146,7 @@ class Compactor:
             body=body,
             event_ids=(),
             tokens=size,
-            written_by=self.summarizer.name,
+            written_by="",
             reason=decision.reason,
             refreshes=refreshes,
             through=through,
@@ -155,24 +157,23 @@ class Compactor:
             window=usage.window,
         )
 
-    async def _body(self, account: Account, decision: Decision, events: Sequence[Event]) -> Body:
-        """What the record says: what it takes over from those before it, and what is new."""
+    async def _body(self, account: Account, decision: Decision, events: Sequence[Event]) -> tuple[Body, str]:
+        """What the record says: what it takes over from those before it, and what is new; and who wrote it."""
         last = account.last
         context: list[Event] = [_told_before(account, last)] if last else []
-        parts = []
+        summarizer = self.quick if decision.reason == "client" else self.summarizer
+        parts, author = [], summarizer.name
         for part in self._parts(events):
-            parts.append(await self._part(part, context))
+            summary = await summarizer.segment(part, context)
+            bullets = tuple(bullet.text for bullet in summary.bullets)
+            parts.append(Body(f"{summary.title.rstrip('.')}.", bullets, self.facets.find(part)))
+            author = summary.written_by or author
             context = []
         own = fold(parts)
         if not decision.refresh or last is None:
-            return clipped(follow(last.body if last else None, own))
+            return clipped(follow(last.body if last else None, own)), author
         parent = account.chain[-2].body if len(account.chain) > 1 else None
-        return clipped(renew(parent, last.body, own))
-
-    async def _part(self, events: Sequence[Event], context: Sequence[Event]) -> Body:
-        summary = await self.summarizer.segment(events, context)
-        bullets = tuple(bullet.text for bullet in summary.bullets)
-        return Body(f"{summary.title.rstrip('.')}.", bullets, self.facets.find(events))
+        return clipped(renew(parent, last.body, own)), author
 
     def _parts(self, events: Sequence[Event]) -> list[list[Event]]:
         """The events in order, without noise, in parts that a summarizer can take."""

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _writing(commands)
     _reading(commands)
+    _context(commands)
     _serving(commands)
     _installing(commands)
     return root
@@ -105,6 +106,28 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     projects = _add(commands, "projects", "the projects in memory; rename or merge them")
     projects.add_argument("action", nargs="?", choices=["list", "rename", "merge"], default="list")
     projects.add_argument("names", nargs="*", metavar="SLUG", help="rename OLD NEW, or merge SOURCE TARGET")
+
+
+def _context(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    context = _add(commands, "context", "everything around a place in memory, packed into a token budget")
+    context.add_argument("--focus", metavar="ID", help="a node, grip, event or session; default: the latest day")
+    context.add_argument("--query", metavar="Q", help="let teleport choose the focus")
+    context.add_argument("--budget", type=int, default=4_000, metavar="TOKENS", help="at most so long (default 4000)")
+    context.add_argument("--order", default="top-down", choices=["top-down", "u-curve"])
+    context.add_argument("--levels", metavar="LEVELS", help="which summaries, such as year,week,day; default: all")
+    context.add_argument("--detailed", action="store_true", help="summaries with all their bullets and grips")
+    context.add_argument("--top-k", type=int, default=5, metavar="N", help="linked items or children (default 5)")
+    context.add_argument("--no-memo", action="store_true", help="without the pinned notes")
+    context.add_argument("--since", metavar="SNAPSHOT", help="only what has changed since")
+    context.add_argument("--at", metavar="SNAPSHOT", help="as memory was then")
+    _project(context)
+    _add(commands, "snapshot", "a position in memory's log, for context --since and --at")
+    session = _add(commands, "session", "a session's records and its latest messages")
+    session.add_argument("id", metavar="ID", help="the session's id, as search and grip show it")
+    session.add_argument("--budget", type=int, metavar="TOKENS", help="the text is at most so long")
+    compact = _add(commands, "compact", "make a record of a session now, if it is time")
+    compact.add_argument("id", metavar="ID", help="the session's id")
+    compact.add_argument("--force", action="store_true", help="even if it is not time yet")
 
 
 def _serving(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

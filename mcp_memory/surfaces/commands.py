@@ -21,7 +21,7 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import doctor, exporting, installing, output, summarizing, writing
+from mcp_memory.surfaces import contexts, doctor, exporting, installing, output, summarizing, writing
 
 BUDGET = 2_000
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
@@ -216,6 +216,10 @@ COMMANDS: dict[str, Command] = {
     "grip": grip,
     "search": search,
     "timeline": timeline,
+    "context": contexts.context,
+    "snapshot": contexts.snapshot,
+    "session": contexts.session,
+    "compact": contexts.compact,
     "export": exporting.export,
     "backup": exporting.backup,
     "status": show_status,

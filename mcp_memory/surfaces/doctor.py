@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcp_memory import config
-from mcp_memory.adapters import diagnosis
+from mcp_memory.adapters import diagnosis, integrity
 from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.diagnosis import Facts, Problem
 from mcp_memory.adapters.registration import health
@@ -44,13 +44,14 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems = diagnosis.disk(settings.home)
     facts, damage = diagnosis.database(settings.database)
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
+    problems += integrity.records(settings.database)
     problems += _switched_off(settings)
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     here = [client for client in CLIENTS.values() if client.is_here(Path.home())]
     for client in here:
         problems += _client(client, settings, facts)
-    checked = ["settings", "disk", "database", "inbox", "lease", "spool", "clock", "capture"]
+    checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture"]
     return problems, [*checked, *(client.name for client in here)]
 
 

@@ -82,7 +82,7 @@ def build_server(memory: Memory) -> MCPServer[None]:
         log_level="WARNING",
     )
     add_resources(server, memory)
-    add_prompts(server)
+    add_prompts(server, memory)
     return server
 
 

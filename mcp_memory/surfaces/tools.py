@@ -40,6 +40,16 @@ Text = Annotated[str, Field(description="one self-contained fact, decision or pr
 Pin = Annotated[bool, Field(description="show it at the start of every session")]
 
 
+Focus = Annotated[str | None, Field(description="a node, grip, event or session id; default: the latest day")]
+Ask = Annotated[str | None, Field(description="words that choose the focus, instead of an id")]
+Layout = Annotated[str, Field(description="top-down, or u-curve: the most important first and last")]
+Memo = Annotated[bool, Field(description="with the pinned notes")]
+Levels = Annotated[list[str] | None, Field(description="summaries of these levels: year, month, week, day, segment")]
+Items = Annotated[int, Field(description="how many linked items or children, 0 to 20")]
+Since = Annotated[str | None, Field(description="a snapshot from an earlier answer: only what has changed")]
+Session = Annotated[str, Field(description="a session's id, as expand_grip and get_node show it")]
+
+
 class Verbs:
     """What an agent can ask of its memory, or tell it. Docstrings are what the agent reads."""
 
@@ -106,6 +116,46 @@ class Verbs:
         page = await answers.browse_time(when, project, topic, _room(budget_tokens), cursor)
         return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
 
+    async def build_context(
+        self,
+        focus: Focus = None,
+        query: Ask = None,
+        budget_tokens: Budget = 4_000,
+        order: Layout = "top-down",
+        include_memo: Memo = True,
+        levels: Levels = None,
+        top_k: Items = 5,
+        since: Since = None,
+        project: Project = None,
+    ) -> str:
+        """Everything around one place, packed into the budget: pinned notes, summaries from the year down, the place
+        itself, and what is linked to it.
+
+        Call it once to get into a matter; later with `since` and the snapshot of the last answer."""
+        contexts = (await self._memory.app()).contexts
+        from mcp_memory.navigate.context import Request, levels_of
+
+        request = Request(
+            focus=focus,
+            query=query,
+            budget_tokens=budget_tokens,
+            order=order,  # type: ignore[arg-type]  # checked where it is used
+            include_memo=include_memo,
+            levels=levels_of(levels),
+            top_k=top_k,
+            since=since,
+            project=project,
+        )
+        return (await contexts.page(request)).text
+
+    async def session_context(self, session: Session, budget_tokens: Budget = 1_500) -> str:
+        """A session's record (decisions, action items, open questions, names) and its latest messages.
+
+        Call it after a compaction or when a session is resumed."""
+        app = await self._memory.app()
+        _, page = await app.sessions.page(session, budget_tokens)
+        return _fit(app.answers, page.text, budget_tokens)
+
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
         app = await self._memory.app()
@@ -128,6 +178,8 @@ def tools_of(memory: Memory) -> list[Tool]:
             verbs.teleport, "Search memory", "find past decisions, errors, fixes, files, names by words", always=True
         ),
         _tool(verbs.browse_time, "Browse a time", "what was done yesterday, last week, on a date"),
+        _tool(verbs.build_context, "Build context", "get into a topic: summaries, details and links in a token budget"),
+        _tool(verbs.session_context, "Session record", "continue a session after compaction or resume"),
         _tool(verbs.remember, "Keep a note", "save a decision, preference or fact for later sessions", writes=True),
     ]
 

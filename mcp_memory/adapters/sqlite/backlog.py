@@ -14,6 +14,7 @@ _WAITING = f"""
         OR EXISTS (SELECT 1 FROM dirty_session)
         OR EXISTS (SELECT 1 FROM dirty_node)
         OR EXISTS (SELECT 1 FROM dirty_brief)
+        OR EXISTS (SELECT 1 FROM dirty_compaction WHERE retry_ms <= :now)
         OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash AND (closed = 1 OR end_ms < :quiet_before))
         OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
         OR EXISTS (SELECT 1 FROM node WHERE open = 1 AND ({_CLOSED}))

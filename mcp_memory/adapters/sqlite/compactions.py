@@ -18,7 +18,7 @@ from mcp_memory.ports_context import Account, Compactions
 _SESSION = "s.id, s.client, s.session_id, p.slug"
 _SESSIONS = "session s JOIN project p ON p.id = s.project"
 _DUE = (
-    f"SELECT {_SESSION}, d.asked, d.seq FROM dirty_compaction d JOIN {_SESSIONS} ON s.id = d.session "
+    f"SELECT {_SESSION}, d.asked, d.seq FROM {_SESSIONS} JOIN dirty_compaction d ON d.session = s.id "
     "WHERE d.retry_ms <= ? ORDER BY d.asked DESC, d.session LIMIT ?"
 )
 #: Of clients that share a session's name, the one heard of last.
@@ -103,9 +103,8 @@ class SqliteCompactions:
         rows = await self._database.fetch(_TAIL, (account.session, messages))
         return [event_of(row, account.client, account.session_id, account.project) for row in reversed(rows)]
 
-    async def save(self, account: Account, record: Record, sources: Sequence[Event], lease_token: int | None) -> bool:
+    async def save(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
         async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
             if await _newest(tx, account.session) != (account.last.key if account.last else None):
                 return False
             number = await tx.next_id("compaction")
