@@ -121,7 +121,8 @@ class Hooked:
     """What one hook payload means.
 
     `transcript` names a file to read on from where it was left. `unknown` marks a payload of no known form, which is
-    kept. `fallback` events are stored only if the transcript does not tell the same text.
+    kept. `fallback` events are stored only if the transcript does not tell the same text. `compacting`: the client is
+    about to replace the session's words by a summary.
     """
 
     session_id: str = ""
@@ -129,6 +130,7 @@ class Hooked:
     fallback: tuple[Captured, ...] = ()
     transcript: Path | None = None
     unknown: bool = False
+    compacting: bool = False
 
 
 @dataclass(slots=True)
@@ -214,11 +216,13 @@ class EventLog(Protocol):
         consumed: Sequence[int] = (),
         unknown: Sequence[int] = (),
         checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+        compacting: Sequence[tuple[str, str]] = (),
         lease_token: int | None = None,
     ) -> int:
         """Store what is new, index it, mark its sessions for cutting, take inbox rows away: all in one transaction.
 
-        Returns how many events were new.
+        `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many events were
+        new.
         """
         ...
 
@@ -551,10 +555,6 @@ class Library(Protocol):
 
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
         """Events by the store's own numbers, with their segments and the grips that cite them."""
-        ...
-
-    async def session(self, session_id: str, limit: int) -> list[Event]:
-        """The latest events of a session, oldest first."""
         ...
 
     async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])[\"')\]]*\s+|(?<=[。！？])|\n+")
 #: The part of a chunk, from its end, in which its end is sought.
-_SLACK = 0.25
+_SLACK = 0.15
 #: However tokens are counted, no text has more of them than bytes; and seldom fewer than one for so many characters.
 _CHARS_PER_TOKEN = 4
 GAP = "\n[… {removed} characters left out …]\n"

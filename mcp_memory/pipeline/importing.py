@@ -1,16 +1,18 @@
-"""Old history into events: transcripts read in batches, each stored with the position it was read up to."""
+"""Old history into events: transcripts are read and prepared in one thread while another stores the batch before."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio import to_thread
+from anyio.streams.memory import MemoryObjectSendStream
 
 from mcp_memory.capture.project import detect
 from mcp_memory.domain.toc import local_day
@@ -20,6 +22,7 @@ from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Intake, Told, Tra
 
 BATCH = 2_000
 Progress = Callable[[int, int], None]
+Source = tuple[ClientAdapter, Path]
 
 
 @dataclass(slots=True)
@@ -33,9 +36,20 @@ class Imported:
     months: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Events of one or several files, with the place that each file was read up to."""
+
+    told: list[Told] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    positions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    intakes: list[Intake] = field(default_factory=list)
+    read: int = 0
+
+
 async def import_files(
     log: EventLog,
-    sources: Sequence[tuple[ClientAdapter, Path]],
+    sources: Sequence[Source],
     intaker: Intaker,
     *,
     project: str = "",
@@ -43,99 +57,119 @@ async def import_files(
     dry_run: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Imported:
-    """Import every file; a file that was read before and has not grown is only counted.
+    """Import every file; one that was read before and has not grown is only counted.
 
     `project` puts everything into one project; `project_root` is how the store knows that project, if it does.
     """
-    place = (project_root, "" if project_root else project) if project else None
     started = time.monotonic()
-    result = Imported()
-    sizes = [await to_thread.run_sync(_size, path) for _, path in sources]
-    done, total = 0, sum(sizes)
-    for (adapter, path), size in zip(sources, sizes, strict=True):
-        base = done
-        reader = _File(log, adapter, path, intaker, place, dry_run, result)
-        await reader.run(lambda offset, base=base: progress(base + offset, total))  # type: ignore[misc]
-        done += size
-        progress(done, total)
-        result.files += 1
+    place = (project_root, "" if project_root else project) if project else None
+    saved = {} if dry_run else {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources}
+    reader = _Reader(sources, saved, intaker, place, dry_run)
+    known = sum(int(position.get("events", 0)) for position in saved.values())
+    result = Imported(files=len(sources), events_known=known)
+    total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
+    async with anyio.create_task_group() as group:
+        send, receive = anyio.create_memory_object_stream[_Batch](1)
+        group.start_soon(reader.read_into, send, name="reading transcripts")
+        async with receive:
+            async for batch in receive:
+                await _store(log, batch, result, dry_run=dry_run)
+                progress(min(batch.read, total), total)
+    progress(total, total)
     result.seconds = round(time.monotonic() - started, 3)
     return result
 
 
-class _File:
-    """One transcript on its way into the log."""
+async def _store(log: EventLog, batch: _Batch, result: Imported, *, dry_run: bool) -> None:
+    result.skipped += batch.bad
+    if dry_run:
+        for intake in batch.intakes:
+            _count(intake, result)
+        return
+    added = await log.add(batch.intakes, checkpoints=batch.positions)
+    result.events_new += added
+    result.events_known += sum(len(intake.events) for intake in batch.intakes) - added
+
+
+def _count(intake: Intake, result: Imported) -> None:
+    name = intake.label or intake.root
+    result.projects[name] = result.projects.get(name, 0) + len(intake.events)
+    result.events_new += len(intake.events)
+    for event in intake.events:
+        month = local_day(event.timestamp_ms, UTC).isoformat()[:7]
+        result.months[month] = result.months.get(month, 0) + 1
+
+
+class _Reader:
+    """Reads the files one after the other, in batches that may hold several of them."""
 
     def __init__(
         self,
-        log: EventLog,
-        adapter: ClientAdapter,
-        path: Path,
+        sources: Sequence[Source],
+        saved: Mapping[Path, Mapping[str, Any]],
         intaker: Intaker,
         place: tuple[str, str] | None,
         dry_run: bool,
-        result: Imported,
     ) -> None:
-        self._log, self._adapter, self._path, self._intaker = log, adapter, path, intaker
-        self._given, self._dry_run, self._result = place, dry_run, result
-        self._roots: dict[str, tuple[str, str]] = {}
+        self._sources, self._saved, self._intaker = sources, saved, intaker
+        self._given, self._dry_run = place, dry_run
+        self._roots: dict[str, tuple[str, str] | None] = {}
 
-    async def run(self, progress: Callable[[int], None]) -> None:
-        name = checkpoint_name(self._path)
-        saved = {} if self._dry_run else await self._log.checkpoint(name)
-        state, events = state_of(saved), int(saved.get("events", 0))
-        self._result.events_known += events
-        try:
-            lines = self._adapter.read(self._path, state)
-            while batch := await to_thread.run_sync(lambda: list(islice(lines, BATCH))):
-                told = self._sort_out(batch)
+    async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
+        batches = self._batches()
+        async with send:
+            while (batch := await to_thread.run_sync(lambda: next(batches, None))) is not None:
+                await send.send(batch)
+
+    def _batches(self) -> Iterator[_Batch]:
+        batch, before = _Batch(), 0
+        for adapter, path in self._sources:
+            saved = self._saved.get(path, {})
+            state, events = state_of(saved), int(saved.get("events", 0))
+            for told, bad in self._parts(adapter, path, state):
                 events += len(told)
-                await self._store(told, name, state, events)
-                progress(state.offset)
+                batch.told += told
+                batch.bad += bad
+                batch.positions[checkpoint_name(path)] = position_of(state, events)
+                batch.read = before + state.offset
+                if len(batch.told) >= BATCH:
+                    yield self._prepared(batch)
+                    batch = _Batch()
+            before += _size(path)
+        yield self._prepared(batch)
+
+    def _parts(
+        self, adapter: ClientAdapter, path: Path, state: TranscriptState
+    ) -> Iterator[tuple[list[Told], list[BadLine]]]:
+        """One file in portions: its events, and the lines that could not be read."""
+        try:
+            lines = adapter.read(path, state)
+            while found := list(islice(lines, BATCH)):
+                bad = [item for item in found if isinstance(item, BadLine)]
+                yield [item for item in found if isinstance(item, Told)], bad
         except OSError as error:
-            self._result.skipped.append(BadLine(str(self._path), 0, f"the file cannot be read: {error.strerror}"))
+            yield [], [BadLine(str(path), 0, f"the file cannot be read: {error.strerror}")]
 
-    def _sort_out(self, batch: Sequence[Told | BadLine]) -> list[Told]:
-        self._result.skipped += [item for item in batch if isinstance(item, BadLine)]
-        return [item for item in batch if isinstance(item, Told)]
-
-    async def _store(self, told: list[Told], name: str, state: TranscriptState, events: int) -> None:
-        if self._dry_run:
-            self._count(told)
-            return
-        intakes = await to_thread.run_sync(self._intakes, told)
-        position: dict[str, Any] = position_of(state, events)
-        added = await self._log.add(intakes, checkpoints={name: position})
-        self._result.events_new += added
-        self._result.events_known += len(told) - added
-
-    def _intakes(self, told: list[Told]) -> list[Intake]:
-        events = self._intaker.prepare([item.event for item in told])
+    def _prepared(self, batch: _Batch) -> _Batch:
+        """Group the events by session, ready to be stored."""
+        events = self._intaker.prepare([item.event for item in batch.told])
         groups: dict[tuple[str, str], list[int]] = {}
         for index, event in enumerate(events):
             groups.setdefault((event.client, event.session_id), []).append(index)
-        return [
-            Intake(tuple(events[index] for index in indexes), *self._place(told[indexes[0]]))
-            for indexes in groups.values()
-        ]
+        for indexes in groups.values():
+            place = self._place(batch.told[indexes[0]])
+            if place:
+                batch.intakes.append(Intake(tuple(events[index] for index in indexes), *place))
+        return batch
 
-    def _place(self, told: Told) -> tuple[str, str]:
-        """Root and label of the project a session belongs to, worked out once per directory."""
+    def _place(self, told: Told) -> tuple[str, str] | None:
+        """Root and label of the project a session belongs to, worked out once per directory; None if it opted out."""
         if self._given or told.project:
             return self._given or ("", told.project)
         if told.cwd not in self._roots:
-            found = detect(told.cwd or str(self._path.parent), {})
-            self._roots[told.cwd] = (found.root, found.label)
+            found = detect(told.cwd, {})
+            self._roots[told.cwd] = (found.root, found.label) if found.enabled else None
         return self._roots[told.cwd]
-
-    def _count(self, told: list[Told]) -> None:
-        for item in told:
-            root, label = self._place(item)
-            name = label or root
-            month = local_day(item.event.timestamp_ms, UTC).isoformat()[:7]
-            self._result.projects[name] = self._result.projects.get(name, 0) + 1
-            self._result.months[month] = self._result.months.get(month, 0) + 1
-        self._result.events_new += len(told)
 
 
 def _size(path: Path) -> int:

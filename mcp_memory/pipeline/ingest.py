@@ -37,6 +37,7 @@ class _Batch:
     transcripts: dict[Path, tuple[ClientAdapter, str, str]] = field(default_factory=dict)
     consumed: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
+    compacting: list[tuple[str, str]] = field(default_factory=list)
 
 
 async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: Intaker, lease_token: int) -> Ingested:
@@ -57,6 +58,7 @@ async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: 
         consumed=batch.consumed,
         unknown=batch.unknown,
         checkpoints=checkpoints,
+        compacting=batch.compacting,
         lease_token=lease_token,
     )
     return Ingested(len(rows), added)
@@ -68,6 +70,8 @@ def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch) -
         batch.unknown.append(row.id)
         return
     batch.consumed.append(row.id)
+    if hooked.compacting:
+        batch.compacting.append((row.client, hooked.session_id))
     batch.told += [(event, row.root, row.label) for event in hooked.events]
     batch.fallback += [(event, row.root, row.label) for event in hooked.fallback]
     if hooked.transcript:

@@ -38,6 +38,7 @@ Choose by what the question holds:
 - a time ("last week", "Jan 15"): browse_time(when), with topic to narrow it
 - a term (name, error, file, identifier): teleport(query), with when if a time is known too
 - neither: toc_root(), then get_node(node_id) down the branch that fits
+- much about one matter at once: build_context(focus or query); after a compaction: session_context(session)
 
 A hit's score says what to do: from 0.8 jump to it, from 0.5 verify it, from 0.3 compare several, below that browse or \
 try other words.

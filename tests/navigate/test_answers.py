@@ -143,7 +143,7 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cursor"):
             await answers.get_node("toc:day:2026-03-02@alpha", None, None, 600, "page two")
         with pytest.raises(NotFound, match="session"):
-            await answers.session("nobody", 600)
+            await app.sessions.page("nobody", 600)
 
 
 async def test_an_empty_memory_answers_kindly(tmp_path: Path) -> None:

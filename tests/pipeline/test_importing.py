@@ -79,6 +79,24 @@ async def test_everything_can_be_put_into_one_project(tmp_path: Path) -> None:
         assert [info.slug for info in await app.library.projects()] == ["orchard"]
 
 
+async def test_a_project_that_opted_out_is_not_imported(tmp_path: Path) -> None:
+    project = tmp_path / "secretive"
+    project.mkdir()
+    (project / ".mcp-memory.toml").write_text("enabled = false\n")
+    line = {
+        "type": "user",
+        "uuid": "u1",
+        "sessionId": "s",
+        "timestamp": "2026-03-02T09:00:00Z",
+        "cwd": str(project),
+        "message": {"role": "user", "content": "Keep this to yourself."},
+    }
+    path = write(tmp_path / "a.jsonl", [line])
+    async with memory(tmp_path / "home") as app:
+        result = await import_files(app.log, [(ADAPTERS["claude-code"], path)], app.intaker)
+    assert (result.events_new, result.events_known) == (0, 0)
+
+
 async def test_progress_grows_to_the_whole_size(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", conversation())
     seen: list[tuple[int, int]] = []

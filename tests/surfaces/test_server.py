@@ -33,7 +33,9 @@ pytestmark = pytest.mark.anyio
 
 Era = Literal["auto", "legacy"]
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
-TOOLS = {"toc_root", "get_node", "expand_grip", "teleport", "browse_time", "remember"}
+TOOLS = {
+    "toc_root", "get_node", "expand_grip", "teleport", "browse_time", "build_context", "session_context", "remember",
+}  # fmt: skip
 GRIP = re.compile(r"grip:\d+:\w{26}")
 CURSOR = re.compile(r'cursor="([^"]+)" for more\]$')
 FOOT = re.compile(r"\[(\d+) tokens · next: .+\]")

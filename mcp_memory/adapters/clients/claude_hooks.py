@@ -178,12 +178,8 @@ def _subagent_stop(call: _Call) -> Hooked | None:
 
 
 def _compacting(call: _Call) -> Hooked:
-    """The client is about to forget: what was said until now is read, and the session is marked."""
-    event = call.event(
-        f"compacting:{call.received_ms}", EventType.COMPACTION, Role.SYSTEM, "", trigger=call.text("trigger")
-    )
-    # Without `via` it is never taken for the summary that the client tells afterwards.
-    return call.hooked(replace(event, metadata={key: event.metadata[key] for key in event.metadata if key != "via"}))
+    """The client is about to forget: what was said until now is read before it does."""
+    return replace(call.hooked(), compacting=True)
 
 
 def _compacted(call: _Call) -> Hooked:

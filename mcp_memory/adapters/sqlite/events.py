@@ -29,10 +29,14 @@ _ADD_DIRTY = (
     "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
     "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
 )
-_ADD_GROWN = (
-    "INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) "
+_ASKED_TOO = (
     "ON CONFLICT (session) DO UPDATE SET seq = seq + 1, asked = max(asked, excluded.asked), "
     "retry_ms = iif(excluded.asked = '', retry_ms, 0)"
+)
+_ADD_GROWN = f"INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) {_ASKED_TOO}"
+_ADD_ASKED = (
+    "INSERT INTO dirty_compaction (session, asked) SELECT id, 'client' FROM session "
+    f"WHERE client = ? AND session_id = ? {_ASKED_TOO}"
 )
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
@@ -64,6 +68,7 @@ class SqliteEvents:
         consumed: Sequence[int] = (),
         unknown: Sequence[int] = (),
         checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+        compacting: Sequence[tuple[str, str]] = (),
         lease_token: int | None = None,
     ) -> int:
         async with self._database.transaction() as tx:
@@ -73,6 +78,7 @@ class SqliteEvents:
             await tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
             positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
             await tx.run_many(_SAVE_CHECKPOINT, positions)
+            await tx.run_many(_ADD_ASKED, compacting)
         return added
 
 

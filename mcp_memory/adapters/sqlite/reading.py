@@ -201,13 +201,6 @@ class SqliteLibrary:
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
         return await events(self._database, numbers)
 
-    async def session(self, session_id: str, limit: int) -> list[Event]:
-        sql = (
-            f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} "
-            f"WHERE s.session_id = ? AND {_SAYS} ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT ?"
-        )
-        return list(reversed(await self._events(sql, session_id, limit)))
-
     async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
         where, values = _scope(project)
         rows = await self._database.fetch(

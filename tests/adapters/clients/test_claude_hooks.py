@@ -162,10 +162,15 @@ def test_other_tools_that_mention_memory_are_remembered(payload: Payload) -> Non
 
 @pytest.mark.parametrize(
     "event",
-    "PreToolUse PostToolBatch PreCompact MessageDisplay InstructionsLoaded PermissionRequest Notification".split(),
+    "PreToolUse PostToolBatch MessageDisplay InstructionsLoaded PermissionRequest Notification".split(),
 )
 def test_events_that_tell_nothing_are_known(payload: Payload, event: str) -> None:
     assert hook(payload(event, tool_name="Bash", delta="text", message="text")) == Hooked("s1")
+
+
+def test_before_the_client_forgets_its_words_are_read_and_a_record_is_wanted(payload: Payload) -> None:
+    told = hook(payload("PreCompact", trigger="auto", transcript_path="/somewhere/s1.jsonl"))
+    assert told == Hooked("s1", transcript=Path("/somewhere/s1.jsonl"), compacting=True)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ async def test_repeated_failure_opens_the_breaker_and_success_closes_it(tmp_path
         at.clock.move(seconds=61)
         assert (await at.caller.readiness()).width == 1
         at.model.respond = honest
-        await at.caller.ask(question("[1] user: it is back again"))
+        await at.caller.ask(question("[1] user: the model is back again and answers"))
         assert (await at.caller.readiness()).width == 4
 
 

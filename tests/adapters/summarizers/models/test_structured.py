@@ -18,7 +18,11 @@ from mcp_memory.adapters.summarizers.models.structured import (
 )
 from mcp_memory.errors import InvalidOutput
 
-GOOD = {"title": "Fix the port", "bullets": [{"text": "The port was 5433.", "quote": "port 5433"}], "keywords": ["port"]}
+GOOD = {
+    "title": "Fix the port",
+    "bullets": [{"text": "The port was 5433.", "quote": "port 5433"}],
+    "keywords": ["port"],
+}
 TEXT = json.dumps(GOOD)
 
 
