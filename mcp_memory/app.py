@@ -76,6 +76,7 @@ class App:
     intaker: Intaker
     pipeline: Pipeline
     answers: Answers
+    chronicle: SqliteChronicle
     contexts: Contexts
     sessions: Sessions
     compactions: SqliteCompactions
@@ -125,6 +126,7 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             intaker=intaker,
             pipeline=_pipeline(settings, database, log, intaker, clock, zone, upgrades),
             answers=answers,
+            chronicle=chronicle,
             contexts=Contexts(answers, chronicle),
             sessions=Sessions(answers, chronicle),
             compactions=SqliteCompactions(database),

@@ -19,6 +19,10 @@ class FacetFinder(Protocol):
 
     def find(self, events: Sequence[Event]) -> Facets: ...
 
+    def points(self, events: Sequence[Event]) -> tuple[str, ...]:
+        """Statements whose numbers and names a summary of a few lines would lose, oldest first."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Account:

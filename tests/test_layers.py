@@ -28,8 +28,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE 
 
 
 def layer_of(name: str) -> str:
-    """The ports of context assembly have a file of their own; they are the same layer."""
-    return "ports" if name == "ports_context" else name
+    """The ports of context assembly and of models have files of their own; they are the same layer."""
+    return "ports" if name in ("ports_context", "ports_models") else name
 
 
 def imports(path: str) -> set[str]:

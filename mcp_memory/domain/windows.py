@@ -10,7 +10,6 @@ DEFAULT = 200_000
 #: Tokens of context by a part of the model's name, small local models included. Settings add to it and win over it.
 KNOWN: Mapping[str, int] = {
     "claude": 200_000,
-    "[1m]": 1_000_000,
     "gpt-5": 400_000,
     "gpt-4.1": 1_047_576,
     "gpt-4o": 128_000,
@@ -59,6 +58,8 @@ KNOWN: Mapping[str, int] = {
     "kimi": 262_144,
     "grok": 256_000,
 }
+#: How clients mark the variant of a model with a window of a million.
+_MILLION = "[1m]"
 #: Windows that providers sell beyond the usual one.
 _LARGER = (400_000, 1_048_576, 2_097_152, 10_485_760)
 
@@ -70,7 +71,7 @@ def context_length(model: str, table: Mapping[str, int] | None = None) -> int:
         # `o1` would be found in many a name, so a short one must stand at the beginning.
         fitting = [key for key in source if name.startswith(key.lower()) or (len(key) > 2 and key.lower() in name)]
         if fitting:
-            return source[max(fitting, key=len)]
+            return 1_000_000 if source is KNOWN and _MILLION in name else source[max(fitting, key=len)]
     return DEFAULT
 
 

@@ -16,6 +16,7 @@ from mcp_memory.domain.assembly import (
     Order,
     Tokenizer,
     difference,
+    joined,
     pack,
     total,
 )
@@ -30,6 +31,7 @@ from mcp_memory.ports_context import Chronicle
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20
+_LEAST_ROOM = 20
 _NEXT = "expand_grip(grip_id) for exact words, get_node(node_id) to go on, since=<snapshot> for what changed"
 
 
@@ -84,16 +86,15 @@ class Contexts:
         at = decode(request.at) if request.at else None
         scope = await self.answers.scope(request.project)
         place = await places.find(request.focus, scope)
-        now = self._packed(await self._blocks(places, place, request, at), request)
         snapshot = request.at or encode(position)
+        now = await self._blocks(places, place, request, at)
+        before = await self._blocks(places, place, request, since) if since else []
+        if not now and not before:
+            raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
+        shown = self._packed(now, request)
         if since is None:
-            if not now:
-                raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
-            return Context(snapshot, tuple(now), total(now, self.tokens))
-        before = self._packed(await self._blocks(places, place, request, since), request)
-        changes = difference(before, now)
-        if not before and not now:
-            raise NotFound(f"There is and was nothing at {place.anchor}; call toc_root to see what there is.")
+            return Context(snapshot, tuple(shown), total(shown, self.tokens))
+        changes = difference(self._packed(before, request), shown)
         added = changes.added
         return Context(snapshot, added, total(added, self.tokens), changes.removed, changes.kept)
 
@@ -112,22 +113,20 @@ class Contexts:
 
     async def page(self, request: Request) -> Page:
         """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
-        budget = checked(request.budget_tokens)
-        foot = self._foot(9_999, "snap:" + "x" * 32)
-        # What does not fit into the foot's room is a budget too small for a foot.
-        room = budget - self.answers.renderer.count(foot) - 2
-        context = await self.build(replace(request, budget_tokens=max(room, 1)))
-        lines = self._told(context) if request.since else []
-        body = SEPARATOR.join([block.text for block in context.blocks] or ["Nothing has changed."])
-        for line in lines:
+        budget, count = checked(request.budget_tokens), self.answers.renderer.count
+        room = budget - count(self._foot(9_999, "snap:" + "x" * 32)) - 2
+        if room < _LEAST_ROOM:  # a budget too small for words and a last line is spent on words
+            context = await self.build(request)
+            return Page(joined(context.blocks), context.tokens, len(context.blocks))
+        context = await self.build(replace(request, budget_tokens=room))
+        body = joined(context.blocks) or ("Nothing has changed." if request.since else "")
+        for line in self._told(context):
             longer = f"{body}{SEPARATOR}{line}"
-            body = longer if self.answers.renderer.count(longer) <= room else body
+            body = longer if count(longer) <= room else body
         text = body
-        for _ in range(3):
-            text = f"{body}\n{self._foot(self.answers.renderer.count(text), context.snapshot)}"
-        if self.answers.renderer.count(text) > budget:
-            text = self.answers.renderer.cut_to(body, budget)
-        return Page(text, self.answers.renderer.count(text), len(context.blocks))
+        for _ in range(3):  # the count stands in the text that is counted; it settles at once
+            text = f"{body}\n{self._foot(count(text), context.snapshot)}"
+        return Page(text, count(text), len(context.blocks))
 
     def _foot(self, tokens: int, snapshot: str) -> str:
         return f"[{tokens} tokens · snapshot {snapshot} · next: {_NEXT}]"

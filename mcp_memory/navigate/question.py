@@ -21,6 +21,38 @@ _TOLD = re.compile(
 )
 _ME = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.I)
 _US = re.compile(r"\b(?:we|us|our|ours|ourselves)\b", re.I)
+#: What kind of answer is asked for, and what such an answer looks like.
+_CUES = (
+    (
+        re.compile(
+            r"\bhow (?:many|much|long|often|old|far|big)\b"
+            r"|\b(?:what (?:time|price)|number of|total|percentage|average|cost)\b",
+            re.I,
+        ),
+        re.compile(
+            r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|half|twice|once|first|second|third)\b",
+            re.I,
+        ),
+    ),
+    (
+        re.compile(
+            r"\bwhen (?:did|do|does|was|were|is|are|will|has|have|had)\b"
+            r"|\b(?:what|which) (?:date|day|week|month|year)\b"
+            r"|\bhow (?:long|many (?:days|weeks|months|years))\b|\b(?:first|order|earliest|ago)\b",
+            re.I,
+        ),
+        re.compile(
+            r"\b(?:today|yesterday|tomorrow|tonight|last|ago|weeks?|months?|recently|just"
+            r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september"
+            r"|october|november|december)\b",
+            re.I,
+        ),
+    ),
+    (
+        _ME,
+        re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b", re.I),
+    ),
+)
 _REST = re.compile(r"[^\W_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LATIN = {
@@ -45,13 +77,15 @@ class Unit:
 class Question:
     """`pairs` are numbers of units that stood side by side, which counts where they do so again.
 
-    `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours.
+    `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours. `cues` are
+    what the answer should hold beside the words: a number, a time, something done.
     """
 
     terms: tuple[Term, ...]
     units: tuple[Unit, ...]
     pairs: tuple[tuple[int, int], ...]
     roles: dict[str, float]
+    cues: tuple[re.Pattern[str], ...] = ()
 
     def places(self, text: str) -> list[list[int]]:
         """Where each unit stands in a text."""
@@ -74,7 +108,7 @@ def question_of(asked: str) -> Question:
         if unit.pattern is None:
             order.append(list(units).index(unit.root))
     pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
-    return Question(tuple(terms), tuple(units.values()), tuple(sorted(pairs)), _roles(asked))
+    return Question(tuple(terms), tuple(units.values()), tuple(sorted(pairs)), _roles(asked), _cues(asked))
 
 
 def _unit(term: Term) -> Unit:
@@ -96,8 +130,12 @@ def _start(form: str) -> str:
 def _roles(asked: str) -> dict[str, float]:
     if _TOLD.search(asked):
         return {"user": 1.0, "assistant": 1.3, "tool": 0.45, "system": 0.5}
-    user = 2.2 if _ME.search(asked) else 1.3 if _US.search(asked) else 1.1
+    user = 2.6 if _ME.search(asked) else 1.3 if _US.search(asked) else 1.1
     return {"user": user, "assistant": 1.0, "tool": 0.45, "system": 0.5}
+
+
+def _cues(asked: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(answer for wanted, answer in _CUES if wanted.search(asked))
 
 
 def folded(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcp_memory.navigate.question import Question
 from mcp_memory.navigate.when import TimeRange
@@ -24,9 +24,12 @@ _SESSION = 0.2
 _PAIR = 1.0
 _NEAR = 6.0
 _WORD = 7.0
-_COVER = 0.2
+_COVER = 0.1
 _COMPACTION = 0.6
 _FAVOUR = 2.0
+_CUE = 1.25
+_REPEATS = 2
+_READ = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +88,31 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> 
             value *= _FAVOUR
         found = frozenset(unit for unit, places in enumerate(said.places) if places)
         weighed.append(Weighed(spot, value, said.focus, found, said.near))
-    return _originals_first(sorted(weighed, key=lambda item: (-item.value, -item.spot.timestamp_ms)))
+    weighed.sort(key=_order)
+    # What lies far behind does not come first by looking like an answer, and need not be read for it.
+    best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
+    return _originals_first([*best, *weighed[_READ:]])
+
+
+def _order(item: Weighed) -> tuple[float, int]:
+    return -item.value, -item.spot.timestamp_ms
+
+
+def _answering(question: Question, item: Weighed) -> Weighed:
+    """Worth more if it looks like an answer: it names a number or a time where one is asked for."""
+    if not item.near or not question.cues:
+        return item
+    passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3]
+    worth = math.prod(_CUE if cue.search(passage) else 1.0 for cue in question.cues)
+    return replace(item, value=item.value * worth)
 
 
 def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
     places = question.places(spot.text)
     total = sum(rare) or 1.0
     best, focus, near, strong = 0.0, 0, frozenset[int](), dict[int, float]()
+    if not any(places):
+        return _Own(best, focus, places, near, strong)
     for start, end in _windows(places, len(spot.text)):
         size = (end - start) / _USUAL
         here: dict[int, list[int]] = {}
@@ -166,13 +187,13 @@ def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[i
 
 
 def _originals_first(ranked: Sequence[Weighed]) -> list[Weighed]:
-    """The same text twice is one passage: boilerplate does not crowd out what was said once."""
-    seen: set[str] = set()
+    """What is said over and over is boilerplate, and does not crowd out what was said once."""
+    seen: dict[str, int] = {}
     originals, repeated = list[Weighed](), list[Weighed]()
     for item in ranked:
-        text = " ".join(item.spot.text[:1_000].split())
-        (repeated if text in seen else originals).append(item)
-        seen.add(text)
+        often = seen.get(item.spot.text, 0)
+        (originals if often < _REPEATS else repeated).append(item)
+        seen[item.spot.text] = often + 1
     return originals + repeated
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcp_memory.navigate.shapes import iso
-from mcp_memory.ports import Ledger, Library
+from mcp_memory.ports import Library
 from mcp_memory.ports_context import CompactionStore
+from mcp_memory.ports_models import Ledger
 
 
 class Watched(Protocol):

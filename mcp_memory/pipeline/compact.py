@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.compaction import (
@@ -165,8 +166,8 @@ class Compactor:
         parts, author = [], summarizer.name
         for part in self._parts(events):
             summary = await summarizer.segment(part, context)
-            bullets = tuple(bullet.text for bullet in summary.bullets)
-            parts.append(Body(f"{summary.title.rstrip('.')}.", bullets, self.facets.find(part)))
+            points = _by_turns([bullet.text for bullet in summary.bullets], self.facets.points(part))
+            parts.append(Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(part)))
             author = summary.written_by or author
             context = []
         own = fold(parts)
@@ -211,6 +212,12 @@ class Compactor:
                 continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
             )
             await self.store.keep_text(account, text, self.clock.now_ms())
+
+
+def _by_turns(bullets: Sequence[str], points: Sequence[str]) -> tuple[str, ...]:
+    """What a summary says and what it would lose, in turn: only the first of a long session's points have room."""
+    pairs = zip_longest(bullets, points)
+    return tuple(text for pair in pairs for text in pair if text)
 
 
 def _last(record: Record | None) -> Last | None:

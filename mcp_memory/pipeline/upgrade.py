@@ -28,7 +28,8 @@ from mcp_memory.errors import (
 )
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
 from mcp_memory.pipeline.summarize import node_text, segment_write
-from mcp_memory.ports import Author, Clock, Lease, Upgrade, UpgradeStore
+from mcp_memory.ports import Clock, Lease
+from mcp_memory.ports_models import Author, Upgrade, UpgradeStore
 
 logger = logging.getLogger(__name__)
 

@@ -132,11 +132,13 @@ async def _upgraded(app: App, done: Done) -> dict[str, Any]:
     """Let the model write what it can say better, if one is set, and then what follows from that."""
     if app.upgrades is None:
         return {}
-    count = await app.upgrades.until_idle()
+    total = 0
+    while count := await app.upgrades.until_idle():
+        total += count
+        done.add(await until_idle(app))
     reason = app.upgrades.reason
-    done.add(await until_idle(app))
-    done.nodes += count
-    return {"upgraded": count, **({"model": reason} if reason else {})}
+    done.nodes += total
+    return {"upgraded": total, **({"model": reason} if reason else {})}
 
 
 async def until_idle(app: App) -> Done:

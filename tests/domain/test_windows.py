@@ -11,7 +11,7 @@ from mcp_memory.domain.windows import DEFAULT, at_least, context_length, parse_t
     ("model", "length"),
     [
         ("claude-opus-4-5-20251101", 200_000),
-        ("claude-sonnet-4-5[1m]", 200_000),
+        ("claude-sonnet-4-5[1m]", 1_000_000),
         ("gpt-4", 8_192),
         ("gpt-4o-mini", 128_000),
         ("gpt-4-32k-0613", 32_768),

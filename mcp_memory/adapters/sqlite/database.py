@@ -11,6 +11,7 @@ from typing import Any
 
 import aiosqlite
 import anyio
+from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.migrations import migrate
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
@@ -28,39 +29,66 @@ _PRAGMAS = (
 
 
 class Transaction:
-    """A write in progress; handed out by `Database.transaction` only."""
+    """A write in progress; handed out by `Database.transaction` only.
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    Statements are collected and run together, before the next read or the end: a thread is entered once for many.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._waiting: list[tuple[str, Sequence[Any], bool]] = [("BEGIN IMMEDIATE", (), False)]
+        self._next: dict[str, int] = {}
 
-    async def run(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run one statement and tell how many rows it changed."""
-        # A finished write holds nothing that closing its cursor, a further trip to the thread, would free.
-        return (await self._connection.execute(sql, values)).rowcount
+    async def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._waiting.append((sql, values, False))
 
     async def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        await self._connection.executemany(sql, rows)
+        self._waiting.append((sql, list(rows), True))
 
     async def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return [tuple(row) for row in await self._connection.execute_fetchall(sql, values)]
+        return await to_thread.run_sync(self._fetch, sql, values)
 
-    async def next_id(self, table: str) -> int:
-        """The next id of a table; safe because no one else writes during this transaction.
+    async def next_id(self, table: str, many: int = 1) -> int:
+        """The first of as many new ids of a table; safe because no one else writes during this transaction.
 
         Where ids are places in the log, one that was given away is not given again after its row is gone.
         """
-        rows = await self.fetch(
-            f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
-            "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
-            (table,),
-        )
-        return int(rows[0][0])
+        if table not in self._next:
+            rows = await self.fetch(
+                f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
+                "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
+                (table,),
+            )
+            self._next[table] = int(rows[0][0])
+        first = self._next[table]
+        self._next[table] += many
+        return first
+
+    async def finish(self) -> None:
+        """Run what is left and commit; used by `Database.transaction`."""
+        await self.run("COMMIT")
+        await to_thread.run_sync(self._flush)
+
+    def _fetch(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        self._flush()
+        return self._connection.execute(sql, values).fetchall()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for sql, values, many in waiting:
+            if many:
+                self._connection.executemany(sql, values)
+            else:
+                self._connection.execute(sql, values)
 
 
 class Database:
-    """Owns the connections. Reads see the last committed state; writes go through `transaction`."""
+    """Owns the connections. Reads see the last committed state; writes go through `transaction`.
 
-    def __init__(self, path: Path, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+    Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own.
+    """
+
+    def __init__(self, path: Path, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
         self.path = path
         self._writer = writer
         self._reader = reader
@@ -73,10 +101,9 @@ class Database:
         async with AsyncExitStack() as stack:
             with told(path):
                 prepare_folder(path.parent)
-                await anyio.to_thread.run_sync(migrate, path)
-                writer = await stack.enter_async_context(_connect(path))
-                reader = await stack.enter_async_context(_connect(path))
-                await reader.execute("PRAGMA query_only = 1")
+                await to_thread.run_sync(migrate, path)
+                writer = stack.enter_context(_writer(path))
+                reader = await stack.enter_async_context(_reader(path))
             yield cls(path, writer, reader)
 
     @asynccontextmanager
@@ -84,27 +111,23 @@ class Database:
         """One write: all of it or nothing, whatever happens meanwhile."""
         async with self._lock:
             with told(self.path):
-                await self._writer.execute("BEGIN IMMEDIATE")
+                tx = Transaction(self._writer)
                 try:
-                    yield Transaction(self._writer)
+                    yield tx
+                    with anyio.CancelScope(shield=True):
+                        await self._commit(tx)
                 except BaseException:
                     with anyio.CancelScope(shield=True):
-                        await self._roll_back()
+                        await to_thread.run_sync(self._roll_back)
                     raise
-                with anyio.CancelScope(shield=True):
-                    await self._commit()
 
-    async def _roll_back(self) -> None:
-        # A full disk makes SQLite roll back by itself.
+    async def _commit(self, tx: Transaction) -> None:
+        await tx.finish()
+
+    def _roll_back(self) -> None:
+        # A full disk makes SQLite roll back by itself, and a transaction that only collected has not begun.
         if self._writer.in_transaction:
-            await self._writer.execute("ROLLBACK")
-
-    async def _commit(self) -> None:
-        try:
-            await self._writer.execute("COMMIT")
-        except sqlite3.Error:
-            await self._roll_back()
-            raise
+            self._writer.execute("ROLLBACK")
 
     async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         with told(self.path):
@@ -119,13 +142,25 @@ class Database:
         return int(await self.value("PRAGMA data_version"))
 
 
+@contextmanager
+def _writer(path: Path) -> Iterator[sqlite3.Connection]:
+    """The writing connection. Worker threads use it in turn, each under the lock of `Database.transaction`."""
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=False)
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        yield connection
+    finally:
+        connection.close()
+
+
 @asynccontextmanager
-async def _connect(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+async def _reader(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     # Cancelled half way, the connection's thread would be left without an owner.
     with anyio.CancelScope(shield=True):
         connection = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
     try:
-        for pragma in _PRAGMAS:
+        for pragma in (*_PRAGMAS, "PRAGMA query_only = 1"):
             await connection.execute(pragma)
         yield connection
     finally:

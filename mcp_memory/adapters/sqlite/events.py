@@ -186,7 +186,7 @@ def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:
 async def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     if not fresh:
         return
-    first = await tx.next_id("event")
+    first = await tx.next_id("event", len(fresh))
     numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
     await tx.run_many(_ADD_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
     await index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])

@@ -122,7 +122,7 @@ async def _add_grips(tx: Transaction, number: int, grips: Sequence[Grip]) -> Non
     found = await tx.fetch(f"SELECT key, id FROM grip WHERE key IN ({_marks(names)})", names)
     taken = {row[0]: row[1] for row in found}
     rows = []
-    for row, grip in enumerate(grips, await tx.next_id("grip")):
+    for row, grip in enumerate(grips, await tx.next_id("grip", len(grips))):
         if grip.key in taken:
             # The same words were cited by a segment that a late event has cut anew.
             await tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, taken[grip.key]))

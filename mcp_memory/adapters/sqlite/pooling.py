@@ -19,9 +19,9 @@ COUNTED = 4_000
 SCANNED = 40_000
 #: With a filter, so many times more of the best are taken before filtering, which is cheaper than filtering first.
 DEPTH = 5
-NEIGHBOURS_OF = 80
+NEIGHBOURS_OF = 60
 #: What lies further on in an endless text is found by the index but not weighed.
-LONGEST = 12_000
+LONGEST = 8_000
 _CHUNK = 500
 
 _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"

@@ -1,4 +1,4 @@
-"""Nodes that wait for a model: closed, extractive, with nothing beneath them that waits itself."""
+"""Nodes that wait for a model: closed, extractive, with nothing beneath them that waits for anything itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mcp_memory.domain.depth import THRESHOLDS, Depth
 from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import SegmentJob, Stale, Upgrade
+from mcp_memory.ports import SegmentJob, Stale
+from mcp_memory.ports_models import Upgrade
 
 EXTRACTIVE = "extractive"
 
@@ -37,8 +38,12 @@ _WAITING = f"""
       AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
       AND NOT EXISTS (
           SELECT 1 FROM node c JOIN node_version w ON w.id = c.current
-          WHERE c.project = n.project AND c.level = n.level + 1 AND c.parent = n.key
+          WHERE c.project = n.project AND c.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
             AND ((c.removed = 0 AND c.open = 1) OR ({_waits("c", "w")}))
+      )
+      AND NOT EXISTS (
+          SELECT 1 FROM dirty_node d JOIN node c ON c.project = d.project AND c.level = d.level AND c.key = d.key
+          WHERE d.project = n.project AND d.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
       )
     ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
 """
@@ -49,9 +54,12 @@ _PRIOR = (
     f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES.replace('v.id = n.current', 'v.node = n.id')} "
     "WHERE n.id = ? AND v.removed = 0 AND v.written_by <> ? ORDER BY v.version DESC LIMIT 1"
 )
-_TELL = """
+#: A parent that no model will write, because it is open or short, follows its children at no cost.
+_TELL = f"""
     INSERT OR IGNORE INTO dirty_node (project, level, key)
-    SELECT project, level, key FROM node WHERE project = ? AND level = ? AND key = ? AND open = 1 AND removed = 0
+    SELECT n.project, n.level, n.key FROM node n JOIN node_version v ON v.id = n.current
+    WHERE n.project = ? AND n.level = ? AND n.key = ? AND n.removed = 0
+      AND (n.open = 1 OR v.input_tokens < {THRESHOLDS[Depth.NONE]})
 """
 _FAILED = """
     INSERT INTO llm_attempt (node, version, failures, retry_ms) VALUES (?, ?, 1, ?)

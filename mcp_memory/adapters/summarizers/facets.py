@@ -20,7 +20,7 @@ from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
 from mcp_memory.domain.text import one_line, similar, terms
 
-_DECISIONS, _ACTIONS, _OPEN, _NAMES = 8, 6, 6, 15
+_DECISIONS, _ACTIONS, _OPEN, _NAMES, _POINTS = 8, 6, 6, 15, 5
 _SAME = 0.6
 _DONE = 0.5
 _SHORTEST = 25
@@ -55,7 +55,7 @@ _LIST_HEAD = re.compile(
     re.I,
 )
 _OWNER = re.compile(
-    r"@(?P<at>[\w-]{2,30})|^(?P<name>[A-Z][a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
+    r"@(?P<at>[\w-]{2,30})|^(?!you|they|she|this|that|the|then|there)(?P<name>(?-i:[A-Z])[a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
     r"\b(?P<i>i(?:'ll| will| need to| have to| should)|remind me)\b|"
     r"\b(?P<you>you(?:'ll| will| should| need to| can| may))\b",
     re.I,
@@ -84,6 +84,12 @@ _REFERENCE = re.compile(
 )
 
 
+_QUANTITY = re.compile(
+    r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)(?!\s*passed)|\bv?\d+\.\d+(?:\.\d+)?\b|\b\d{4}-\d\d-\d\d\b"
+)
+_NAMED = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
+
+
 class ExtractiveFacets:
     """Implements the `FacetFinder` port."""
 
@@ -96,6 +102,21 @@ class ExtractiveFacets:
             unresolved=tuple(_unresolved(events, found)),
             domain_entities=tuple(_names(events)),
         )
+
+    def points(self, events: Sequence[Event]) -> tuple[str, ...]:
+        told = [pick for pick in candidates(events) if pick.kind in _FACTS and not cues.is_question(pick.text)]
+        ranked = [(_exactness(pick.text), pick) for pick in told]
+        best = _different(sorted((one for one in ranked if one[0] > 0), key=lambda one: -one[0]), _POINTS)
+        return tuple(pick.text for pick in sorted(best, key=lambda pick: pick.order))
+
+
+_FACTS = frozenset({Kind.STATED, Kind.FINDING, Kind.CAUSE, Kind.OUTCOME, Kind.DECISION, Kind.SAID, Kind.REPORT})
+
+
+def _exactness(text: str) -> float:
+    """How much a reader would lose with the words: numbers with what they count, versions, and names."""
+    numbers = len(_QUANTITY.findall(text))
+    return numbers + 0.5 * min(2, len(_NAMED.findall(text))) if numbers else 0.0
 
 
 def _participants(events: Sequence[Event]) -> list[str]:

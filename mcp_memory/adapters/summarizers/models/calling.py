@@ -30,7 +30,8 @@ from mcp_memory.errors import (
     SummarizerError,
     TransportFailed,
 )
-from mcp_memory.ports import Clock, Ledger, PlannedCall, Readiness
+from mcp_memory.ports import Clock
+from mcp_memory.ports_models import Ledger, PlannedCall, Readiness
 
 #: What providers add to a prompt: the tool or schema, and the roles.
 _FRAME_TOKENS = 120
@@ -84,9 +85,10 @@ class Caller:
     ) -> None:
         self._provider, self._ledger, self._limits = provider, ledger, limits
         self._count, self._clock, self._sleep, self._chance = count, clock, sleep, chance
-        self._backoff = backoff or Backoff()
+        self.backoff = backoff or Backoff()
         self._turns = anyio.Semaphore(limits.concurrency)
         self._by_words: set[str] = set()
+        self._noting = anyio.Lock()
 
     @property
     def name(self) -> str:
@@ -152,13 +154,13 @@ class Caller:
                 return await self._call(model, question, node_id, structured=model not in self._by_words)
 
         try:
-            return await retrying(once, self._backoff, self._sleep, self._chance)
+            return await retrying(once, self.backoff, self._sleep, self._chance)
         except RequestRefused:
             if model in self._by_words:
                 raise
             # Many servers refuse forms that they do not know; the prompt tells the form as well.
             self._by_words.add(model)
-            return await retrying(once, self._backoff, self._sleep, self._chance)
+            return await retrying(once, self.backoff, self._sleep, self._chance)
 
     async def _call(self, model: str, question: Question[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
         most = self._limits.max_output_tokens
@@ -222,13 +224,15 @@ class Caller:
         return Breaker(**await self._ledger.state(BREAKER))
 
     async def _note_success(self) -> None:
-        if (await self._breaker()).failures:
-            await self._ledger.set_state(BREAKER, asdict(Breaker()))
+        async with self._noting:
+            if (await self._breaker()).failures:
+                await self._ledger.set_state(BREAKER, asdict(Breaker()))
 
     async def _note_failure(self, error: SummarizerError) -> None:
         asked = error.retry_after if isinstance(error, RateLimited) else None
-        breaker = after_failure(await self._breaker(), str(error), self._clock.now_ms(), asked)
-        await self._ledger.set_state(BREAKER, asdict(breaker))
+        async with self._noting:
+            breaker = after_failure(await self._breaker(), str(error), self._clock.now_ms(), asked)
+            await self._ledger.set_state(BREAKER, asdict(breaker))
 
 
 def _checked(reply: Reply, question: Question[A]) -> A:

@@ -40,7 +40,7 @@ class Noting:
 
 
 def text_of(tokens: int, subject: str = "gateway") -> str:
-    blocks = []
+    blocks: list[str] = []
     while count("\n\n".join(blocks)) < tokens:
         at = len(blocks)
         blocks.append(" ".join(f"Point {at}.{n} says that the {subject} has {at * 31 + n} routes." for n in range(12)))

@@ -14,7 +14,7 @@ from mcp_memory.adapters.summarizers.models.model_summarizer import ModelSummari
 from mcp_memory.adapters.tokens import count
 from mcp_memory.domain.depth import Depth
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.summaries import Evidence
+from mcp_memory.domain.summaries import Evidence, Node
 from mcp_memory.domain.toc import BULLETS, Level
 from tests.adapters.summarizers.conversations import PORT, conversation, segment_node
 from tests.adapters.summarizers.models.asking import Asking, asking
@@ -173,10 +173,14 @@ async def test_an_oversized_segment_is_read_in_chunks_and_keeps_its_quotes(tmp_p
     assert all(words.startswith("Fact ") for words in quoted)
 
 
+def child(number: int, *bullets: str) -> Node:
+    return segment_node(number, f"Segment {number} about the gateway", list(bullets), ("gateway",))
+
+
 CHILDREN = [
-    segment_node(number, f"Segment {number} about the gateway", [f"Route {number}.{at} of the gateway returns {at} items to the caller" for at in range(3)], ("gateway",))
+    child(number, *[f"Route {number}.{at} of the gateway returns {at} items to the caller" for at in range(3)])
     for number in range(4)
-]  # fmt: skip
+]
 
 
 async def test_a_period_keeps_the_grips_and_children_of_its_sources(tmp_path: Path) -> None:
@@ -210,10 +214,8 @@ async def test_a_bullet_without_sources_is_matched_by_its_terms_or_gets_no_grip(
 
 
 async def test_a_period_with_many_children_is_rolled_up_in_layers(tmp_path: Path) -> None:
-    many = [
-        segment_node(n, f"Segment {n}", [f"In part {n}.{at} the parser of module m{n} was changed to read records lazily" for at in range(5)])
-        for n in range(60)
-    ]  # fmt: skip
+    line = "In part {} the parser of module m{} was changed to read records lazily"
+    many = [child(n, *[line.format(f"{n}.{at}", n) for at in range(5)]) for n in range(60)]
     async with asking(tmp_path, "openai", honest) as at:
         summary = await summarizer(at).rollup(Level.DAY, many)
         purposes = [row["purpose"] for row in await at.rows()]
