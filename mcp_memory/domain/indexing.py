@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
 
-_CAMEL = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z][A-Z][a-z])[A-Za-z0-9]*")
+#: Possessive, because most words are not of this kind and should be left at the first letter that tells.
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z]|[A-Z]{2,}+[a-z])[A-Za-z0-9]*+")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
 )
 _CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
 _TOKEN = re.compile(r"[^\W_]+")
 _INNER = re.compile(r"[^\W_]+(?:[_./:\\-]+[^\W_]+)+")
-_ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot", re.I)
+_ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
 MAX_TERMS = 24
@@ -91,12 +92,15 @@ def shorten_tool(text: str) -> str:
 
 def _error_lines(text: str) -> Iterator[str]:
     """The beginnings of the lines that speak of an error; the word is looked for first, which most lines lack."""
-    match = _ERROR.search(text)
+    lower = text.lower()
+    # A few letters grow when lowered; then the places would not agree.
+    lower = lower if len(lower) == len(text) else text
+    match = _ERROR.search(lower)
     while match:
         start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
         end = end if end >= 0 else len(text)
         yield text[start : min(end, start + 300)]
-        match = _ERROR.search(text, end)
+        match = _ERROR.search(lower, end)
 
 
 def hidden_parts(text: str) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b32decode, b32encode
-from binascii import Error
+import re
 from dataclasses import dataclass
 
 from mcp_memory.errors import BadId
 
-PREFIX = "snap:"
-_WIDTH = 6
+_FORM = re.compile(r"snap:([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{4})", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +21,19 @@ class Position:
 
 
 def encode(position: Position) -> str:
-    numbers = (position.versions, position.events, position.records)
-    body = b"".join(number.to_bytes(_WIDTH, "big") for number in numbers)
-    return PREFIX + b32encode(body + _check(body)).decode().rstrip("=").lower()
+    return f"snap:{position.versions:x}.{position.events:x}.{position.records:x}.{_check(position)}"
 
 
 def decode(text: str) -> Position:
-    """The place that a snapshot names; what is none is told from a real one by its check."""
-    name = text.strip().removeprefix(PREFIX).upper()
-    try:
-        raw = b32decode(name + "=" * (-len(name) % 8))
-    except (Error, ValueError):
-        raw = b""
-    body, check = raw[: 3 * _WIDTH], raw[3 * _WIDTH :]
-    if len(body) != 3 * _WIDTH or check != _check(body):
-        raise BadId(f"{text[:60]!r} is not a snapshot. Take one with `mcp-memory snapshot` or from build_context.")
-    return Position(*(int.from_bytes(body[at : at + _WIDTH], "big") for at in range(0, 3 * _WIDTH, _WIDTH)))
+    """The place that a snapshot names; one that was guessed or cut is told by its check."""
+    match = _FORM.fullmatch(text.strip())
+    if match:
+        position = Position(*(int(match[number], 16) for number in (1, 2, 3)))
+        if match[4].lower() == _check(position):
+            return position
+    raise BadId(f"{text[:60]!r} is not a snapshot. Take one with `mcp-memory snapshot` or from build_context.")
 
 
-def _check(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=2, person=b"snapshot").digest()
+def _check(position: Position) -> str:
+    name = f"{position.versions}.{position.events}.{position.records}"
+    return hashlib.blake2b(name.encode(), digest_size=2, person=b"snapshot").hexdigest()

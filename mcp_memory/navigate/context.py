@@ -32,6 +32,8 @@ from mcp_memory.ports_context import Chronicle
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20
 _LEAST_ROOM = 20
+#: For the line's end, and a snapshot that has grown by a digit meanwhile.
+_SLACK = 4
 _NEXT = "expand_grip(grip_id) for exact words, get_node(node_id) to go on, since=<snapshot> for what changed"
 
 
@@ -114,7 +116,7 @@ class Contexts:
     async def page(self, request: Request) -> Page:
         """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
         budget, count = checked(request.budget_tokens), self.answers.renderer.count
-        room = budget - count(self._foot(9_999, "snap:" + "x" * 32)) - 2
+        room = budget - count(self._foot(9_999, request.at or await self.snapshot())) - _SLACK
         if room < _LEAST_ROOM:  # a budget too small for words and a last line is spent on words
             context = await self.build(request)
             return Page(joined(context.blocks), context.tokens, len(context.blocks))

@@ -55,7 +55,8 @@ _LIST_HEAD = re.compile(
     re.I,
 )
 _OWNER = re.compile(
-    r"@(?P<at>[\w-]{2,30})|^(?!you|they|she|this|that|the|then|there)(?P<name>(?-i:[A-Z])[a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
+    r"@(?P<at>[\w-]{2,30})|"
+    r"^(?!you|they|she|this|that|the\b|there)(?P<name>(?-i:[A-Z])[a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
     r"\b(?P<i>i(?:'ll| will| need to| have to| should)|remind me)\b|"
     r"\b(?P<you>you(?:'ll| will| should| need to| can| may))\b",
     re.I,
