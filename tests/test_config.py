@@ -70,3 +70,27 @@ def test_every_default_passes_its_own_check() -> None:
 def test_the_clock_can_be_stood_still(tmp_path: Path) -> None:
     assert load(env(tmp_path, MCP_MEMORY_NOW="1970-01-01T00:00:01Z")).now_ms == 1_000
     assert load(env(tmp_path)).now_ms is None
+
+
+def test_compaction_is_set_by_file_and_variable(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[compaction]\ntrigger_ratio = 0.9\ncontext_lengths = {"my-model" = 32768}\n')
+    chosen = load(env(tmp_path, MCP_MEMORY_COMPACTION_RESET_RATIO="0.5")).compaction
+    assert (chosen.trigger_ratio, chosen.reset_ratio, chosen.context_lengths) == (0.9, 0.5, "my-model=32768")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("trigger_ratio = 1.5", "0.1 to 1.0"),
+        ("trigger_ratio = true", "0.1 to 1.0"),
+        ('reset_ratio = "low"', "0.1 to 1.0"),
+        ("reset_ratio = 0.8", "below compaction.trigger_ratio"),
+        ("preserve_recent = 1", "from 2"),
+        ('context_lengths = "my-model"', "tokens by model"),
+        ("context_lengths = 5", "tokens by model"),
+    ],
+)
+def test_a_bad_setting_of_compaction_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "config.toml").write_text(f"[compaction]\n{text}\n")
+    with pytest.raises(SettingsError, match=says):
+        load(env(tmp_path))

@@ -34,7 +34,7 @@ MAX_TOP_K = 20
 _LEAST_ROOM = 20
 #: For the line's end, and a snapshot that has grown by a digit meanwhile.
 _SLACK = 4
-_NEXT = "expand_grip(grip_id) for exact words, get_node(node_id) to go on, since=<snapshot> for what changed"
+_NEXT = "expand_grip(grip_id) for the exact words, later since={snapshot!r} for what has changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Contexts:
         return Page(text, count(text), len(context.blocks))
 
     def _foot(self, tokens: int, snapshot: str) -> str:
-        return f"[{tokens} tokens · snapshot {snapshot} · next: {_NEXT}]"
+        return f"[{tokens} tokens · next: {_NEXT.format(snapshot=snapshot)}]"
 
     def _told(self, context: Context) -> list[str]:
         named = (("Removed", context.removed), ("Unchanged", context.kept))

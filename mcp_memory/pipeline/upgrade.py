@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
 import anyio
 
-from mcp_memory.domain.grips import Grip
-from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import (
     CapReached,
@@ -145,7 +143,7 @@ class Upgrades:
             job.events, job.context, prior=await self._prior(upgrade), node_id=upgrade.ref.node_id()
         )
         write = segment_write(job, summary, self.author.name, self.zone, self.count, self.clock.now_ms())
-        return await self._save(upgrade, write.node, job.session, write.grips)
+        return await self.store.save(upgrade, write.node, job.session, write.grips)
 
     async def _period(self, upgrade: Upgrade) -> bool:
         children = await self.store.children(upgrade)
@@ -166,23 +164,15 @@ class Upgrades:
             count=self.count,
             now_ms=self.clock.now_ms(),
         )
-        return await self._save(upgrade, node, None, ())
-
-    async def _save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
-        if node.written_by == self.base:
-            # Too short for a model after all; asking again would change nothing.
-            await self._leave(upgrade, _LONGEST_RETRIES)
-            return False
-        return await self.store.save(upgrade, node, session, grips)
+        return await self.store.save(upgrade, node, None, ())
 
     async def _prior(self, upgrade: Upgrade) -> str:
         """What a model wrote of this node before something in it changed."""
         node = await self.store.prior(upgrade)
         return node_text(node.title, node.bullets, node.keywords) if node else ""
 
-    async def _leave(self, upgrade: Upgrade, times: int | None = None) -> None:
-        failures = await self.store.failures(upgrade) if times is None else times
-        pause = _RETRY_MS * 4 ** min(failures, _LONGEST_RETRIES)
+    async def _leave(self, upgrade: Upgrade) -> None:
+        pause = _RETRY_MS * 4 ** min(await self.store.failures(upgrade), _LONGEST_RETRIES)
         await self.store.failed(upgrade, self.clock.now_ms() + pause)
 
 

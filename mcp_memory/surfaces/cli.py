@@ -69,6 +69,15 @@ def _writing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     note.add_argument("text", metavar="TEXT")
     note.add_argument("--pin", action="store_true", help="show it at the start of every session")
     _project(note)
+    forget = _add(commands, "forget", "erase events and all that was made of them, for good")
+    wish = forget.add_mutually_exclusive_group(required=True)
+    wish.add_argument("--session", metavar="ID", help="a whole session")
+    wish.add_argument("--event", metavar="ID", help="one event, by its id or by the grip of a hit")
+    wish.add_argument("--project", metavar="SLUG", help="a whole project")
+    wish.add_argument("--before", metavar="DATE", help='all that is older, such as 2024-01-15 or "last year"')
+    wish.add_argument("--match", metavar="TEXT", help="every event that holds this text")
+    forget.add_argument("--dry-run", action="store_true", help="count, erase nothing")
+    forget.add_argument("--yes", action="store_true", help="do not ask")
     _add(commands, "demo", "load the sample history if memory is empty, and show what can be done with it")
 
 

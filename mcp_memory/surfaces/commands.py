@@ -21,7 +21,7 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import contexts, doctor, exporting, installing, output, summarizing, writing
+from mcp_memory.surfaces import contexts, doctor, exporting, forgetting, installing, output, summarizing, writing
 
 BUDGET = 2_000
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
@@ -210,6 +210,7 @@ COMMANDS: dict[str, Command] = {
     "process": writing.process,
     "summarize": summarizing.summarize,
     "remember": note,
+    "forget": forgetting.run,
     "demo": writing.demo,
     "toc": toc,
     "node": node,

@@ -48,6 +48,10 @@ Levels = Annotated[list[str] | None, Field(description="summaries of these level
 Items = Annotated[int, Field(description="how many linked items or children, 0 to 20")]
 Since = Annotated[str | None, Field(description="a snapshot from an earlier answer: only what has changed")]
 Session = Annotated[str, Field(description="a session's id, as expand_grip and get_node show it")]
+MaybeGrip = Annotated[str | None, Field(description="the grip of a hit: its whole event is erased")]
+MaybeSession = Annotated[str | None, Field(description="a whole session is erased")]
+Match = Annotated[str | None, Field(description="every event that holds this text is erased")]
+Confirm = Annotated[bool, Field(description="true only after the user has agreed")]
 
 
 class Verbs:
@@ -166,6 +170,26 @@ class Verbs:
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
 
+    async def forget(
+        self, grip_id: MaybeGrip = None, session_id: MaybeSession = None, match: Match = None, confirm: Confirm = False
+    ) -> str:
+        """Erase something for good, when the user asks for it: one event, a session, or all that holds a text.
+
+        Without confirm it only says how much would go. Ask the user before you call it with confirm=true."""
+        app = await self._memory.app()
+        from mcp_memory.adapters.sqlite.forgetting import Wish
+        from mcp_memory.errors import UsageError
+        from mcp_memory.surfaces.forgetting import carry_out, key_of
+
+        given = [value for value in (grip_id, session_id, match) if value]
+        if len(given) != 1 or (match is not None and len(match.strip()) < 3):
+            raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
+        wish = Wish(session_id=session_id, event_key=key_of(grip_id) if grip_id else None, match=match)
+        found = await carry_out(app, wish, dry_run=not confirm)
+        verb = "Forgot" if confirm else "Would forget"
+        then = "" if confirm else " Nothing was erased: call it again with confirm=true if the user agrees."
+        return f"{verb} {found.events} events of {found.sessions} sessions.{then}"
+
 
 def tools_of(memory: Memory) -> list[Tool]:
     """All tools, as the server publishes them."""
@@ -181,6 +205,7 @@ def tools_of(memory: Memory) -> list[Tool]:
         _tool(verbs.build_context, "Build context", "get into a topic: summaries, details and links in a token budget"),
         _tool(verbs.session_context, "Session record", "continue a session after compaction or resume"),
         _tool(verbs.remember, "Keep a note", "save a decision, preference or fact for later sessions", writes=True),
+        _tool(verbs.forget, "Erase", "delete something from memory for good", writes=True, destroys=True),
     ]
 
 
@@ -231,9 +256,17 @@ def advice(error: MemoryFault) -> str:
     return message
 
 
-def _tool(verb: Callable[..., Any], title: str, hint: str, *, always: bool = False, writes: bool = False) -> Tool:
+def _tool(
+    verb: Callable[..., Any],
+    title: str,
+    hint: str,
+    *,
+    always: bool = False,
+    writes: bool = False,
+    destroys: bool = False,
+) -> Tool:
     annotations = ToolAnnotations(
-        read_only_hint=not writes, destructive_hint=False, idempotent_hint=not writes, open_world_hint=False
+        read_only_hint=not writes, destructive_hint=destroys, idempotent_hint=not writes, open_world_hint=False
     )
     # Clients defer tools that are not always loaded, and find them by the hint.
     meta = {"anthropic/searchHint": hint} | ({"anthropic/alwaysLoad": True} if always else {})

@@ -60,9 +60,9 @@ class Machine:
             database.executescript(SCHEMA.read_text(encoding="utf-8"))
             database.execute(f"PRAGMA user_version = {version}")
 
-    def say(self, brief: str) -> None:
+    def say(self, brief: str, place: str = "") -> None:
         with closing(sqlite3.connect(self.database)) as database, database:
-            database.execute("INSERT INTO brief VALUES (?, ?, 0)", (str(self.project.resolve()), brief))
+            database.execute("INSERT INTO brief VALUES (?, ?, 0)", (place or str(self.project.resolve()), brief))
 
     def rows(self) -> list[dict[str, Any]]:
         """What is in the inbox, oldest first."""

@@ -228,6 +228,26 @@ def test_cursor_is_told_by_its_payload_and_answered_in_its_own_way(machine: Mach
     assert [(row["client"], row["root"]) for row in machine.rows()] == [("cursor", str(machine.project.resolve()))]
 
 
+@pytest.mark.parametrize(
+    ("source", "session", "expected"),
+    [
+        ("compact", "s1", "The record."),
+        ("resume", "s1", "The record."),
+        ("startup", "s1", "The project."),
+        ("compact", "s2", "The project."),
+        ("compact", None, "The project."),
+    ],
+)
+def test_a_session_that_goes_on_gets_its_own_record(
+    machine: Machine, source: str, session: str | None, expected: str
+) -> None:
+    machine.make_database()
+    machine.say("The project.")
+    machine.say("The record.", "session:claude-code:s1")
+    done = machine.hook(machine.payload("SessionStart", source=source) | {"session_id": session})
+    assert json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"] == expected
+
+
 def test_without_a_brief_nothing_is_printed(machine: Machine) -> None:
     assert machine.hook(machine.payload("SessionStart")).stdout == b""
     machine.make_database()

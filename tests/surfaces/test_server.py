@@ -49,6 +49,10 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("teleport", {"query": "no-such-word-anywhere"}),
     ("browse_time", {"when": "October 2026"}),
     ("browse_time", {"when": "1999"}),
+    ("build_context", {}),
+    ("build_context", {"focus": "toc:week:2026-W44", "order": "u-curve", "top_k": 9}),
+    ("build_context", {"query": "refresh tokens", "include_memo": False, "levels": ["month"]}),
+    ("session_context", {"session": "tidepool-api-07"}),
 ]
 
 

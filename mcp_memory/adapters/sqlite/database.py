@@ -24,6 +24,8 @@ _PRAGMAS = (
     "PRAGMA synchronous = NORMAL",
     "PRAGMA cache_size = -32000",
     "PRAGMA temp_store = MEMORY",
+    # What is deleted is overwritten: the file must not tell what was forgotten.
+    "PRAGMA secure_delete = ON",
     "PRAGMA mmap_size = 268435456",
 )
 
@@ -128,6 +130,16 @@ class Database:
         # A full disk makes SQLite roll back by itself, and a transaction that only collected has not begun.
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
+
+    async def scrub(self) -> None:
+        """Empty the write-ahead log, which still holds what was deleted, as soon as no one reads from it."""
+
+        def checkpoint() -> None:
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+        async with self._lock:
+            with told(self.path):
+                await to_thread.run_sync(checkpoint)
 
     async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         with told(self.path):

@@ -112,8 +112,12 @@ async def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[st
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         marks = ",".join("?" * len(part))
-        rows = await tx.fetch(f"SELECT key, source_ids FROM event WHERE key IN ({marks})", part)
-        known.update((key, tuple(json.loads(sources))) for key, sources in rows)
+        rows = await tx.fetch(
+            f"SELECT key, source_ids FROM event WHERE key IN ({marks}) "
+            f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks})",
+            (*part, *part),
+        )
+        known.update((key, tuple(json.loads(sources)) if sources else ()) for key, sources in rows)
     return known
 
 

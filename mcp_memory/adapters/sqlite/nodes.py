@@ -16,7 +16,7 @@ from mcp_memory.domain.toc import Level
 NODE = 2
 
 _ADD_INDEX = "INSERT INTO search (rowid, head, user, assistant, tool, parts) VALUES (?, ?, ?, ?, ?, ?)"
-_DROP_INDEX = (
+DROP_INDEX = (
     "INSERT INTO search (search, rowid, head, user, assistant, tool, parts) VALUES ('delete', ?, ?, ?, ?, ?, ?)"
 )
 _FIND = "SELECT id, current, removed FROM node WHERE project = ? AND level = ? AND key = ?"
@@ -96,7 +96,7 @@ async def _unindex(tx: Transaction, number: int, current: int) -> None:
     if rows:
         title, keywords = rows[0]
         columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
-        await tx.run(_DROP_INDEX, (number * 4 + NODE, *columns.values))
+        await tx.run(DROP_INDEX, (number * 4 + NODE, *columns.values))
 
 
 async def write_grips(tx: Transaction, number: int, grips: Sequence[Grip]) -> None:

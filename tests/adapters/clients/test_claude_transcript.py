@@ -57,6 +57,33 @@ def test_an_image_alone_is_told_as_such(transcript: Transcript) -> None:
     assert only(transcript.write(line).events()).text == "[image]"
 
 
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 200,
+                "cache_read_input_tokens": 3_000,
+                "output_tokens": 5,
+                "cache_creation": {"ephemeral_5m_input_tokens": 200},
+            },
+            3_215,
+        ),
+        ({"input_tokens": "many", "output_tokens": None}, None),
+        ({}, None),
+        ("unknown", None),
+        (None, None),
+    ],
+)
+def test_what_the_model_held_after_an_answer_is_told(
+    transcript: Transcript, usage: object, expected: int | None
+) -> None:
+    line = transcript.say("assistant", [{"type": "text", "text": "Done."}])
+    line["message"]["usage"] = usage
+    assert only(transcript.write(line).events()).metadata.get("usage") == expected
+
+
 def test_each_text_of_the_model_is_an_event_and_its_thinking_is_not(transcript: Transcript) -> None:
     one = transcript.say("assistant", [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "First.\n"}])
     two = transcript.say("assistant", [{"type": "text", "text": "Second."}, {"type": "text", "text": "Third."}])

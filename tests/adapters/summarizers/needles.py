@@ -1,4 +1,5 @@
 """Forty invented facts, and long, ordinary conversations to hide them in."""
+# ruff: noqa: E501 - a fact to a line
 
 from __future__ import annotations
 
@@ -61,38 +62,62 @@ FACTS = [
     Fact("tropicbird", "assistant", "The queue named tropicbird may be deleted once the last consumer is gone."),
 ]  # fmt: skip
 
-_MODULES = "billing search mailer importer gateway catalog reports sessions uploads audit".split()
-_NOUNS = "handler parser client worker fixture schema route template cursor buffer".split()
+_WORDS = """
+    account adapter address alias archive argument array asset attribute backend badge banner basket batch binding block
+    border bracket branch bridge browser bucket bundle button bytes calendar callback canvas carrier category channel
+    chart checkbox clause cleanup clipboard cluster column comment compiler component constraint container contract
+    converter cookie corner counter coupon cursor dashboard dataset decoder default delimiter dependency descriptor
+    dialog digest directory discount dispatcher document domain draft driver dropdown duration element embed encoder
+    endpoint entity entry enum envelope evaluator exception exporter factory feature feed field filter fixture folder
+    font footer format fragment frame gallery generator getter glossary grammar graph grid group guard handler hash
+    header helper hook host icon identifier image importer index inheritance input instance interface interval inventory
+    invoice iterator journal keyboard label layer layout leaf lexer library licence link listener literal loader locale
+    logger lookup machine macro mailbox manifest mapper margin matcher matrix measure member menu merge message metric
+    mixin mock modal monitor namespace navigator notice number object observer offset operator option order origin
+    outline overlay owner package padding page palette panel parameter parser partner password patch path payload
+""".split()
 _REMARKS = [
-    "Let me look at {module}/{noun}.py first.",
-    "This part reads like the rest of {module}; the {noun} is created once and passed on.",
-    "I read {module}/{noun}.py. It has {a} functions and {b} classes, and most of them are short.",
-    "The {noun} in {module} calls the one in {other}, which calls back when it is done.",
-    "Next I will go through {other} in the same way.",
-    "Nothing unusual here: the {noun} validates its input and logs the rest.",
-    "There are {a} call sites of this {noun}, {b} of them in tests.",
+    "Let me look at {a}/{b}.py first.",
+    "I read {a}/{b}.py, which has {n} functions.",
+    "The {a} hands its {b} to the {c} and does not keep it.",
+    "As far as I can see the {a} only wraps a {b}.",
+    "There is a {a} with {n} entries, and the {b} walks over it.",
+    "That looks like the usual {a}: a {b} in front, a {c} behind it.",
+    "I will go through the {a} next, then through the {b}.",
+    "The name {a}_{b} is a bit unlucky, but it does what it says.",
+    "Each {a} has a {b}, and most have a {c} too.",
+    "Here the {a} is built from the {b} when the page is opened.",
+    "The tests of the {a} use a {b} from the {c} folder.",
+    "Nothing surprising in the {a} so far.",
+    "The {a} of the {b} is printed with {n} digits.",
+    "One could read the {a} as a kind of {b}.",
+    "It opens the {a}, takes the {b} out and closes it again.",
+    "The comment above the {a} talks about a {b} that I do not see.",
 ]
 _QUESTIONS = [
-    "ok, and what about {module}?",
+    "ok, and what about the {a}?",
     "go on",
-    "Can you also check the {noun} of {other}?",
-    "hm, is the {noun} used anywhere else?",
+    "and the {a} of the {b}?",
+    "hm, where does the {a} come from?",
     "fine, next one please",
+    "what is in {a}/{b}.py?",
 ]
 
 
 def _filler(chance: random.Random, who: str) -> str:
+    """Ordinary talk while code is read: nothing in it is asked for, decided, found or done."""
+
     def line(forms: list[str]) -> str:
-        names = {"module": chance.choice(_MODULES), "other": chance.choice(_MODULES), "noun": chance.choice(_NOUNS)}
-        return chance.choice(forms).format(**names, a=chance.randint(2, 40), b=chance.randint(1, 9))
+        a, b, c = chance.sample(_WORDS, 3)
+        return chance.choice(forms).format(a=a, b=b, c=c, n=chance.randint(2, 40))
 
     if who == "user":
         return line(_QUESTIONS)
     if who == "assistant":
         return " ".join(line(_REMARKS) for _ in range(chance.randint(3, 7)))
-    name = f"src/{chance.choice(_MODULES)}/{chance.choice(_NOUNS)}.py"
-    body = "\n".join(f"    {chance.choice(_NOUNS)}_{n} = load({n})" for n in range(chance.randint(10, 40)))
-    return f"Read: {name}\ndef main():\n{body}"
+    a, b = chance.sample(_WORDS, 2)
+    body = "\n".join(f"    {chance.choice(_WORDS)}_{n} = load({n})" for n in range(chance.randint(10, 40)))
+    return f"Read: src/{a}/{b}.py\ndef main():\n{body}"
 
 
 def sessions(facts: list[Fact] = FACTS, each: int = 4, turns: int = 90) -> list[list[dict[str, Any]]]:

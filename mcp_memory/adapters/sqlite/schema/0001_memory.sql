@@ -66,6 +66,11 @@ CREATE INDEX event_time ON event (timestamp_ms);
 CREATE INDEX event_note ON event (session, timestamp_ms) WHERE type = 'note';
 CREATE INDEX event_compaction ON event (session, timestamp_ms) WHERE type = 'compaction';
 
+-- Keys of events that were forgotten, so that a later import does not bring them back. A key tells nothing of them.
+CREATE TABLE forgotten (
+    key BLOB PRIMARY KEY
+) WITHOUT ROWID;
+
 -- Which transcript was read how far.
 CREATE TABLE checkpoint (
     name     TEXT PRIMARY KEY,

@@ -99,7 +99,9 @@ class ModelSummarizer:
         tokens = self._count(text)
         spare = await self._short.segment(events, context)
         if depth_of(tokens) is Depth.NONE:
-            return SegmentSummary(spare.title, spare.bullets, spare.keywords, self._short.name)
+            texts = [spare.title, *(bullet.text for bullet in spare.bullets), *spare.keywords]
+            metrics = self._measured(tokens, Depth.NONE, texts)
+            return SegmentSummary(spare.title, spare.bullets, spare.keywords, self._short.name, metrics)
         task = _Task(Level.SEGMENT, node_id, prior)
         before = truncate_to_tokens(transcript(context), self._count, _CONTEXT_TOKENS)
 
@@ -126,7 +128,12 @@ class ModelSummarizer:
         tokens = self._count(_listing(points))
         spare = await self._short.rollup(level, children)
         if depth_of(tokens) is Depth.NONE:
-            return RollupSummary(spare.topic, spare.bullets, spare.keywords, self._short.name)
+            # So little needs no summary: it is told as it is, if it fits.
+            fits = len(points) <= BULLETS[level][1]
+            bullets = tuple(_parent_bullet(point, children) for point in points) if fits else spare.bullets
+            texts = [spare.topic, *(bullet.text for bullet in bullets), *spare.keywords]
+            metrics = self._measured(tokens, Depth.NONE, texts)
+            return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
         task = _Task(level, node_id, prior)
 
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[tuple[int, int]]]:
