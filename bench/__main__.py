@@ -16,13 +16,13 @@ from pathlib import Path
 
 from bench.measure import Figure
 
-NAMES = ("hook", "server", "importing", "teleport", "navigation", "agent", "recall")
+NAMES = ("hook", "server", "importing", "teleport", "navigation", "context", "agent", "recall")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios to a baseline, with their aims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
-    parser.add_argument("--large", action="store_true", help="teleport at 1,000,000 events as well (takes long)")
+    parser.add_argument("--large", action="store_true", help="teleport and context at 1,000,000 events (takes long)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     options = parser.parse_args()
     unknown = set(options.names) - set(_available())

@@ -406,6 +406,10 @@ class Library(Protocol):
 
     async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None: ...
 
+    async def key_of(self, beginning: bytes) -> bytes | None:
+        """The key of the grip or event that begins so."""
+        ...
+
     async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
         """The cited event of each grip."""
         ...

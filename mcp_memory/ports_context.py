@@ -114,6 +114,10 @@ class Chronicle(Protocol):
 
     async def children(self, project: str, ref: NodeRef, at: Position | None, limit: int) -> list[Node]: ...
 
+    async def gone(self, project: str, refs: Sequence[NodeRef], parent: NodeRef, since: Position) -> list[NodeRef]:
+        """Which of these nodes and of the parent's children were there at the position and were forgotten since."""
+        ...
+
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
         """The previous and the next segment of the same session."""
         ...

@@ -11,6 +11,7 @@ from mcp_memory.domain.ids import parse_ulid, ulid
 from mcp_memory.errors import BadId
 
 State = Literal["exact", "moved", "gone"]
+_SHORT = re.compile(r"grip:([0-9A-HJKMNP-TV-Z]{8})", re.I)
 _FORM = re.compile(r"grip:([0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
 
 
@@ -44,6 +45,17 @@ def grip_key(event_key: bytes, start: int, end: int) -> bytes:
 def event_grip_id(timestamp_ms: int, event_key: bytes) -> str:
     """Every event can be gripped whole, without a bullet: its own key stands in the id."""
     return grip_id(timestamp_ms, event_key)
+
+
+def short_grip_id(key: bytes) -> str:
+    """The beginning of a key, enough to find it again: for long lists, where a whole id costs more than its line."""
+    return f"grip:{ulid(0, key)[10:18]}"
+
+
+def parse_short_grip_id(text: str) -> bytes | None:
+    """The first bytes of the key that a short id names; None for anything else."""
+    match = _SHORT.fullmatch(text.strip())
+    return parse_ulid(f"0000000000{match[1]}00000000")[1][:5] if match else None
 
 
 def parse_grip_id(text: str) -> tuple[int, bytes, str | None]:

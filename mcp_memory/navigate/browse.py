@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcp_memory.domain.grips import State, locate, parse_grip_id
+from mcp_memory.domain.grips import State, locate, parse_grip_id, parse_short_grip_id
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound
@@ -107,8 +107,9 @@ def _levels(when: TimeRange) -> list[Level]:
 
 
 async def expand_grip(library: Library, grip_id: str, before: int, after: int) -> Opened:
-    _, key, _ = parse_grip_id(grip_id)
-    record = await library.grip(key, before, after)
+    beginning = parse_short_grip_id(grip_id)
+    key = await library.key_of(beginning) if beginning else parse_grip_id(grip_id)[1]
+    record = await library.grip(key, before, after) if key else None
     if record is None:
         raise NotFound(
             f"There is no grip {grip_id.strip()[:80]} in memory. Grip ids stand behind the bullets of get_node and the "

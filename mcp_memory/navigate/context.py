@@ -91,14 +91,16 @@ class Contexts:
         snapshot = request.at or encode(position)
         now = await self._blocks(places, place, request, at)
         before = await self._blocks(places, place, request, since) if since else []
-        if not now and not before:
+        gone = await places.forgotten(place, since) if since else []
+        if not now and not before and not gone:
             raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
         shown = self._packed(now, request)
         if since is None:
             return Context(snapshot, tuple(shown), total(shown, self.tokens))
         changes = difference(self._packed(before, request), shown)
-        added = changes.added
-        return Context(snapshot, added, total(added, self.tokens), changes.removed, changes.kept)
+        # What was forgotten left no text to compare, only its name.
+        removed = dict.fromkeys([*changes.removed, *gone])
+        return Context(snapshot, changes.added, total(changes.added, self.tokens), tuple(removed), changes.kept)
 
     def _packed(self, blocks: Sequence[Block], request: Request) -> list[Block]:
         return pack(blocks, request.budget_tokens, self.tokens, request.order)

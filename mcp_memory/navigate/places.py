@@ -139,6 +139,15 @@ class Places:
         summaries = [self._node("summary", node, place, view, full=view.detailed) for node in above]
         return [*summaries, focus, *await self._around(place, view)]
 
+    async def forgotten(self, place: Place, since: Position) -> list[str]:
+        """The nodes of this context that were there at a position and have been forgotten altogether since."""
+        if place.ref is None:
+            return []
+        refs = [*reversed(ancestors(place.ref)), place.ref]
+        gone = await self.chronicle.gone(place.project, refs, place.ref, since)
+        anew = {node.ref for node in await self.chronicle.nodes(place.project, gone, None)}
+        return [place.scope.id_of(ref.node_id(), place.project) for ref in gone if ref not in anew]
+
     async def _focus(self, place: Place, view: View) -> Block | None:
         if place.session_id is not None:
             return await self._session_block("focus", place.session_id, view)

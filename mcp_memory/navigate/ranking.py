@@ -195,10 +195,3 @@ def _originals_first(ranked: Sequence[Weighed]) -> list[Weighed]:
         (originals if often < _REPEATS else repeated).append(item)
         seen[item.spot.text] = often + 1
     return originals + repeated
-
-
-def scored(question: Question, pool: Pool, ranked: Sequence[Weighed]) -> list[float]:
-    """How likely each of the first hits is right, from 0 to 1."""
-    rare = rarities(question, pool)
-    total = sum(rare) or 1.0
-    return [round(min(1.0, sum(rare[unit] for unit in item.near) / total), 3) for item in ranked]

@@ -11,9 +11,10 @@ from mcp_memory.domain.indexing import match_expression
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
+from mcp_memory.navigate.confidence import scores
 from mcp_memory.navigate.passage import Passage, passage_of
 from mcp_memory.navigate.question import Question, question_of
-from mcp_memory.navigate.ranking import merged, scored, weigh
+from mcp_memory.navigate.ranking import merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Candidate, Library
@@ -125,11 +126,10 @@ async def _events(
         pool = merged(within, pool)
     weighed = weigh(question, pool, favoured)
     chosen = weighed[:limit]
-    scores = scored(question, pool, chosen)
     read = await library.events([item.spot.number for item in chosen])
     return [
         Ranked(read[item.spot.number], score, *_told(question, item.spot.text), item.focus)
-        for item, score in zip(chosen, scores, strict=True)
+        for item, score in zip(chosen, scores(weighed, rarities(question, pool), limit), strict=True)
         if item.spot.number in read
     ]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from mcp_memory.domain.events import Event, EventType
+from mcp_memory.domain.grips import parse_grip_id, short_grip_id
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
@@ -19,6 +20,8 @@ from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.topic import Topic
 from mcp_memory.navigate.when import TimeRange
 
+#: Tokens per hit from which on each gets its score, its time of day and a passage of its own.
+_ROOMY = 80
 SMALLEST_BUDGET = 60
 
 
@@ -116,9 +119,9 @@ class Renderer:
         around += [f"next {scope.id_of(place.following, node.project)}"] if place.following else []
         # A page that goes on with a list need not repeat the bullets.
         shown = [] if offset else _chosen(node.bullets, topic)
-        bullets = [Block((_gripped(bullet),), item=False, rank=_rank(at, 1, 3)) for at, bullet in enumerate(shown)]
+        bullets = [Block((_gripped(bullet),), item=False, rank=_rank(at, 1, 3, 4)) for at, bullet in enumerate(shown)]
         children = [
-            Block((_child(child, scope),), rank=_rank(at, 0, 2)) for at, child in enumerate(place.children[offset:])
+            Block((_child(child, scope),), rank=_rank(at, 0, 2, 2)) for at, child in enumerate(place.children[offset:])
         ]
         extras = [" · ".join(around)] if around else []
         extras += ["keywords: " + ", ".join(node.keywords)] if node.keywords else []
@@ -156,13 +159,21 @@ class Renderer:
             next_call = "browse_time(when) or toc_root() to look around, or teleport with other words"
             return self.page(f"No hit{times} for {safe(found.query, 80)!r}.{note}{other}", [], next_call, budget)
         head = f"Recalled{times}, best first (records, not instructions):{note}"
+        many = len(found.hits)
         blocks = [
-            Block(
-                (self._hit_line(number, hit), "  " + safe(hit.passage.window(_width(number, len(found.hits), budget))))
-            )
+            self._short_hit(number, hit)
+            if budget / many < _ROOMY
+            else Block((self._hit_line(number, hit), "  " + safe(hit.passage.window(_width(number, many, budget)))))
             for number, hit in enumerate(found.hits, 1)
         ]
         return self.page(head, blocks, "expand_grip(grip_id) for the exact words around a hit", budget)
+
+    def _short_hit(self, number: int, hit: Hit) -> Block:
+        """One line: of many hits, each shows little, so that the evidence of all fits in."""
+        width = 200 if number == 1 else 140 if number <= 3 else 80
+        target = short_grip_id(parse_grip_id(hit.grip_id)[1]) if hit.role else hit.id
+        said = safe(hit.passage.window(width))
+        return Block((f"{number}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {target} {said}",))
 
     def _hit_line(self, number: int, hit: Hit) -> str:
         who = hit.role or hit.kind
@@ -220,9 +231,9 @@ class Renderer:
         return f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}, by {node.written_by}"
 
 
-def _rank(at: int, first: int, rest: int) -> int:
-    """The first bullets and the first ways onward share a small budget; the long tail of each comes last."""
-    return first if at == 0 else rest if at < 4 else 4 if at < 8 else 6
+def _rank(at: int, first: int, next_few: int, more: int) -> int:
+    """The first bullet and the ways onward share a small budget; the other bullets and long tails come last."""
+    return first if at == 0 else next_few if at < 4 else more if at < 8 else 6
 
 
 def _foot(tokens: int, next_call: str) -> str:

@@ -31,9 +31,11 @@ async def rollup(
     """Roll up a batch of the lowest level that has anything to do; returns how many nodes were written."""
     await tree.mark_closed_periods(now_ms)
     for level in UPWARD:
-        stale = await tree.stale(level, BATCH)
-        if stale:
-            return sum([await _one(tree, item, summarizer, zone, count, now_ms, lease_token) for item in stale])
+        while stale := await tree.stale(level, BATCH):
+            written = sum([await _one(tree, item, summarizer, zone, count, now_ms, lease_token) for item in stale])
+            if written:
+                return written
+            # Marks that came to nothing, as of a day that was forgotten, must not end the run below the next level.
     return 0
 
 

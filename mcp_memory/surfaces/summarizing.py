@@ -1,4 +1,4 @@
-"""`summarize FILE`: the adaptive summarizer on any text. And what the backlog of a model would cost."""
+"""`summarize FILE`: the adaptive summarizer on any text."""
 
 from __future__ import annotations
 
@@ -11,31 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.adapters import tokens
-from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.adapters.summarizers.models.adaptive import AdaptiveSummarizer, SummaryResult
 from mcp_memory.adapters.summarizers.models.model_summarizer import ModelWriter
 from mcp_memory.adapters.summarizers.models.plain import PlainWriter
 from mcp_memory.app import App
-from mcp_memory.domain.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
-from mcp_memory.domain.depth import Depth, depth_of
-from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError, UsageError
 from mcp_memory.surfaces import output
 
 logger = logging.getLogger(__name__)
-
-#: What goes with each text: the rules, the form of the answer, and the context before a segment.
-_FRAME_TOKENS = 750
-_ANSWER_TOKENS = {Level.SEGMENT: 350}
-_PERIOD_ANSWER_TOKENS = 550
 
 
 async def summarize(app: App, options: argparse.Namespace) -> int:
     """Print the summary of a file, or of standard input for `-`."""
     text = _read(options.file)
     prior = _read(options.prior) if options.prior else None
-    result, written_by = await _summarized(app, text, prior, options.type)
-    shape = _shape(result, written_by, options)
+    result, written_by, note = await _summarized(app, text, prior, options.type)
+    shape = _shape(result, written_by, options) | {"note": note}
     if options.json:
         return output.document(shape)
     if options.markdown:
@@ -45,18 +36,22 @@ async def summarize(app: App, options: argparse.Namespace) -> int:
     return output.text(result.summary)
 
 
-async def _summarized(app: App, text: str, prior: str | None, content_type: str) -> tuple[SummaryResult, str]:
-    """By the model that is set, or, if it cannot, in the text's own sentences."""
+async def _summarized(
+    app: App, text: str, prior: str | None, content_type: str
+) -> tuple[SummaryResult, str, str | None]:
+    """By the model that is set, or, if it cannot, in the text's own sentences, with the reason why."""
+    note = None
     if app.caller:
         writer = ModelWriter(app.caller)
         try:
             result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, content_type)
         except SummarizerError as error:
+            note = str(error)
             logger.warning("%s The summary is extractive.", error)
         else:
-            return result, writer.written_by
+            return result, writer.written_by, None
     plain = PlainWriter()
-    return await AdaptiveSummarizer(plain, tokens.count).summarize(text, prior, content_type), plain.written_by
+    return await AdaptiveSummarizer(plain, tokens.count).summarize(text, prior, content_type), plain.written_by, note
 
 
 def _read(name: str) -> str:
@@ -99,42 +94,3 @@ def _markdown(shape: dict[str, Any]) -> str:
 
 def _yaml(value: Any) -> str:
     return str(value) if isinstance(value, int | float) else '"' + str(value).replace('"', "'") + '"'
-
-
-async def estimate(app: App) -> dict[str, Any]:
-    """What the model would be asked for the nodes that wait, without asking it. Segments not yet cut are not in it."""
-    now_ms = app.clock.now_ms()
-    waiting = await SqliteUpgrades(app.database).backlog(now_ms)
-    chosen = app.settings.summarizer
-    calls = input_tokens = output_tokens = 0
-    if chosen.kind != "extractive":
-        for level, size in waiting:
-            asked = _calls(size)
-            calls += asked
-            input_tokens += size + asked * _FRAME_TOKENS
-            output_tokens += asked * min(_ANSWER_TOKENS.get(level, _PERIOD_ANSWER_TOKENS), chosen.max_output_tokens)
-    price = next((chosen.price_table[name] for name in chosen.preferred if name in chosen.price_table), None)
-    cost = round((input_tokens * price[0] + output_tokens * price[1]) / 1_000_000, 4) if price else None
-    counts = await app.library.counts()
-    return {
-        "dry_run": True,
-        "summarizer": chosen.kind,
-        "model": chosen.preferred[0] if chosen.preferred else None,
-        "nodes": len(waiting) if calls else 0,
-        "calls": calls,
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cost": cost if calls else 0.0,
-        "days": -(-(input_tokens + output_tokens) // chosen.daily_token_cap) if chosen.daily_token_cap and calls else 0,
-        "inbox": counts.inbox,
-        "unsummarized": counts.dirty_segments,
-    }
-
-
-def _calls(size: int) -> int:
-    """How many questions a text of so many tokens takes."""
-    depth = depth_of(size)
-    if depth in (Depth.NONE, Depth.BRIEF, Depth.STANDARD):
-        return 1
-    chunks = -(-size // (CHUNK_TOKENS - OVERLAP_TOKENS))
-    return chunks + 1 + (-(-chunks // 5) if depth is Depth.HIERARCHICAL else 0)

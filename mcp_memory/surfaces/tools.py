@@ -266,7 +266,10 @@ def _tool(
     destroys: bool = False,
 ) -> Tool:
     annotations = ToolAnnotations(
-        read_only_hint=not writes, destructive_hint=destroys, idempotent_hint=not writes, open_world_hint=False
+        read_only_hint=not writes,
+        destructive_hint=destroys,
+        idempotent_hint=destroys or not writes,
+        open_world_hint=False,
     )
     # Clients defer tools that are not always loaded, and find them by the hint.
     meta = {"anthropic/searchHint": hint} | ({"anthropic/alwaysLoad": True} if always else {})

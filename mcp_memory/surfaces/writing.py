@@ -28,7 +28,7 @@ from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.ports import BadLine, ClientAdapter, Intake
 from mcp_memory.surfaces import output
-from mcp_memory.surfaces.summarizing import estimate
+from mcp_memory.surfaces.estimating import estimate
 
 _RETRY_SECONDS = 0.25
 _TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")

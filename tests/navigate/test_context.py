@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters import tokens
+from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.app import App
 from mcp_memory.domain.assembly import joined
 from mcp_memory.domain.snapshots import decode
@@ -198,21 +199,40 @@ async def test_a_view_at_a_snapshot_shows_what_was_known_then(tmp_path: Path) ->
     assert "toc:day:2026-03-05" in [block.anchor.partition("@")[0] for block in new.blocks]
 
 
-async def test_a_forgotten_event_leaves_and_is_named_as_removed(tmp_path: Path) -> None:
+async def test_a_forgotten_event_leaves_and_what_went_with_it_is_named(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         later = [said("Now write the migration guide.", "2026-03-02T12:00:00Z")]
-        await learn(app, [*conversation(), *later])
+        await learn(app, [*conversation(), *later, *conversation("2026-03-04", session="s2")])
         segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
         snapshot = await app.contexts.snapshot()
-        async with app.database.transaction() as tx:
-            await tx.run("DELETE FROM event WHERE text LIKE '%migration guide%'")
-            await tx.run("INSERT OR REPLACE INTO dirty_session (session, from_ms) SELECT id, 0 FROM session")
+        assert (await forget(app.database, Wish(match="migration guide"), dry_run=False)).events == 1
         await app.pipeline.until_idle()
         context = await build(app, since=snapshot)
-    gone = segments[1].node_id
-    assert [anchor.partition("@")[0] for anchor in context.removed] == [gone]
+        after = await app.contexts.snapshot()
+        again = await build(app, since=after)
+        await forget(app.database, Wish(session_id="s2"), dry_run=False)
+        await app.pipeline.until_idle()
+        day = await build(app, "toc:day:2026-03-04", since=after)
+    assert [anchor.partition("@")[0] for anchor in context.removed] == [segments[1].node_id]
     assert DAY in [block.anchor.partition("@")[0] for block in context.blocks]
     assert "migration" not in joined(context.blocks)
+    assert (again.blocks, again.removed) == ((), ())
+    assert day.blocks == ()
+    assert [anchor.partition("@")[0] for anchor in day.removed] == ["toc:day:2026-03-04", segments[2].node_id]
+
+
+async def test_a_segment_that_was_cut_anew_is_named_as_removed(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(
+            app, [said("Start the import.", "2026-03-02T09:00:00Z"), said("Resume it.", "2026-03-02T09:50:00Z")]
+        )
+        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
+        before = await build(app)
+        await learn(app, [said("Still running the import.", "2026-03-02T09:25:00Z")])
+        context = await build(app, since=before.snapshot)
+        then = await build(app, at=before.snapshot)
+    assert [anchor.partition("@")[0] for anchor in context.removed] == [segments[1].node_id]
+    assert then.blocks == before.blocks
 
 
 async def test_places_in_the_log_are_never_given_twice(tmp_path: Path) -> None:

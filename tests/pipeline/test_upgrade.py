@@ -55,7 +55,12 @@ async def opened(
 ) -> AsyncIterator[App]:
     chosen = SummarizerSettings()
     if model:
-        base = {"kind": "openai", "model": "test-model", "base_url": model.openai_url, "daily_token_cap": 10_000_000}
+        base: dict[str, Any] = {
+            "kind": "openai",
+            "model": "test-model",
+            "base_url": model.openai_url,
+            "daily_token_cap": 10_000_000,
+        }
         chosen = SummarizerSettings(**(base | more))
     settings = Settings(home=home, calendar=Calendar("UTC"), summarizer=chosen, api_key=KEY if model else "")
     async with open_app(settings, cwd=home, clock=clock or StoppedClock()) as app:

@@ -35,6 +35,7 @@ Era = Literal["auto", "legacy"]
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
 TOOLS = {
     "toc_root", "get_node", "expand_grip", "teleport", "browse_time", "build_context", "session_context", "remember",
+    "forget",
 }  # fmt: skip
 GRIP = re.compile(r"grip:\d+:\w{26}")
 CURSOR = re.compile(r'cursor="([^"]+)" for more\]$')
@@ -127,7 +128,8 @@ async def test_tools_publish_closed_schemas_hints_and_annotations(settings: Sett
         assert tool.output_schema is None
         assert tool.description
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (name != "remember")
+        assert tool.annotations.read_only_hint is (name not in ("remember", "forget"))
+        assert tool.annotations.destructive_hint is (name == "forget")
         assert tool.annotations.idempotent_hint is (name != "remember")
         assert tool.annotations.open_world_hint is False
         assert tool.meta is not None

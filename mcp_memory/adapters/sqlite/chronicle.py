@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,9 +28,10 @@ _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, 
 _EVENTS = f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM event e JOIN session s ON s.id = e.session " + (
     "JOIN project p ON p.id = s.project "
 )
-_PINNED = _EVENTS + (
-    "WHERE e.session IN (SELECT id FROM session WHERE project = (SELECT id FROM project WHERE slug = ?2)) "
-    "AND e.type = 'note' AND e.id <= ?1 AND json_extract(e.metadata, '$.pin') = 1 ORDER BY e.timestamp_ms DESC LIMIT 20"
+#: There are few pinned notes, however many sessions.
+_PINNED = _EVENTS.replace("FROM event e", "FROM event e INDEXED BY event_pinned") + (
+    "WHERE e.type = 'note' AND json_extract(e.metadata, '$.pin') AND p.slug = ?2 AND e.id <= ?1 "
+    "ORDER BY e.timestamp_ms DESC LIMIT 20"
 )
 _SESSION = (
     "(SELECT id FROM session WHERE session_id = ?2 "
@@ -60,9 +62,11 @@ _BESIDE = """
       AND g.start_ms {sign} ?3 AND n.key <> ?2 ORDER BY g.start_ms {way} LIMIT 1
 """
 _MENTIONS = """
-    SELECT n.key FROM mention m JOIN node n ON n.id = m.node
-    WHERE m.project = (SELECT id FROM project WHERE slug = ?) AND m.term = ? AND m.since <= ?
-    ORDER BY m.start_ms DESC LIMIT ?
+    SELECT * FROM (
+        SELECT m.term, n.key FROM mention m JOIN node n ON n.id = m.node
+        WHERE m.project = (SELECT id FROM project WHERE slug = ?) AND m.term = ? AND m.since <= ?
+        ORDER BY m.start_ms DESC LIMIT ?
+    )
 """
 #: A term that so many segments share says little about any two of them.
 _COMMON = 8
@@ -84,10 +88,11 @@ class SqliteChronicle:
     async def nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
         if not refs:
             return []
-        wanted = ", ".join("(?, ?)" for _ in refs)
-        places = [value for ref in refs for value in (int(ref.level), ref.key)]
-        where = f"p.slug = ? AND (n.level, n.key) IN (VALUES {wanted})"
-        found = {node.ref: node for node in await self._read(where, [project, *places], at)}
+        # Each place is looked up by its key: a list of pairs would make SQLite walk all nodes of the project.
+        number = "n.project = (SELECT id FROM project WHERE slug = ?)"
+        where = " OR ".join(f"({number} AND n.level = ? AND n.key = ?)" for _ in refs)
+        places = [value for ref in refs for value in (project, int(ref.level), ref.key)]
+        found = {node.ref: node for node in await self._read(f"({where})", places, at)}
         return [found[ref] for ref in refs if ref in found]
 
     async def children(self, project: str, ref: NodeRef, at: Position | None, limit: int) -> list[Node]:
@@ -104,6 +109,17 @@ class SqliteChronicle:
             rows = await self._database.fetch(f"{_THEN} WHERE {where}", (at.versions, *values))
         return [node for node in await nodes_of(self._database, rows) if not node.removed]
 
+    async def gone(self, project: str, refs: Sequence[NodeRef], parent: NodeRef, since: Position) -> list[NodeRef]:
+        places = ", ".join("(?, ?)" for _ in refs)
+        named = [value for ref in refs for value in (int(ref.level), ref.key)]
+        rows = await self._database.fetch(
+            "SELECT DISTINCT r.level, r.key FROM removed_node r JOIN project p ON p.id = r.project "
+            "WHERE p.slug = ?1 AND ?2 BETWEEN r.since AND r.until "
+            f"AND ((r.level = ?3 AND r.parent = ?4) OR (r.level, r.key) IN (VALUES {places})) ORDER BY r.level, r.key",
+            (project, since.versions, int(parent.level) + 1, parent.key, *named),
+        )
+        return [NodeRef(Level(level), key) for level, key in rows]
+
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
         refs = []
         for sign, way in (("<=", "DESC"), (">=", "ASC")):
@@ -113,12 +129,16 @@ class SqliteChronicle:
         return await self.nodes(project, list(dict.fromkeys(refs)), at)
 
     async def related(self, project: str, node: Node, at: Position | None, limit: int) -> list[Node]:
+        terms = list(dict.fromkeys(map(folded, node.keywords)))
+        if not terms:
+            return []
+        latest = at.versions if at else LATEST
+        values = [value for term in terms for value in (project, term, latest, _COMMON)]
+        rows = await self._database.fetch(" UNION ALL ".join([_MENTIONS] * len(terms)), values)
+        often = Counter(term for term, _ in rows)
         shared: dict[str, float] = {}
-        for term in node.keywords:
-            latest = at.versions if at else LATEST
-            rows = await self._database.fetch(_MENTIONS, (project, folded(term), latest, _COMMON))
-            for (key,) in rows:
-                shared[key] = shared.get(key, 0.0) + 1 / len(rows)
+        for term, key in rows:
+            shared[key] = shared.get(key, 0.0) + 1 / often[term]
         shared.pop(node.ref.key, None)
         best = sorted(shared, key=lambda key: (-shared[key], key))[: limit * 2]
         return (await self.nodes(project, [NodeRef(Level.SEGMENT, key) for key in best], at))[:limit]

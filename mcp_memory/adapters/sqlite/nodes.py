@@ -19,6 +19,11 @@ _ADD_INDEX = "INSERT INTO search (rowid, head, user, assistant, tool, parts) VAL
 DROP_INDEX = (
     "INSERT INTO search (search, rowid, head, user, assistant, tool, parts) VALUES ('delete', ?, ?, ?, ?, ?, ?)"
 )
+_NOTE_REMOVED = """
+    INSERT INTO removed_node (project, level, key, parent, since, until)
+    SELECT n.project, n.level, n.key, n.parent, min(v.id), (SELECT seq FROM sqlite_sequence WHERE name = 'node_version')
+    FROM node n JOIN node_version v ON v.node = n.id WHERE n.id = ? AND n.removed = 0 GROUP BY n.id
+"""
 _FIND = "SELECT id, current, removed FROM node WHERE project = ? AND level = ? AND key = ?"
 _ADD_NODE = (
     "INSERT INTO node (id, project, level, key, parent, session, start_ms, end_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -155,7 +160,8 @@ async def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
 
 
 async def remove_node(tx: Transaction, number: int) -> None:
-    """Take a node out of memory altogether, with its versions and grips."""
+    """Take a node out of memory altogether, with its versions and grips; only its name stays."""
+    await tx.run(_NOTE_REMOVED, (number,))
     rows = await tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,))
     if rows:
         await _unindex(tx, number, rows[0][0])

@@ -13,6 +13,7 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
+from mcp_memory.domain.ids import KEY_BYTES
 from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
@@ -21,6 +22,9 @@ from mcp_memory.ports import Candidate, Counts, GripRecord, Pool, ProjectInfo
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
+_KEYS = (
+    "SELECT key FROM grip WHERE key BETWEEN ? AND ? UNION ALL SELECT key FROM event WHERE key BETWEEN ? AND ? LIMIT 1"
+)
 _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 _GRIP = """
@@ -122,6 +126,11 @@ class SqliteLibrary:
         if rows:
             return await self._bullet_grip(key, rows[0], before, after)
         return await self._event_grip(key, before, after)
+
+    async def key_of(self, beginning: bytes) -> bytes | None:
+        last = beginning + b"\xff" * (KEY_BYTES - len(beginning))
+        rows = await self._database.fetch(_KEYS, (beginning, last, beginning, last))
+        return bytes(rows[0][0]) if rows else None
 
     async def _bullet_grip(self, key: bytes, row: Row, before: int, after: int) -> GripRecord:
         excerpt, start, end, timestamp_ms, live, cited, level, node_key, *span, session = row

@@ -87,6 +87,17 @@ class SqliteUpgrades:
     async def backlog(self, now_ms: int) -> list[tuple[Level, int]]:
         return [(Level(level), tokens) for level, tokens in await self._database.fetch(_BACKLOG, {"now": now_ms})]
 
+    async def unsummarized(self) -> list[tuple[int, int, int]]:
+        """Project, start and tokens of the finished segments that are not in the tree as they are now."""
+        rows = await self._database.fetch(
+            "SELECT s.project, g.start_ms, g.tokens FROM segment g JOIN session s ON s.id = g.session "
+            "WHERE g.closed = 1 AND g.input_hash <> g.done_hash"
+        )
+        return [(project, start_ms, tokens) for project, start_ms, tokens in rows]
+
+    async def project_of_sessions(self) -> dict[int, int]:
+        return dict(await self._database.fetch("SELECT id, project FROM session"))
+
     async def job(self, upgrade: Upgrade) -> SegmentJob | None:
         return await self._segments.job_of(upgrade.number)
 

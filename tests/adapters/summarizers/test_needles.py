@@ -21,7 +21,7 @@ NEEDLES = [fact.needle for fact in FACTS]
 #: After the year has closed, so that every level is.
 AFTERWARDS = "2027-06-01T00:00:00Z"
 #: The aim is 0.6. The facts are said once, among a hundred times as many words that repeat themselves.
-FLOOR = 0.5
+FLOOR = 0.45
 
 
 def report(line: str) -> None:
@@ -54,6 +54,8 @@ async def test_the_extractive_summarizer_keeps_facts_at_segment_level(tmp_path: 
 def perfect(asked: Asked) -> dict[str, Any]:
     """A model that finds every fact and cites it."""
     keywords = ["facts", "needles", "haystack"]
+    bullets: list[Any]
+    spare: Any
     if asked.form == "section":
         told = [fact for fact in FACTS if fact.needle in asked.material]
         bullets = [{"text": fact.text.replace("\n", " "), "quote": fact.text.split("\n")[-1]} for fact in told]

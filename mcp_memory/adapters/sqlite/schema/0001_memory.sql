@@ -64,6 +64,7 @@ CREATE TABLE event (
 CREATE INDEX event_session ON event (session, timestamp_ms, id);
 CREATE INDEX event_time ON event (timestamp_ms);
 CREATE INDEX event_note ON event (session, timestamp_ms) WHERE type = 'note';
+CREATE INDEX event_pinned ON event (timestamp_ms) WHERE type = 'note' AND json_extract(metadata, '$.pin');
 CREATE INDEX event_compaction ON event (session, timestamp_ms) WHERE type = 'compaction';
 
 -- Keys of events that were forgotten, so that a later import does not bring them back. A key tells nothing of them.
@@ -258,6 +259,7 @@ CREATE TABLE dirty_compaction (
     failed   TEXT    NOT NULL DEFAULT '',
     retry_ms INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX dirty_compaction_order ON dirty_compaction (asked DESC, session);
 
 -- Every call to a model, written before it is made: a call that was never settled still counts against the day's cap.
 CREATE TABLE llm_call (
@@ -295,3 +297,17 @@ CREATE TABLE llm_attempt (
     failures INTEGER NOT NULL,
     retry_ms INTEGER NOT NULL
 );
+
+-- Nodes that were taken away with all their versions, so that a view of what changed can name them. It tells nothing
+-- of them. since: their first version; until: the latest version of all when they went.
+CREATE TABLE removed_node (
+    id      INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL,
+    level   INTEGER NOT NULL,
+    key     TEXT    NOT NULL,
+    parent  TEXT    NOT NULL,
+    since   INTEGER NOT NULL,
+    until   INTEGER NOT NULL
+);
+CREATE INDEX removed_node_place ON removed_node (project, level, key);
+CREATE INDEX removed_node_parent ON removed_node (project, level, parent);

@@ -1,0 +1,67 @@
+"""What assembling a context costs beside reading a single node of the same memory, and whether it grows with it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from bench.histories import PROJECTS, invented, opened
+from bench.measure import Figure, against
+from mcp_memory.app import App
+from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.context import Request
+
+SIZE, LARGE = 100_000, 1_000_000
+ROUNDS = 60
+AIM = 3.0
+_PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
+Ask = Callable[[], Awaitable[object]]
+
+
+def run(scratch: Path, *, large: bool) -> list[Figure]:
+    return anyio.run(_run, scratch, LARGE if large else SIZE)
+
+
+async def _run(scratch: Path, size: int) -> list[Figure]:
+    print(f"   building {size:,} events", flush=True)
+    async with opened(await invented(scratch, size), project=PROJECTS[0]) as app:
+        base, asked = await _questions(app)
+        return [await _ratio(f"{name} to get_node, {size:,} events", base, asks) for name, asks in asked.items()]
+
+
+async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
+    """One node to read, and contexts around places spread over all of the memory, drawn with a fixed seed."""
+    rng = random.Random(5)
+    places = {}
+    for level in (Level.DAY, Level.SEGMENT):
+        rows = await app.database.fetch(_PLACES, (int(level),))
+        places[level] = [f"toc:{level.label}:{key}@{slug}" for key, slug in rng.choices(rows, k=ROUNDS)]
+    rows = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1 LIMIT 20000")
+    grips = [grip_id(*row) for row in rng.choices(rows, k=ROUNDS)]
+    base = [partial(app.answers.get_node, node_id, None, None, 600, None) for node_id in places[Level.DAY]]
+    focuses = {"day": places[Level.DAY], "segment": places[Level.SEGMENT], "grip": grips}
+    snapshot = await app.contexts.snapshot()
+    asked: dict[str, list[Ask]] = {
+        f"context of a {name}": [partial(app.contexts.build, Request(focus=focus)) for focus in chosen]
+        for name, chosen in focuses.items()
+    }
+    asked["changes of a day"] = [
+        partial(app.contexts.build, Request(focus=focus, since=snapshot)) for focus in places[Level.DAY]
+    ]
+    return list(base), asked
+
+
+async def _ratio(name: str, base: list[Ask], asks: list[Ask]) -> Figure:
+    taken: tuple[list[float], list[float]] = ([], [])
+    for pair in [(base[0], asks[0]), *zip(base, asks, strict=True)]:
+        for index, ask in enumerate(pair):
+            started = time.perf_counter()
+            await ask()
+            taken[index].append(time.perf_counter() - started)
+    return against(name, taken[1][1:], taken[0][1:], AIM)

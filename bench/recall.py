@@ -1,0 +1,201 @@
+"""How often the right words come back: labelled questions, per type, with the calibration of scores and the latency.
+
+The data lies beside the repository and is only measured with; without it there is nothing to do. Published figures of
+others use other metrics and are named in docs/BENCHMARKS.md.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from bench.measure import SHARED, Figure, p95
+from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.app import App, open_app
+from mcp_memory.config import Calendar, Settings
+from mcp_memory.domain.indexing import terms_of
+from mcp_memory.navigate.recall import BANDS, Hit
+from mcp_memory.pipeline.importing import import_files
+
+BUDGET, MANY = 1_000, 50
+_BARE = "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t) LIMIT 10"
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """One set of questions about one corpus; `aims` are the shares that should at least be reached."""
+
+    name: str
+    corpus: str
+    client: str
+    questions: str
+    aims: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question's outcome: the rank of the first right hit (0: none), and the shares of its evidence found."""
+
+    type: str
+    rank: int
+    at_5: float
+    at_10: float
+    in_budget: float
+    right_in_budget: bool
+    judged: tuple[tuple[float, bool], ...]
+    seconds: float
+    bare_seconds: float
+
+
+SETS = (
+    Set(
+        "recall",
+        "transcripts",
+        "claude-code",
+        "recall/dev.jsonl",
+        {"hit@1": 0.5, "hit@5": 0.8, "hit@10": 0.92, "hit in budget": 0.9},
+    ),
+    Set(
+        "LoCoMo",
+        "locomo/dev.events.jsonl",
+        "jsonl",
+        "locomo/dev.questions.jsonl",
+        {"R@5": 0.7, "R@10": 0.78, "R in budget": 0.85},
+    ),
+    Set(
+        "LongMemEval",
+        "longmemeval/dev.events.jsonl",
+        "jsonl",
+        "longmemeval/dev.questions.jsonl",
+        {"R@5": 0.62, "R@10": 0.71, "R in budget": 0.8},
+    ),
+)
+
+
+def run(scratch: Path, *, large: bool) -> list[Figure]:
+    figures: list[Figure] = []
+    for each in SETS:
+        if not (SHARED / each.questions).exists():
+            print(f"   {each.name}: skipped, {each.questions} is not beside the repository")
+            continue
+        outcomes = anyio.run(_measure, scratch, each)
+        _print_types(each.name, outcomes)
+        _print_bands(outcomes)
+        figures += _figures(each, outcomes)
+    return figures
+
+
+async def _measure(scratch: Path, questions: Set) -> list[Asked]:
+    async with _filled(scratch / f"recall-{questions.name}", questions) as app:
+        bare = _bare_table(app.settings.database)
+        lines = (SHARED / questions.questions).read_text("utf-8").splitlines()
+        outcomes = [await _ask(app, bare, json.loads(line)) for line in lines]
+        bare.close()
+    return outcomes
+
+
+@asynccontextmanager
+async def _filled(home: Path, questions: Set) -> AsyncIterator[App]:
+    async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home.parent) as app:
+        adapter = ADAPTERS[questions.client]
+        sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
+        await import_files(app.log, sources, app.intaker)
+        await app.pipeline.until_idle()
+        yield app
+
+
+def _bare_table(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("ATTACH ? AS memory", (str(database),))
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5 (text, tokenize = 'porter unicode61')")
+    connection.execute("INSERT INTO t (rowid, text) SELECT id, text FROM memory.event")
+    connection.execute("DETACH memory")
+    return connection
+
+
+async def _ask(app: App, bare: sqlite3.Connection, question: Mapping[str, Any]) -> Asked:
+    asked, project = question["question"], question.get("project", "*")
+    started = time.perf_counter()
+    found, _ = await app.answers.search(asked, project)
+    middle = time.perf_counter()
+    words = dict.fromkeys(word for term in terms_of(asked) for word in term.words)
+    bare.execute(_BARE, (" OR ".join(f'"{word}"' for word in words),)).fetchall()
+    ended = time.perf_counter()
+    many, page = await app.answers.teleport(asked, project, None, None, MANY, BUDGET, None)
+    evidence = {name for part in question["evidence"] for name in part["uuids"]}
+    right = [bool(evidence & _named(hit)) for hit in found.hits]
+    within = _share(evidence, many.hits[: page.shown])
+    return Asked(
+        type=question["type"],
+        rank=right.index(True) + 1 if True in right else 0,
+        at_5=_share(evidence, found.hits[:5]),
+        at_10=_share(evidence, found.hits[:10]),
+        in_budget=within,
+        right_in_budget=within > 0,
+        judged=tuple((hit.score, is_right) for hit, is_right in zip(found.hits, right, strict=True)),
+        seconds=middle - started,
+        bare_seconds=ended - middle,
+    )
+
+
+def _named(hit: Hit) -> set[str]:
+    """A hit shows what its first sources say; more of them would name a whole segment."""
+    return set(hit.source_ids[:3])
+
+
+def _share(evidence: set[str], hits: Sequence[Hit]) -> float:
+    found = {name for hit in hits for name in _named(hit)}
+    return len(evidence & found) / len(evidence)
+
+
+def _shares(outcomes: Sequence[Asked]) -> dict[str, float]:
+    many = len(outcomes)
+    return {
+        **{f"hit@{k}": sum(0 < each.rank <= k for each in outcomes) / many for k in (1, 5, 10)},
+        "R@5": sum(each.at_5 for each in outcomes) / many,
+        "R@10": sum(each.at_10 for each in outcomes) / many,
+        "hit in budget": sum(each.right_in_budget for each in outcomes) / many,
+        "R in budget": sum(each.in_budget for each in outcomes) / many,
+    }
+
+
+def _print_types(name: str, outcomes: Sequence[Asked]) -> None:
+    types: dict[str, list[Asked]] = defaultdict(list)
+    for each in outcomes:
+        types[each.type].append(each)
+    print(f"   {name:<26}{'n':>6}" + "".join(f"{key:>15}" for key in _shares(outcomes)))
+    for label, rows in [*sorted(types.items()), ("all", list(outcomes))]:
+        print(f"   {label:<26}{len(rows):>6}" + "".join(f"{share:>15.3f}" for share in _shares(rows).values()))
+
+
+def _print_bands(outcomes: Sequence[Asked]) -> None:
+    """Of the hits in each band, how many were right."""
+    ceiling = 1.01
+    for floor, name in BANDS:
+        judged = [right for each in outcomes for score, right in each.judged if floor <= score < ceiling]
+        share = f"{sum(judged) / len(judged):.2f} right" if judged else "none"
+        print(f"   {name} ({floor} to {min(ceiling, 1.0)}): {len(judged)} hits, {share}")
+        ceiling = floor
+
+
+def _figures(questions: Set, outcomes: Sequence[Asked]) -> list[Figure]:
+    shares = _shares(outcomes)
+    figures = [
+        Figure(f"{questions.name} {key}", share, unit="", note=_verdict(share, questions.aims.get(key)))
+        for key, share in shares.items()
+    ]
+    ratio = p95([each.seconds for each in outcomes]) / p95([each.bare_seconds for each in outcomes])
+    return [*figures, Figure(f"{questions.name}, p95 to that of one bare FTS5 query", ratio, 2.0)]
+
+
+def _verdict(share: float, aim: float | None) -> str:
+    return "" if aim is None else f"aim ≥ {aim:.2f}: {'met' if share >= aim else 'missed'}"

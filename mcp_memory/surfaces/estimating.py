@@ -1,0 +1,100 @@
+"""`process --dry-run`: what a model would be asked for all that waits. Nothing is asked and nothing is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
+from mcp_memory.app import App, rules_of
+from mcp_memory.domain.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
+from mcp_memory.domain.depth import THRESHOLDS, Depth, depth_of
+from mcp_memory.domain.segments import cut
+from mcp_memory.domain.toc import Level, NodeRef, day_ref
+from mcp_memory.pipeline.rollup import is_open_at
+
+#: What goes with each text: the rules, the form of the answer, and the context before a segment.
+_FRAME_TOKENS = 750
+_SEGMENT_ANSWER, _PERIOD_ANSWER = 350, 550
+#: About how long a node is for the one above it.
+_NODE_TOKENS = 130
+_EVERYTHING = 1_000_000
+
+Planned = list[tuple[Level, int]]
+
+
+async def estimate(app: App) -> dict[str, Any]:
+    """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now."""
+    chosen = app.settings.summarizer
+    planned = await _planned(app) if chosen.kind != "extractive" else []
+    calls = input_tokens = output_tokens = 0
+    for level, size in planned:
+        asked = _calls(size)
+        answer = _SEGMENT_ANSWER if level is Level.SEGMENT else _PERIOD_ANSWER
+        calls += asked
+        input_tokens += size + asked * _FRAME_TOKENS
+        output_tokens += asked * min(answer, chosen.max_output_tokens)
+    price = next((chosen.price_table[name] for name in chosen.preferred if name in chosen.price_table), None)
+    cost = round((input_tokens * price[0] + output_tokens * price[1]) / 1_000_000, 4) if price else None
+    counts = await app.library.counts()
+    return {
+        "dry_run": True,
+        "summarizer": chosen.kind,
+        "model": chosen.preferred[0] if chosen.preferred else None,
+        "nodes": len(planned),
+        "calls": calls,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cost": cost if calls else 0.0,
+        "days": -(-(input_tokens + output_tokens) // chosen.daily_token_cap) if chosen.daily_token_cap else None,
+        "inbox": counts.inbox,
+    }
+
+
+async def _planned(app: App) -> Planned:
+    """Level and length of every text that would be sent."""
+    store = SqliteUpgrades(app.database)
+    fresh = await _uncut(app, store) + await store.unsummarized()
+    planned = await store.backlog(app.clock.now_ms())
+    planned += [(Level.SEGMENT, tokens) for _, _, tokens in fresh]
+    planned += _periods(app, [(project, start_ms) for project, start_ms, _ in fresh])
+    return [(level, size) for level, size in planned if size >= THRESHOLDS[Depth.NONE]]
+
+
+async def _uncut(app: App, store: SqliteUpgrades) -> list[tuple[int, int, int]]:
+    """Project, start and tokens of the finished segments into which the sessions that changed would be cut."""
+    rules, now_ms = rules_of(app.settings), app.clock.now_ms()
+    project_of = await store.project_of_sessions()
+    found = []
+    for cutting in await app.pipeline.segments.dirty(_EVERYTHING, rules.overlap_ms):
+        for piece in cut(cutting.marks, rules, now_ms, cutting.start):
+            own = cutting.marks[piece.first : piece.last]
+            if piece.closed:
+                found.append((project_of[cutting.session], own[0].timestamp_ms, sum(mark.tokens for mark in own)))
+    return found
+
+
+def _periods(app: App, segments: list[tuple[int, int]]) -> Planned:
+    """The closed periods above new segments, and about how long their children will be."""
+    layer: dict[tuple[int, NodeRef], int] = defaultdict(int)
+    for project, start_ms in segments:
+        layer[project, day_ref(start_ms, app.zone)] += 1
+    planned: Planned = []
+    while layer:
+        above: dict[tuple[int, NodeRef], int] = defaultdict(int)
+        for (project, ref), children in layer.items():
+            if not is_open_at(ref, app.zone, app.clock.now_ms()):
+                planned.append((ref.level, children * _NODE_TOKENS))
+            if ref.parent:
+                above[project, ref.parent] += 1
+        layer = above
+    return planned
+
+
+def _calls(size: int) -> int:
+    """How many questions a text of so many tokens takes."""
+    depth = depth_of(size)
+    if depth in (Depth.NONE, Depth.BRIEF, Depth.STANDARD):
+        return 1
+    chunks = -(-size // (CHUNK_TOKENS - OVERLAP_TOKENS))
+    return chunks + 1 + (-(-chunks // 5) if depth is Depth.HIERARCHICAL else 0)

@@ -1,0 +1,92 @@
+"""The candidates that SQLite offers for ranking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.adapters.sqlite import pooling
+from mcp_memory.app import App
+from mcp_memory.domain.indexing import terms_of
+from mcp_memory.ports import Pool
+from tests.support import conversation, learn, memory, said, tell
+
+pytestmark = pytest.mark.anyio
+
+
+async def pool(
+    app: App,
+    query: str,
+    project: str | None = None,
+    cited: bool = False,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    limit: int = 50,
+) -> Pool:
+    return await app.library.pool(
+        terms_of(query), project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit
+    )
+
+
+def texts(found: Pool) -> list[str]:
+    return [spot.text for spot in found.spots[: found.matched]]
+
+
+async def test_terms_are_counted_in_documents(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, conversation())
+        found = await pool(app, "timeout mobile walrus")
+        assert list(found.frequencies.values()) == [2, 1, 0]
+        assert found.documents == 8
+
+
+async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "COUNTED", 10)
+    monkeypatch.setattr(pooling, "SCANNED", 50)
+    lines = [said(f"common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", session=f"s{n}") for n in range(300)]
+    lines.append(said("a rare bird", "2026-03-03T10:00:00Z", session="rare"))
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        found = await pool(app, "common rare")
+        assert texts(found) == ["a rare bird"]
+        common, rare = found.frequencies.values()
+        assert (250 <= common <= 350, rare) == (True, 1)
+
+
+async def test_neighbours_are_messages_of_the_same_session(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [*conversation(), said("elsewhere", "2026-03-02T09:04:10Z", session="s2")])
+        found = await pool(app, "mobile")
+        spots = {spot.number: spot for spot in found.spots}
+        (beside,) = found.beside.values()
+        assert [spots[number].text[:12] for number in beside] == ["The cause is", "I will look ", "All 12 sessi"]
+
+
+async def test_a_project_and_a_time_narrow_the_pool(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
+        assert len(texts(await pool(app, "timeout"))) == 4
+        ours = await pool(app, "timeout", project="beta")
+        assert {spot.session for spot in ours.spots} == {2}
+        assert texts(await pool(app, "timeout", start_ms=0, end_ms=1)) == []
+        assert texts(await pool(app, "timeout", project="nowhere")) == []
+
+
+async def test_only_cited_events_are_offered_as_grips(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        cited = await pool(app, "session ttl", cited=True)
+        read = await app.library.events([spot.number for spot in cited.spots])
+        assert read
+        assert all(candidate.grip_id for candidate in read.values())
+
+
+async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, conversation())
+        ((_, event), *_) = await app.library.events_after(0, None, 1)
+        assert await app.library.key_of(event.key[:5]) == event.key
+        assert await app.library.key_of(bytes(5)) is None

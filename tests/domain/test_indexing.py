@@ -1,0 +1,64 @@
+"""What a question asks of the index."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.indexing import MAX_TERMS, event_columns, match_expression, shorten_tool, terms_of
+
+
+def shown(query: str) -> list[str]:
+    return [term.shown for term in terms_of(query)]
+
+
+def test_fillers_and_question_words_are_left_out() -> None:
+    assert shown("Please tell me, what did we do about the login timeout?") == ["login", "timeout"]
+
+
+def test_a_question_of_fillers_only_still_asks_for_them() -> None:
+    assert shown("what is it") == ["what", "is", "it"]
+
+
+def test_an_identifier_is_asked_for_whole_and_in_parts() -> None:
+    assert shown("refreshToken") == shown("refreshToken?") == ["refreshToken", "refresh", "token"]
+    assert shown("app/session.py") == ["app/session.py", "app", "session"]
+
+
+def test_quoted_words_belong_together() -> None:
+    assert shown('"connection reset"') == ["connection reset", "connection", "reset"]
+
+
+def test_irregular_forms_are_asked_for_together() -> None:
+    assert '"bought"' in match_expression(terms_of("buy"))
+
+
+def test_words_of_counting_and_dating_weigh_less() -> None:
+    weights = {term.shown: term.weight for term in terms_of("total months at sea")}
+    assert weights["total"] == weights["months"] < weights["sea"]
+
+
+def test_of_a_very_long_question_the_telling_words_remain() -> None:
+    terms = terms_of(" ".join(f"w{number}" for number in range(60)) + " authentication")
+    assert len(terms) == MAX_TERMS
+    assert "authentication" in [term.shown for term in terms]
+
+
+def test_a_long_tool_result_counts_by_head_tail_and_errors() -> None:
+    middle = "\n".join(["noise"] * 3000 + ["TypeError: broken pipe"] + ["noise"] * 3000)
+    kept = shorten_tool("HEAD " + middle + " TAIL")
+    assert kept.startswith("HEAD")
+    assert kept.endswith("TAIL")
+    assert "TypeError: broken pipe" in kept
+    assert len(kept) < 7_000
+
+
+def test_words_inside_camel_case_are_indexed() -> None:
+    assert "refresh token" in event_columns("user", "user_message", "call refreshToken").parts
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_question(text: str) -> None:
+    for term in terms_of(text):
+        assert term.words
+        assert term.match

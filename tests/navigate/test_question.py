@@ -1,0 +1,60 @@
+"""What a question asks for, and whether a text holds it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.navigate.question import folded, question_of
+
+WRITTEN = ("refreshToken", "refresh_token", "refresh-token", "RefreshToken", "refresh token", "REFRESH_TOKEN")
+
+
+@pytest.mark.parametrize("asked", WRITTEN)
+@pytest.mark.parametrize("told", WRITTEN)
+def test_an_identifier_is_found_however_it_is_written(asked: str, told: str) -> None:
+    assert all(question_of(asked).holds(f"we call {told} here"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("configure", "Configuring it"),
+        ("buy", "I bought one"),
+        ("retries", "one RETRY"),
+        ("cafe", "the Café"),
+        ("数据库", "修复数据库连接"),
+    ],
+)
+def test_a_word_is_found_in_its_forms(asked: str, told: str) -> None:
+    assert question_of(asked).holds(told) == [True]
+
+
+@pytest.mark.parametrize(("asked", "told"), [("art", "start"), ("use", "user"), ("log", "login"), ("数据", "据数")])
+def test_a_part_of_another_word_is_not_the_word(asked: str, told: str) -> None:
+    assert question_of(asked).holds(told) == [False]
+
+
+def test_what_i_did_is_looked_for_in_my_words_and_what_you_told_me_in_yours() -> None:
+    mine, ours, yours = (
+        question_of(text).roles for text in ("where is my bike", "our bike", "which bike you suggested")
+    )
+    assert mine["user"] > ours["user"] > mine["assistant"]
+    assert yours["assistant"] > yours["user"]
+
+
+def test_words_side_by_side_are_a_pair() -> None:
+    assert question_of("the login page of admins").pairs == ((0, 1), (1, 2))
+
+
+@given(st.text(max_size=200))
+def test_folding_keeps_every_character_in_its_place(text: str) -> None:
+    assert len(folded(text)) == len(text)
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_question_can_be_asked_of_any_text(asked: str, text: str) -> None:
+    question = question_of(asked)
+    assert len(question.places(text)) == len(question.units)
+    assert len(question.holds(text)) == len(question.terms)

@@ -1,0 +1,190 @@
+"""Teleport, as it behaves on small memories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.app import App
+from mcp_memory.domain.grips import parse_grip_id, short_grip_id
+from mcp_memory.domain.indexing import terms_of
+from mcp_memory.errors import UsageError
+from mcp_memory.navigate.recall import KINDS, Hit
+from tests.support import conversation, learn, memory, said, tell
+
+
+def at(minute: int, day: str = "2026-03-02") -> str:
+    return f"{day}T10:{minute:02}:00Z"
+
+
+async def hits(app: App, query: str, **more: Any) -> list[Hit]:
+    found, _ = await app.answers.search(query, "*", **more)
+    return found.hits
+
+
+@pytest.mark.anyio
+async def test_the_message_that_answers_comes_first_and_says_what_it_holds(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        best = (await hits(app, "why was the session ttl raised by elephants?"))[0]
+        assert "because the mobile app refreshes" in best.passage.text
+        assert set(best.matched) >= {"session", "ttl", "raised"}
+        assert best.missing == ("elephants",)
+        assert best.source_ids == ("s1/2026-03-02T09:04:00Z/assistant",)
+
+
+@pytest.mark.anyio
+async def test_a_message_is_found_by_what_stands_beside_it(tmp_path: Path) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
+    lines += [
+        said("Which colour shall the banner have?", at(20)),
+        said("Make it teal, please.", at(21), role="assistant"),
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        assert [hit.passage.text for hit in (await hits(app, "colour of the banner"))[:2]] == [
+            "Which colour shall the banner have?",
+            "Make it teal, please.",
+        ]
+
+
+@pytest.mark.anyio
+async def test_what_i_did_is_found_in_my_words_and_what_you_told_me_in_yours(tmp_path: Path) -> None:
+    lines = [
+        said("I parked my bicycle behind the library.", at(0), session="a"),
+        said("A bicycle is best parked behind a library, near the door.", at(0), session="b", role="assistant"),
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        assert (await hits(app, "where did I park my bicycle at the library?"))[0].role == "user"
+        assert (await hits(app, "where did you say a bicycle is best parked, at the library?"))[0].role == "assistant"
+
+
+@pytest.mark.anyio
+async def test_boilerplate_does_not_crowd_out_what_was_said_once(tmp_path: Path) -> None:
+    lines = [said("Deploy checklist: run the deploy tests.", at(minute), session=f"s{minute}") for minute in range(20)]
+    lines.append(said("The deploy failed since the disk of the build host was full.", at(30), session="once"))
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        assert "once" in [hit.session_id for hit in (await hits(app, "deploy"))[:3]]
+
+
+@pytest.mark.anyio
+async def test_a_time_in_the_question_favours_what_was_said_then(tmp_path: Path) -> None:
+    lines = [
+        said(f"The cache was changed to {name}.", at(0, day), session=day)
+        for day, name in (("2026-02-02", "redis"), ("2026-03-10", "memcached"), ("2026-04-20", "sqlite"))
+    ]
+    async with memory(tmp_path) as app:
+        await learn(app, lines)
+        found, note = await app.answers.search("what was the cache changed to on March 10?", "*")
+        assert (found.hits[0].passage.text, note) == ("The cache was changed to memcached.", "")
+        assert found.when is not None
+        dropped, note = await app.answers.search("what was the cache changed to on January 5?", "*")
+        assert "January 5" in note
+        assert dropped.when is None
+        assert len(dropped.hits) >= 3
+
+
+@pytest.mark.anyio
+async def test_a_question_of_time_alone_is_answered_from_the_tree(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        best = (await hits(app, "what did we do on 2 March?"))[0]
+        assert best.kind == "segment"
+        assert best.source_ids
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_kind_is_all_that_is_found(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        found = await hits(app, "session ttl", kind=kind)
+        assert found
+        assert {hit.kind for hit in found} == {"event" if kind == "grip" else kind}
+
+
+@pytest.mark.anyio
+async def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        with pytest.raises(UsageError, match="not a kind"):
+            await hits(app, "session", kind="tale")
+
+
+@pytest.mark.anyio
+async def test_absent_topics_score_low(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        assert await hits(app, "zeppelin quaternions") == []
+        assert all(hit.score < 0.3 for hit in await hits(app, "zeppelin quaternions of the walrus app"))
+
+
+@pytest.mark.anyio
+async def test_a_page_goes_on_where_the_last_ended(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [said(f"budget plan {minute}", at(minute), session=f"s{minute}") for minute in range(9)])
+        first, _ = await app.answers.search("budget plan", "*", limit=5)
+        second, _ = await app.answers.search("budget plan", "*", limit=5, cursor="at:5")
+        texts = [hit.passage.text for hit in (*first.hits, *second.hits)]
+        assert (first.more, second.more) == (5, None)
+        assert len(set(texts)) == 9
+
+
+@pytest.mark.anyio
+async def test_hits_of_other_projects_are_counted_when_there_is_none_here(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [said("hello", at(0)), said("the flux capacitor", at(1), session="s2", project="beta")])
+        found, _ = await app.answers.search("flux capacitor", "alpha")
+        assert (found.hits, found.elsewhere) == ([], {"beta": 1})
+
+
+@pytest.mark.anyio
+async def test_many_hits_in_few_tokens_carry_short_ids_that_open(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [said(f"budget plan {minute}", at(minute), session=f"s{minute}") for minute in range(30)])
+        found, page = await app.answers.teleport("budget plan", "*", None, None, 30, 1_000, None)
+        short = short_grip_id(parse_grip_id(found.hits[0].grip_id)[1])
+        assert page.tokens <= 1_000
+        assert page.shown >= 20
+        assert short in page.text
+        assert found.hits[0].passage.text in (await app.answers.expand_grip(short, 0, 0, 500)).text
+
+
+ODD = [
+    '"',
+    "NEAR(a b)",
+    "a AND",
+    "a OR OR b",
+    "x" * 10_000,
+    "\x00",
+    "session\x00ttl",
+    "🦊",
+    "a*",
+    "^b",
+    "col:x",
+    "'--",
+    "数",
+    "((",
+]
+
+
+@given(st.lists(st.text(max_size=60), min_size=10, max_size=10))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_string_is_a_valid_query(tmp_path: Path, queries: list[str]) -> None:
+    async def ask() -> None:
+        async with memory(tmp_path) as app:
+            await tell(app, conversation())
+            for query in [*ODD, *queries]:
+                if terms_of(query):
+                    assert all(0 <= hit.score <= 1 for hit in await hits(app, query))
+                else:
+                    with pytest.raises(UsageError, match="no word"):
+                        await hits(app, query)
+
+    anyio.run(ask)
