@@ -13,6 +13,9 @@ from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.segments import Mark
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports_recall import Candidate as Candidate
+from mcp_memory.ports_recall import Pool as Pool
+from mcp_memory.ports_recall import Spot as Spot
 
 
 class Clock(Protocol):
@@ -318,49 +321,6 @@ class GripRecord:
     after: tuple[Event, ...]
     cited: Event | None
     live: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document of the index: an event, a grip (with its event) or a node."""
-
-    kind: str
-    rank: float
-    project: str
-    start_ms: int
-    event: Event | None = None
-    grip_id: str = ""
-    excerpt: str = ""
-    node: Node | None = None
-    segment_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
-
-    number: int
-    session: int
-    timestamp_ms: int
-    kind: str
-    role: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """What the index offers for a question.
-
-    `spots` come best first; after the first `matched` of them come messages that only stand beside one. `beside` names,
-    for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
-    each term occurs, by its expression; exact where it is rare.
-    """
-
-    spots: tuple[Spot, ...]
-    matched: int
-    beside: Mapping[int, tuple[int, ...]]
-    frequencies: Mapping[str, int]
-    documents: int
 
 
 @dataclass(frozen=True, slots=True)

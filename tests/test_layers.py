@@ -28,13 +28,13 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE 
 
 
 def layer_of(name: str) -> str:
-    """The ports of context assembly and of models have files of their own; they are the same layer."""
-    return "ports" if name in ("ports_context", "ports_models") else name
+    """The ports of recall, context and models have files of their own; they are the same layer."""
+    return "ports" if name.startswith("ports_") else name
 
 
 def imports(path: str) -> set[str]:
     tree = ast.parse((PACKAGE / path).read_text())
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)

@@ -55,6 +55,7 @@ _CUES = (
 )
 _REST = re.compile(r"[^\W_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ACCENT = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _LATIN = {
     code: base
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
@@ -143,7 +144,7 @@ def folded(text: str) -> str:
     low = text.lower()
     if len(low) != len(text):
         low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    return low if low.isascii() else low.translate(_LATIN)
+    return low.translate(_LATIN) if _ACCENT.search(low) else low
 
 
 def _places(unit: Unit, text: str, low: str) -> list[int]:

@@ -22,7 +22,7 @@ from mcp_memory.ports import Candidate, Library
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 _LEVELS = tuple(level.label for level in reversed(Level))
 KINDS = ("event", "grip", *_LEVELS)
-_POOL = 200
+_POOL = 100
 _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000

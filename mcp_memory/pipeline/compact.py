@@ -24,7 +24,7 @@ from mcp_memory.domain.compaction import (
 )
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.records import Body, Record, body_text, clipped, fold, follow, record_key, renew, shortened
-from mcp_memory.errors import NotFound, SummarizerError
+from mcp_memory.errors import MemoryFault, NotFound, SummarizerError
 from mcp_memory.pipeline.continuation import continuation
 from mcp_memory.ports import Clock, Summarizer
 from mcp_memory.ports_context import Account, CompactionStore, FacetFinder
@@ -165,16 +165,29 @@ class Compactor:
         summarizer = self.quick if decision.reason == "client" else self.summarizer
         parts, author = [], summarizer.name
         for part in self._parts(events):
-            summary = await summarizer.segment(part, context)
-            points = _by_turns([bullet.text for bullet in summary.bullets], self.facets.points(part))
-            parts.append(Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(part)))
-            author = summary.written_by or author
+            body, wrote = await self._part(summarizer, part, context)
+            parts.append(body)
+            author = wrote or author
             context = []
-        own = fold(parts)
+        own = fold(parts or [Body("Nothing was said in words.")])
         if not decision.refresh or last is None:
             return clipped(follow(last.body if last else None, own)), author
         parent = account.chain[-2].body if len(account.chain) > 1 else None
         return clipped(renew(parent, last.body, own)), author
+
+    async def _part(
+        self, summarizer: Summarizer, events: Sequence[Event], context: Sequence[Event]
+    ) -> tuple[Body, str]:
+        try:
+            summary = await summarizer.segment(events, context)
+            points = _by_turns([bullet.text for bullet in summary.bullets], self.facets.points(events))
+            return Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(events)), summary.written_by
+        except MemoryFault:
+            raise
+        except Exception as error:
+            # One odd session must not keep the pipeline from all others; it is tried again later.
+            logger.exception("A session could not be condensed")
+            raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
 
     def _parts(self, events: Sequence[Event]) -> list[list[Event]]:
         """The events in order, without noise, in parts that a summarizer can take."""

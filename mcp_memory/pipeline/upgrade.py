@@ -17,7 +17,6 @@ import anyio
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import (
     CapReached,
-    LeaseLost,
     MemoryFault,
     ModelPaused,
     ModelUnusable,
@@ -95,9 +94,6 @@ class Upgrades:
             return 0
         try:
             return await self._side_by_side(waiting)
-        except LeaseLost:
-            self.lease.token = None
-            return 0
         finally:
             with anyio.CancelScope(shield=True):
                 await self.lease.release()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mcp_memory import __version__
 
-_EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; nothing leaves it but to a model you set."
+_EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; only a model you set gets any."
 
 _CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
 

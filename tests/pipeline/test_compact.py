@@ -177,6 +177,30 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
         assert len(await all_records(app)) == 1
 
 
+class Broken(Failing):
+    async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+        raise ZeroDivisionError
+
+
+async def test_an_unexpected_error_stops_no_other_stage(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        app.pipeline.compactor.summarizer = Broken()
+        await learn(app, [*talk(0, 16), *talk(0, 3, session="s2")])
+        assert await all_records(app) == []
+        assert "ZeroDivisionError" in (await status(app))["compactions"]["failed"]
+        assert len(await app.library.top("alpha", Level.SEGMENT, 9)) == 2
+
+
+async def test_a_session_without_words_still_gets_a_record_that_says_so(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, talk(0, 6))
+        async with app.database.transaction() as tx:
+            await tx.run("UPDATE event SET text = ''")
+        made = await app.pipeline.compactor.compact("s1", force=True)
+        assert made.record is not None
+        assert made.record.body.summary == "Nothing was said in words."
+
+
 async def test_running_again_makes_no_second_record(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,10 +204,9 @@ async def test_two_loops_share_the_work_without_doubling_it(client: Client) -> N
             group.start_soon(one.pipeline.run)
             group.start_soon(two.pipeline.run)
             for number in range(5):
-                prompt = f"Pear number {number} of the basket"
-                await anyio.to_thread.run_sync(
-                    lambda prompt=prompt: client.fire("UserPromptSubmit", prompt=prompt, prompt_id=prompt)
-                )
+                said = f"Pear number {number} of the basket"
+                fire = partial(client.fire, "UserPromptSubmit", prompt=said, prompt_id=said)
+                await anyio.to_thread.run_sync(fire)
             with anyio.fail_after(30):
                 while len(await texts(one)) < 5:
                     await anyio.sleep(0.05)

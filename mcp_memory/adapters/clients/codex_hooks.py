@@ -43,7 +43,7 @@ def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
     if not event or not session or "cursor_version" in payload:
         return Hooked(unknown=True)
     if event in _SILENT:
-        return Hooked(session)
+        return Hooked(session, compacting=event == "PreCompact")
     try:
         payload = whole(dict(payload))
         facts = {name: text_of(payload, name) for name in _FACTS}

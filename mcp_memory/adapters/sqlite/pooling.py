@@ -14,19 +14,20 @@ from mcp_memory.domain.indexing import Term, match_expression
 from mcp_memory.ports import Pool, Spot
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
-COUNTED = 4_000
+COUNTED = 2_000
 #: How many occurrences of terms one question may scan, beyond its rarest term.
 SCANNED = 40_000
 #: With a filter, so many times more of the best are taken before filtering, which is cheaper than filtering first.
 DEPTH = 5
-NEIGHBOURS_OF = 60
+NEIGHBOURS_OF = 40
 #: What lies further on in an endless text is found by the index but not weighed.
-LONGEST = 8_000
+LONGEST = 6_000
 _CHUNK = 500
 
 _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
 _RANKED = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
-_RANKED_WITHIN = "SELECT rowid FROM search WHERE search MATCH ? AND rowid IN ({inner}) ORDER BY rank LIMIT ?"
+# The plus keeps SQLite from asking the index once for every row that it may hold.
+_RANKED_WITHIN = "SELECT rowid FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?"
 _WITHIN = "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where}"
 _SPOTS = (
     f"SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, substr(e.text, 1, {LONGEST}) "

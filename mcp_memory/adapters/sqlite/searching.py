@@ -71,7 +71,7 @@ async def _filtered(
                 values.append(value)
         inner = sql.format(where=" AND ".join(conditions))
         found = await database.fetch(
-            f"SELECT rowid, rank FROM search WHERE search MATCH ? AND rowid IN ({inner}) ORDER BY rank LIMIT ?",
+            f"SELECT rowid, rank FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?",
             (match, *values, limit),
         )
         rows += found

@@ -18,38 +18,40 @@ from mcp_memory.ports_models import Upgrade
 EXTRACTIVE = "extractive"
 
 
-def _waits(node: str, version: str) -> str:
-    """A node that a model should write: it is closed, long enough, and not left alone after a failure."""
-    return f"""
-        {node}.removed = 0 AND {node}.open = 0 AND {version}.written_by = '{EXTRACTIVE}'
-        AND {version}.input_tokens >= {THRESHOLDS[Depth.NONE]}
-        AND NOT EXISTS (
-            SELECT 1 FROM llm_attempt a
-            WHERE a.node = {node}.id AND a.version = {node}.current AND a.retry_ms > :now
-        )
-    """
-
-
+#: Nodes that a model should write: closed, long enough, and not left alone after a failure.
+_CANDIDATES = f"""
+    SELECT n.id, n.current, n.project, n.level, n.key, n.start_ms, n.end_ms, v.input_hash, v.input_tokens
+    FROM node n JOIN node_version v ON v.id = n.current
+    WHERE n.removed = 0 AND n.open = 0 AND v.written_by = '{EXTRACTIVE}'
+      AND v.input_tokens >= {THRESHOLDS[Depth.NONE]}
+      AND NOT EXISTS (
+          SELECT 1 FROM llm_attempt a WHERE a.node = n.id AND a.version = n.current AND a.retry_ms > :now
+      )
+"""
+#: How many of the newest are looked at. What lies beneath a period starts no earlier than it, so it is among them too.
+_POOL = 400
+#: Of those, the ones beneath which nothing waits for a model, is open, or has yet to be rolled up.
 _WAITING = f"""
-    SELECT n.id, n.current, n.project, p.slug, n.level, n.key, v.input_hash, v.input_tokens
-    FROM node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project
-    WHERE {_waits("n", "v")}
-      AND NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
+    WITH candidate AS MATERIALIZED ({_CANDIDATES} ORDER BY n.start_ms DESC, n.level DESC LIMIT {_POOL}),
+    unsettled AS MATERIALIZED (
+        SELECT project, level, start_ms FROM candidate
+        UNION ALL
+        SELECT project, level, start_ms FROM node WHERE open = 1 AND removed = 0
+        UNION ALL
+        SELECT c.project, c.level, c.start_ms
+        FROM dirty_node d JOIN node c ON c.project = d.project AND c.level = d.level AND c.key = d.key
+    )
+    SELECT n.id, n.current, n.project, p.slug, n.level, n.key, n.input_hash, n.input_tokens
+    FROM candidate n JOIN project p ON p.id = n.project
+    WHERE NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
       AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
       AND NOT EXISTS (
-          SELECT 1 FROM node c JOIN node_version w ON w.id = c.current
-          WHERE c.project = n.project AND c.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
-            AND ((c.removed = 0 AND c.open = 1) OR ({_waits("c", "w")}))
-      )
-      AND NOT EXISTS (
-          SELECT 1 FROM dirty_node d JOIN node c ON c.project = d.project AND c.level = d.level AND c.key = d.key
-          WHERE d.project = n.project AND d.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
+          SELECT 1 FROM unsettled c
+          WHERE n.level < {int(Level.SEGMENT)} AND c.project = n.project AND c.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
       )
     ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
 """
-_BACKLOG = f"""
-    SELECT n.level, v.input_tokens FROM node n JOIN node_version v ON v.id = n.current WHERE {_waits("n", "v")}
-"""
+_BACKLOG = f"SELECT level, input_tokens FROM ({_CANDIDATES})"
 _PRIOR = (
     f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES.replace('v.id = n.current', 'v.node = n.id')} "
     "WHERE n.id = ? AND v.removed = 0 AND v.written_by <> ? ORDER BY v.version DESC LIMIT 1"

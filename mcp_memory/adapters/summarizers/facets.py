@@ -175,7 +175,7 @@ def _actions(events: Sequence[Event], found: Sequence[Candidate]) -> list[Action
     done = [pick for pick in found if pick.kind is Kind.OUTCOME]
     items = [item for event, item in _told_to_do(events) if not _is_done(event, item, done)]
     kept: list[ActionItem] = []
-    for item in reversed([*items, *_asked_last(events, found)]):
+    for item in reversed(items):
         if not any(similar(terms(item.task), terms(other.task)) >= _SAME for other in kept):
             kept.append(item)
         if len(kept) == _ACTIONS:
@@ -219,20 +219,6 @@ def action_item(body: str, role: Role) -> ActionItem:
         owner = match["at"] or match["name"] or ""
         owner = owner or (str(role) if match["i"] else other.get(role, ""))
     return ActionItem(one_line(body.rstrip(" .;:"), MAX_ITEM), owner, due[1] if due else "")
-
-
-def _asked_last(events: Sequence[Event], found: Sequence[Candidate]) -> Iterator[ActionItem]:
-    """What the user asked for last and no word has come back on."""
-    last = next((event for event in reversed(events) if event.role is Role.USER and event.says_something), None)
-    if last is None:
-        return
-    answered = any(
-        event.role is Role.ASSISTANT and event.says_something and event.timestamp_ms > last.timestamp_ms
-        for event in events
-    )
-    if not answered:
-        requests = [pick for pick in found if pick.event.key == last.key and pick.kind is Kind.REQUEST]
-        yield from (ActionItem(_bare(pick.text), "assistant") for pick in requests[:2])
 
 
 def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str]:

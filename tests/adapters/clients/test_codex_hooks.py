@@ -10,6 +10,7 @@ import pytest
 
 from mcp_memory.adapters.clients.codex import Codex
 from mcp_memory.domain.events import Captured, EventType
+from mcp_memory.ports import Hooked
 from tests.adapters.clients.test_codex_rollout import CHILD, CWD, OWN, PATCH, Rollout
 from tests.support import SHARED
 
@@ -121,6 +122,10 @@ def test_a_compaction_is_told_by_the_rollout_where_there_is_one() -> None:
     assert (hooked.events, hooked.fallback, hooked.transcript) == ((), (), Path(PATH))
     (alone,) = Codex().hook(payload("PostCompact", trigger="auto", transcript_path=None), 5).events
     assert (alone.event_type, alone.metadata["trigger"]) == (EventType.COMPACTION, "auto")
+
+
+def test_before_a_compaction_a_record_is_wanted() -> None:
+    assert Codex().hook(payload("PreCompact", trigger="auto"), 1) == Hooked(OWN, compacting=True)
 
 
 def test_a_session_may_start_and_end_many_times() -> None:

@@ -117,6 +117,7 @@ CREATE TABLE segment (
 );
 CREATE INDEX segment_session ON segment (session, start_ms);
 CREATE INDEX segment_todo ON segment (start_ms) WHERE input_hash <> done_hash;
+CREATE INDEX segment_node ON segment (node);
 CREATE INDEX segment_open ON segment (end_ms) WHERE closed = 0;
 
 CREATE TABLE node (

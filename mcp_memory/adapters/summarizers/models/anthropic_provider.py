@@ -16,7 +16,8 @@ class AnthropicProvider:
     kind = "anthropic"
 
     def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
-        self._api_key, self._base_url, self._timeout = api_key, base_url or BASE_URL, timeout
+        # The SDK adds the version to the path by itself; many write it into the address, as OpenAI's wants it.
+        self._api_key, self._base_url, self._timeout = api_key, base_url.removesuffix("/v1") or BASE_URL, timeout
         self._client: Any = None
 
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:

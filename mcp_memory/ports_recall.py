@@ -1,0 +1,52 @@
+"""What an index offers for a question; part of the Library port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.summaries import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document of the index: an event, a grip (with its event) or a node."""
+
+    kind: str
+    rank: float
+    project: str
+    start_ms: int
+    event: Event | None = None
+    grip_id: str = ""
+    excerpt: str = ""
+    node: Node | None = None
+    segment_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
+
+    number: int
+    session: int
+    timestamp_ms: int
+    kind: str
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the index offers for a question.
+
+    `spots` come best first; after the first `matched` of them come messages that only stand beside one. `beside` names,
+    for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
+    each term occurs, by its expression; exact where it is rare.
+    """
+
+    spots: tuple[Spot, ...]
+    matched: int
+    beside: Mapping[int, tuple[int, ...]]
+    frequencies: Mapping[str, int]
+    documents: int
