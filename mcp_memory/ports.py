@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from mcp_memory.domain.events import Captured, Event
 from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.indexing import Term
+from mcp_memory.domain.offers import Candidate as Candidate
+from mcp_memory.domain.offers import Pool as Pool
+from mcp_memory.domain.offers import Spot as Spot
 from mcp_memory.domain.segments import Mark
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports_recall import Candidate as Candidate
-from mcp_memory.ports_recall import Pool as Pool
-from mcp_memory.ports_recall import Spot as Spot
 
 
 class Clock(Protocol):

@@ -1,4 +1,4 @@
-"""What an index offers for a question; part of the Library port."""
+"""What an index offers for a question, before it is ranked."""
 
 from __future__ import annotations
 
