@@ -47,7 +47,8 @@ _WAITING = f"""
       AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
       AND NOT EXISTS (
           SELECT 1 FROM unsettled c
-          WHERE n.level < {int(Level.SEGMENT)} AND c.project = n.project AND c.level > n.level AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
+          WHERE n.level < {int(Level.SEGMENT)} AND c.project = n.project AND c.level > n.level
+            AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
       )
     ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
 """
