@@ -6,7 +6,7 @@ from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.events import index_events
 
 _ZONE = "timezone"
-_DERIVED = "bullet grip node_version mention node segment dirty_node dirty_brief brief".split()
+_DERIVED = "bullet grip node_version mention node segment dirty_node dirty_brief brief llm_attempt".split()
 
 
 async def timezone_of(database: Database, preferred: str) -> str:
