@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from mcp_memory.domain.events import Event
@@ -95,7 +95,11 @@ async def teleport(
         ranked = await _events(library, question, scope.project, kind == "grip", when, favoured, offset + limit + 1)
         if favoured and kind is None:
             ranked = _interleaved(ranked, await _periods(library, question, scope.project, favoured, 2))
+        elif kind is None and len(ranked) < offset + limit:
+            ranked += await _beyond(library, question, scope.project, when, ranked, offset + limit - len(ranked))
     hits = await _hits(library, scope, ranked[offset : offset + limit], question)
+    if kind == "grip":
+        hits = [replace(hit, id=hit.grip_id, kind="grip") for hit in hits]
     more = offset + limit if len(ranked) > offset + limit else None
     elsewhere: dict[str, int] = {}
     if not hits and scope.project:
@@ -152,6 +156,20 @@ async def _nodes(
         share = len(matched) / max(len(matched) + len(missing), 1)
         ranked.append(Ranked(candidate, round(0.75 * share, 3), matched, missing))
     return sorted(ranked, key=lambda item: -item.score)[:limit]
+
+
+async def _beyond(
+    library: Library,
+    question: Question,
+    project: str | None,
+    when: TimeRange | None,
+    ranked: Sequence[Ranked],
+    limit: int,
+) -> list[Ranked]:
+    """Where few events speak of something, the nodes that do follow them: they show what it was part of."""
+    last = ranked[-1].score if ranked else 1.0
+    found = await _nodes(library, question, project, frozenset(_LEVELS), when, limit)
+    return [replace(item, score=min(item.score, last)) for item in found]
 
 
 def _told(question: Question, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -107,7 +107,7 @@ async def test_a_kind_is_all_that_is_found(tmp_path: Path, kind: str) -> None:
         await learn(app, conversation())
         found = await hits(app, "session ttl", kind=kind)
         assert found
-        assert {hit.kind for hit in found} == {"event" if kind == "grip" else kind}
+        assert {hit.kind for hit in found} == {kind}
 
 
 @pytest.mark.anyio
@@ -188,3 +188,14 @@ def test_any_string_is_a_valid_query(tmp_path: Path, queries: list[str]) -> None
                         await hits(app, query)
 
     anyio.run(ask)
+
+
+@pytest.mark.anyio
+async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        found = await hits(app, "mobile app")
+        kinds = [hit.kind for hit in found]
+        assert kinds[0] == "event"
+        assert "segment" in kinds[1:]
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)

@@ -71,6 +71,9 @@ _VERBS = frozenset(
 _SAID_ENOUGH = 1.9
 # One that comes back in other messages says more about them all than one that does not.
 _ONCE = 0.45
+#: An identifier is looked for by its name even if it was said once; saying it often adds little.
+_IDENTIFIER = 3.5
+_OFTEN = 0.6
 
 
 class Passage(NamedTuple):
@@ -101,7 +104,7 @@ def _shape(token: str) -> tuple[str, float]:
     if has_unspaced_script(token):
         return (token, 1.0) if len(token) <= 6 and not _HIRAGANA.fullmatch(token) else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
-        return token, 1.6
+        return token, _IDENTIFIER
     if bare.isupper() and len(bare) > 1:
         return bare, 1.3
     word = bare.lower()
@@ -177,7 +180,8 @@ class Vocabulary:
             word, telling = _shape(token)
             if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in _VERBS):
                 once = telling == 1.0 and self._spread[token.lower()] == 1
-                scored[word] = scored.get(word, 0.0) + telling * count * (_ONCE if once else 1.0)
+                worth = count**_OFTEN if telling > 1.0 else count
+                scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs.items():
             if count >= 2 and (pair := _pair(left, right)):
                 scored[pair] = scored.get(pair, 0.0) + 1.6 * count
