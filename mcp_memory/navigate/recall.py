@@ -155,7 +155,12 @@ async def _nodes(
         matched, missing = _told(question, text_of(candidate))
         share = len(matched) / max(len(matched) + len(missing), 1)
         ranked.append(Ranked(candidate, round(0.75 * share, 3), matched, missing))
-    return sorted(ranked, key=lambda item: -item.score)[:limit]
+    return sorted(ranked, key=lambda item: (-item.score, -_depth(item.candidate)))[:limit]
+
+
+def _depth(candidate: Candidate) -> int:
+    """Of two nodes that say the same, the one nearer to the words comes first."""
+    return int(candidate.node.level) if candidate.node else 0
 
 
 async def _beyond(

@@ -197,5 +197,4 @@ async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(tmp_path: P
         found = await hits(app, "mobile app")
         kinds = [hit.kind for hit in found]
         assert kinds[0] == "event"
-        assert "segment" in kinds[1:]
-        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        assert [kind for kind in kinds if kind != "event"][0] == "segment"
