@@ -101,8 +101,8 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 _LAST = """
     SELECT client, max(last_ms) FROM (
-        SELECT s.client AS client, max(e.timestamp_ms) AS last_ms
-        FROM session s JOIN event e ON e.session = s.id GROUP BY 1
+        SELECT s.client AS client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id)) AS last_ms
+        FROM session s GROUP BY 1
         UNION ALL
         SELECT client, max(received_ms) FROM inbox GROUP BY 1
     ) GROUP BY 1

@@ -38,11 +38,13 @@ class Answers:
     async def scope(self, project: str | None) -> Scope:
         return await scope_of(self.library, await self.library.project_of_root(self.root, self.label), project)
 
-    async def toc_root(self, project: str | None, topic: str | None, budget: int) -> Page:
+    async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
+        """The top of the tree; `notice` is something the reader should know about the memory itself."""
         scope = await self.scope(project)
         branches = await topic_of(self.library, topic, scope.project)
         root = await browse.toc_root(self.library, scope, branches)
-        return self.renderer.root(root, scope, branches, await self._elsewhere(scope, root), checked(budget))
+        note = notice + await self._elsewhere(scope, root)
+        return self.renderer.root(root, scope, branches, note, checked(budget))
 
     async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
         if root.years or scope.project is None:

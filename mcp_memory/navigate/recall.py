@@ -95,8 +95,8 @@ async def teleport(
         ranked = await _events(library, question, scope.project, kind == "grip", when, favoured, offset + limit + 1)
         if favoured and kind is None:
             ranked = _interleaved(ranked, await _periods(library, question, scope.project, favoured, 2))
-        elif kind is None and len(ranked) < offset + limit:
-            ranked += await _beyond(library, question, scope.project, when, ranked, offset + limit - len(ranked))
+        elif kind is None and len(ranked) <= offset + limit:
+            ranked += await _beyond(library, question, scope.project, when, ranked, offset + limit + 1 - len(ranked))
     hits = await _hits(library, scope, ranked[offset : offset + limit], question)
     if kind == "grip":
         hits = [replace(hit, id=hit.grip_id, kind="grip") for hit in hits]

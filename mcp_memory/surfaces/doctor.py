@@ -65,7 +65,7 @@ def _client(client: Client, settings: Settings, facts: Facts) -> list[Problem]:
 def _silent(client: Client, settings: Settings, facts: Facts, home: Path) -> Iterator[Problem]:
     """A hook that is registered but has not spoken although sessions took place since."""
     since = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
-    newest = _newest_transcript(client, home)
+    newest = newest_transcript(client, home)
     if newest is not None and newest > max(since, facts.last_ms.get(client.name, 0)) + _SLACK_MS:
         spoken = [path for path in settings.spool.glob("*.json") if path.stat().st_mtime_ns // 1_000_000 > since]
         if not spoken:
@@ -75,7 +75,8 @@ def _silent(client: Client, settings: Settings, facts: Facts, home: Path) -> Ite
             yield Problem(f"{client.name}: the hook is silent", why, fix)
 
 
-def _newest_transcript(client: Client, home: Path) -> int | None:
+def newest_transcript(client: Client, home: Path) -> int | None:
+    """When a session of the client last wrote something, as its files tell."""
     found = ADAPTERS[client.name].transcripts(default_places(home).get(client.name, []))
     return max((path.stat().st_mtime_ns // 1_000_000 for path in found), default=None)
 

@@ -64,8 +64,14 @@ class Verbs:
         """The top of the memory's table of contents: years, months and the latest days, with ids to go down.
 
         Start here when the question names neither a time nor a term."""
-        answers = (await self._memory.app()).answers
-        return _fit(answers, (await answers.toc_root(project, topic, budget_tokens)).text, budget_tokens)
+        app = await self._memory.app()
+        from anyio import to_thread
+
+        from mcp_memory.surfaces.gaps import capture_gap
+
+        notice = await to_thread.run_sync(capture_gap, app.settings)
+        page = await app.answers.toc_root(project, topic, budget_tokens, notice)
+        return _fit(app.answers, page.text, budget_tokens)
 
     async def get_node(
         self,
