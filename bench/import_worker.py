@@ -1,4 +1,6 @@
-"""One measurement of `importing` in a process of its own: prints what each part took, imports included.
+"""One measurement of `importing` in a process of its own: prints what each part took.
+
+`start` is what does not grow with the history: our modules, the token vocabulary, the empty database.
 
 `ours HOME FILE…` imports and processes; `bare TEXTS DATABASE FILE…` parses the same lines and fills one FTS5 table.
 """
@@ -15,15 +17,18 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
 
     import anyio
 
+    from mcp_memory.adapters import tokens
     from mcp_memory.adapters.clients import detect
     from mcp_memory.app import open_app
     from mcp_memory.config import Calendar, Settings
     from mcp_memory.pipeline.importing import import_files
 
-    marks = {"start": time.perf_counter()}
+    marks: dict[str, float] = {}
 
     async def work() -> None:
         async with open_app(Settings(home=Path(home), calendar=Calendar("UTC")), cwd=Path(home)) as app:
+            tokens.count("vocabulary")
+            marks["start"] = time.perf_counter()
             sources = [(adapter, Path(name)) for name in files if (adapter := detect(Path(name)))]
             await import_files(app.log, sources, app.intaker)
             marks["import"] = time.perf_counter()

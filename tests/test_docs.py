@@ -36,7 +36,7 @@ _CALL = re.compile(r"(?:^|[ `/])mcp-memory ([a-z]+)\b([^`\n#;,]*)", re.MULTILINE
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Directories that only one machine has. `~` and places in /tmp that a reader makes are everyone's.
-_MACHINE = re.compile(r"/home/\w|/Users/\w|/root\b|/work/|/tmp/docs-|[A-Z]:\\+Users\\", re.IGNORECASE)
+_MACHINE = re.compile(r"/home/\w|/Users/\w|/root\b|/tmp/docs-|[A-Z]:\\+Users\\", re.IGNORECASE)
 _OWN_VARIABLE = re.compile(r"\bMCP_MEMORY_[A-Z_]*[A-Z]\b")
 _READ_VARIABLE = re.compile(r"""\benv(?:iron)?(?:\.get\(|\[)["']([A-Z][A-Z_]*[A-Z])["']""")
 

@@ -58,7 +58,7 @@ async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(
         app.pipeline.adapters["claude-code"] = Breaking()  # type: ignore[assignment]
         for number, prompt in enumerate(("odd", "even")):
             payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": prompt, "prompt_id": prompt}
-            await app.log.post([(number, "claude-code", "/work/x", "", json.dumps(payload))])
+            await app.log.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])
         await app.pipeline.until_idle()
         counts = await app.library.counts()
     assert (counts.events, counts.unknown, counts.inbox) == (1, 1, 0)

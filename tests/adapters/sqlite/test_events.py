@@ -20,7 +20,7 @@ def prompt(key: str, text: str, at_ms: int, via: str, ids: tuple[str, ...] = (),
 
 
 async def add(app: App, *events: Captured) -> int:
-    return await app.log.add([Intake(tuple(app.intaker.prepare(events)), "/work/alpha")])
+    return await app.log.add([Intake(tuple(app.intaker.prepare(events)), "/projects/alpha")])
 
 
 async def stored(app: App) -> list[tuple[str, tuple[str, ...]]]:
@@ -95,7 +95,7 @@ async def test_a_session_stays_in_the_project_it_began_in(tmp_path: Path) -> Non
     async with memory(tmp_path) as app:
         await add(app, prompt("a", "one", 1_000, "hook"))
         event = app.intaker.prepare([prompt("b", "two", 2_000, "hook")])[0]
-        await app.log.add([Intake((event,), "/work/beta")])
+        await app.log.add([Intake((event,), "/projects/beta")])
         assert [info.slug for info in await app.library.projects()] == ["alpha"]
 
 
