@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
+from anyio.lowlevel import checkpoint
+
 from mcp_memory.domain.depth import measure
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import Grip, grip_key
@@ -35,6 +37,8 @@ async def summarize(
     jobs = await store.jobs(BATCH, now_ms - QUIET_MS)
     writes = []
     for job in jobs:
+        # Summarizing without a model never waits by itself; a server must be able to answer in between.
+        await checkpoint()
         try:
             summary = await summarizer.segment(job.events, job.context)
         except Exception:
