@@ -40,11 +40,11 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     """Title, bullets and keywords of a run of one session's events."""
     vocabulary = Vocabulary(_passages(events, context), speakers([*context, *events]))
     found = candidates(events, context)
-    chosen = choose(found, vocabulary.weights) or _fallback(events)
-    keywords = vocabulary.keywords(KEYWORDS)
-    title = title_of(found or chosen, context, keywords, vocabulary.weights) or _plain_title(chosen, events)
+    chosen = choose(found, vocabulary.names) or _fallback(events)
+    matters = vocabulary.keywords(KEYWORDS, by_name=False)
+    title = title_of(found or chosen, context, matters, vocabulary.weights) or _plain_title(chosen, events)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
-    return SegmentSummary(title, bullets, keywords)
+    return SegmentSummary(title, bullets, vocabulary.keywords(KEYWORDS))
 
 
 def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Candidate]:

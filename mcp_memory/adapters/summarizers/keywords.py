@@ -72,7 +72,8 @@ _SAID_ENOUGH = 1.9
 # One that comes back in other messages says more about them all than one that does not.
 _ONCE = 0.45
 #: An identifier is looked for by its name even if it was said once; saying it often adds little.
-_IDENTIFIER = 3.5
+_BY_NAME = 2.2
+_NAMED = 1.3
 _OFTEN = 0.6
 
 
@@ -104,7 +105,7 @@ def _shape(token: str) -> tuple[str, float]:
     if has_unspaced_script(token):
         return (token, 1.0) if len(token) <= 6 and not _HIRAGANA.fullmatch(token) else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
-        return token, _IDENTIFIER
+        return token, 1.6
     if bare.isupper() and len(bare) > 1:
         return bare, 1.3
     word = bare.lower()
@@ -162,25 +163,31 @@ class Vocabulary:
         self._tokens = tokens
         self._pairs = pairs
         self._spread = spread
-        self.weights = self._stem_weights()
+        self.weights = self._stem_weights(1.0)
+        self.names = self._stem_weights(_BY_NAME)
 
-    def _stem_weights(self) -> dict[str, float]:
+    def _stem_weights(self, by_name: float) -> dict[str, float]:
+        """How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something."""
         raw: dict[str, float] = {}
         for token, count in self._tokens.items():
             shape = _shape(token)[1]
+            shape *= by_name if shape > _NAMED else 1.0
             for part in stems_of(token):
                 raw[part] = raw.get(part, 0.0) + count * (0.35 if part in _GENERIC_STEMS else max(shape, 0.5))
         top = max(raw.values(), default=1.0)
         return {part: (value / top) ** 0.5 for part, value in raw.items()}
 
-    def keywords(self, limit: int) -> tuple[str, ...]:
-        """The terms one would search for, best first, each thing named once."""
+    def keywords(self, limit: int, by_name: bool = True) -> tuple[str, ...]:
+        """The terms one would search for, best first, each thing named once.
+
+        `by_name` puts identifiers first, by which things are found; without it the terms tell what was talked about.
+        """
         scored: dict[str, float] = {}
         for token, count in self._tokens.items():
             word, telling = _shape(token)
             if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in _VERBS):
                 once = telling == 1.0 and self._spread[token.lower()] == 1
-                worth = count**_OFTEN if telling > 1.0 else count
+                worth = _BY_NAME * count**_OFTEN if by_name and telling > _NAMED else count
                 scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs.items():
             if count >= 2 and (pair := _pair(left, right)):
