@@ -26,9 +26,15 @@ _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] (?!M
 _STEP = re.compile(r"^\[[~>]\] ([^\n]{8,})$", re.M)
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
+_CODES = (
+    r"(?-i:\bERR_\w+|\bE(?:NOENT|ACCES|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|EXIST|MFILE|AGAIN|INVAL|ISDIR"
+    r"|NOTDIR|NOTFOUND|NOSPC|RESOLVE|INTEGRITY)\b)"
+)
 _ERROR_LINE = re.compile(
     r"^[^\n]*?(?:\berrors?\b|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|"
-    r"not found|\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘)[^\n]*$",
+    r"not found|\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘|"
+    # Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
+    rf"{_CODES})[^\n]*$",
     re.M | re.I,
 )
 _DULL_ERROR = re.compile(
@@ -37,7 +43,7 @@ _DULL_ERROR = re.compile(
 _LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
 _NAMES_ERROR = re.compile(
     r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|"
-    r"invalid|unknown|refused|missing|unresolved|mismatch|no such|panic:|fatal:",
+    r"invalid|unknown|refused|missing|unresolved|mismatch|no such|panic:|fatal:|" + _CODES,
     re.I,
 )
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")

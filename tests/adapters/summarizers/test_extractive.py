@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer, summarize_segment
+from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.summaries import SegmentSummary
 from mcp_memory.ports import Summarizer
@@ -336,3 +337,20 @@ def test_every_summary_is_exact_bounded_and_clean(said: list[tuple[str, str]], b
     shown = "".join([summary.title, *(bullet.text for bullet in summary.bullets), *summary.keywords])
     assert not any(unicodedata.category(char) == "Cc" for char in shown)
     assert "<" not in summary.title
+
+
+@pytest.mark.parametrize(
+    ("output", "named"),
+    [
+        (
+            "Exit code 2\nERR_MODULE_GONE: the ledger shard is locked\nmore",
+            "ERR_MODULE_GONE: the ledger shard is locked",
+        ),
+        ("Exit code 1\nlisten EADDRINUSE: address in use :::3000", "listen EADDRINUSE: address in use :::3000"),
+        ("It runs EVERY day and EVERYWHERE.", None),
+    ],
+)
+def test_a_code_names_an_error(output: str, named: str | None) -> None:
+    text = f"Bash: make\n{output}"
+    span = error_span(text, 10)
+    assert (text[span[0] : span[1]] if span else None) == named
