@@ -236,3 +236,33 @@ async def test_a_project_with_a_name_of_its_own_gets_its_brief_and_can_switch_it
         assert "graded" in client.fire("SessionStart", source="startup")
         (client.home / "config.toml").write_text("[brief]\nenabled = false\n")
         assert client.fire("SessionStart", source="startup") == ""
+
+
+async def test_a_windows_client_with_an_old_console_is_captured_and_greeted(client: Client) -> None:
+    """Backslashes, CRLF, a byte order mark and cp1252 streams, as a hook meets them there."""
+    payload = {
+        "session_id": "w",
+        "cwd": "C:\\Users\\dev\\Pfirsich",
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "Grade the pears by weight: 重さで選ぶ, since size misleads → always.",
+        "prompt_id": "p1",
+    }
+
+    def fire(**fields: str) -> subprocess.CompletedProcess[bytes]:
+        text = json.dumps({**payload, **fields}, ensure_ascii=False, indent=1).replace("\n", "\r\n")
+        return subprocess.run(
+            [sys.executable, "-S", str(REPO / "hooks" / "capture.py"), "--client", "claude-code"],
+            input=b"\xef\xbb\xbf" + text.encode(),
+            env={"PATH": os.environ["PATH"], "MCP_MEMORY_HOME": str(client.home), "PYTHONIOENCODING": "cp1252"},
+            capture_output=True,
+            check=True,
+        )
+
+    async with memory(client.home, StoppedClock("2099-01-01T00:00:00Z")) as app:
+        assert fire().stdout == b""
+        await app.pipeline.until_idle()
+        assert await texts(app) == [("user", payload["prompt"])]
+        assert await app.library.slugs() == ["pfirsich"]
+        printed = fire(hook_event_name="SessionStart", source="startup").stdout
+    context = json.loads(printed.decode("ascii"))["hookSpecificOutput"]["additionalContext"]
+    assert "重さで選ぶ" in context
