@@ -20,6 +20,7 @@ from mcp_memory.adapters.sqlite.chronicle import SqliteChronicle
 from mcp_memory.adapters.sqlite.compactions import SqliteCompactions
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.events import SqliteEvents
+from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.lease import SqliteLease
 from mcp_memory.adapters.sqlite.ledger import SqliteLedger
 from mcp_memory.adapters.sqlite.meta import timezone_of
@@ -105,7 +106,7 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
                 zone.key,
                 settings.calendar.timezone,
             )
-        library = SqliteLibrary(database)
+        library = SqliteLibrary(database, Fts5Index(database))
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
         log = SqliteEvents(database)

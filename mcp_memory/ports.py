@@ -376,7 +376,7 @@ class Library(Protocol):
 
     async def search(
         self,
-        match: str,
+        terms: Sequence[Term],
         *,
         project: str | None,
         kinds: frozenset[str] | None,
@@ -384,7 +384,7 @@ class Library(Protocol):
         end_ms: int | None,
         limit: int,
     ) -> list[Candidate]:
-        """The best documents for an expression of the index, best first."""
+        """The best documents for any of these terms, best first; a filter leaves out what it does not fit."""
         ...
 
     async def pool(

@@ -7,8 +7,8 @@ themselves. What it cannot see is added: the words inside camelCase, and pairs o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
@@ -54,12 +54,21 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing asked for: how it was written, its words as the index knows them, and how much it weighs."""
+    """One thing asked for: how it was written, its words as the index knows them, and how much it weighs.
+
+    It is found where any of its `phrases` stands: words in a row; with `prefix`, a word that begins so. `match` says
+    the same as an expression of FTS5, and is the name by which the term is counted.
+    """
 
     shown: str
     words: tuple[str, ...]
     weight: float
-    match: str
+    phrases: tuple[tuple[str, ...], ...]
+    prefix: bool = False
+    match: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "match", _expression(self.phrases, self.prefix))
 
 
 def event_columns(role: str, event_type: str, text: str) -> Columns:
@@ -126,7 +135,7 @@ def terms_of(query: str) -> list[Term]:
     return [term for term in terms if term in telling]
 
 
-def match_expression(terms: list[Term]) -> str:
+def match_expression(terms: Sequence[Term]) -> str:
     return " OR ".join(term.match for term in terms)
 
 
@@ -145,7 +154,7 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     if not words:
         return []
     if quoted and len(words) > 1:
-        return [Term(inner, tuple(words), 1.5, _phrase(words)), *_single(words)]
+        return [Term(inner, tuple(words), 1.5, (tuple(words),)), *_single(words)]
     return _identifier(inner) if _INNER.search(inner) or _CAMEL.search(inner) else _single(words)
 
 
@@ -155,8 +164,7 @@ def _identifier(chunk: str) -> list[Term]:
     if len(words) < 2:
         return _single(words)
     whole = "".join(words)
-    match = f"({_phrase([whole])} OR {_phrase(words)})"
-    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, match)
+    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, ((whole,), tuple(words)))
     return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
 
 
@@ -165,27 +173,25 @@ def _unspaced_terms(text: str) -> list[Term]:
     for run in _UNSPACED.findall(text):
         pairs = bigrams(run)
         if len(run) == 1:
-            terms.append(Term(run, (run,), 1.0, f'"{run}"*'))
+            terms.append(Term(run, (run,), 1.0, ((run,),), prefix=True))
         elif len(run) <= 4:
-            terms.append(Term(run, (run,), 1.5, _phrase(pairs)))
+            terms.append(Term(run, (run,), 1.5, (tuple(pairs),)))
         else:
-            terms += [Term(pair, (pair,), 0.5, _phrase([pair])) for pair in dict.fromkeys(pairs)]
+            terms += [Term(pair, (pair,), 0.5, ((pair,),)) for pair in dict.fromkeys(pairs)]
     rest = _UNSPACED.sub(" ", text)
     return terms + _single([word.lower() for word in _TOKEN.findall(rest)])
 
 
 def _single(words: list[str]) -> list[Term]:
-    return [Term(word, (word,), _weight(word), _any_form(word)) for word in words]
+    return [Term(word, (word,), _weight(word), tuple((form,) for form in forms(word))) for word in words]
 
 
 def _weight(word: str) -> float:
     return 0.5 if root(word) in _WEAK else 1.0
 
 
-def _any_form(word: str) -> str:
-    matches = [_phrase([form]) for form in forms(word)]
-    return matches[0] if len(matches) == 1 else f"({' OR '.join(matches)})"
-
-
-def _phrase(words: list[str]) -> str:
-    return '"' + " ".join(word.replace('"', "") for word in words) + '"'
+def _expression(phrases: Sequence[Sequence[str]], prefix: bool) -> str:
+    quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in phrases]
+    if prefix:
+        return f"{quoted[0]}*"
+    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"

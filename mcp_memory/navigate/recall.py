@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.indexing import match_expression
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
@@ -103,9 +102,7 @@ async def teleport(
     more = offset + limit if len(ranked) > offset + limit else None
     elsewhere: dict[str, int] = {}
     if not hits and scope.project:
-        found = await library.search(
-            match_expression(list(question.terms)), **_times(when), project=None, kinds=None, limit=_ELSEWHERE
-        )
+        found = await library.search(question.terms, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
         for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
     return Found(query, when or favoured, hits, more, elsewhere)
@@ -147,9 +144,7 @@ async def _nodes(
     limit: int,
 ) -> list[Ranked]:
     """Nodes by how much of the question they speak of, then as the index ranks them."""
-    found = await library.search(
-        match_expression(list(question.terms)), **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES)
-    )
+    found = await library.search(question.terms, **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES))
     ranked = []
     for candidate in found:
         matched, missing = _told(question, text_of(candidate))

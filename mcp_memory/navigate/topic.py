@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.indexing import match_expression, terms_of
+from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.text import stem, words
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
@@ -39,9 +39,7 @@ async def topic_of(library: Library, text: str | None, project: str | None) -> T
     terms = terms_of(text)
     if not terms:
         raise UsageError(f"The topic {text[:60]!r} holds no word to look for; leave it out or name one.")
-    found = await library.search(
-        match_expression(terms), project=project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_LIMIT
-    )
+    found = await library.search(terms, project=project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_LIMIT)
     branches: set[tuple[str, NodeRef]] = set()
     for candidate in found:
         if candidate.node:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.navigate.browse import expand_grip
 from tests.support import StoppedClock, all_nodes, conversation, learn, memory, said, tell
@@ -78,7 +79,7 @@ async def test_an_event_between_two_segments_can_join_them_and_the_old_node_leav
         segments = await app.library.top("alpha", Level.SEGMENT, 9)
         day = (await app.library.top("alpha", Level.DAY, 9))[0]
         gone = await app.library.search(
-            '"resume"', project="alpha", kinds=frozenset({"segment"}), start_ms=None, end_ms=None, limit=9
+            terms_of("resume"), project="alpha", kinds=frozenset({"segment"}), start_ms=None, end_ms=None, limit=9
         )
     assert len(segments) == 1
     assert day.child_ids == (segments[0].node_id,)
@@ -217,7 +218,7 @@ async def test_a_rebuild_gives_the_same_tree(tmp_path: Path) -> None:
         await learn(app, [])
         after = [(node.node_id, node.title, node.bullets, node.keywords) for node in await all_nodes(app)]
         hits = await app.library.search(
-            '"refresh token"', project=None, kinds=None, start_ms=None, end_ms=None, limit=9
+            terms_of('"refresh token"'), project=None, kinds=None, start_ms=None, end_ms=None, limit=9
         )
     assert after == before
     assert hits

@@ -33,7 +33,7 @@ _SPOTS = (
     f"SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, substr(e.text, 1, {LONGEST}) "
     "FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
 )
-_KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
+KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
 _CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
 #: Tool results between two messages do not part them, unless there are many.
 _STEP = (
@@ -57,10 +57,17 @@ async def pool(
     limit: int,
 ) -> Pool:
     documents, counts = await _frequencies(database, terms)
-    match = match_expression(_scannable(terms, counts))
-    where, values = await _conditions(database, project, cited, start_ms, end_ms)
+    match = match_expression(scannable(terms, counts))
+    where, values = await conditions(database, project, cited, start_ms, end_ms)
     timed = start_ms is not None or end_ms is not None
     numbers = await _ranked(database, match, where, values, timed, limit) if match else []
+    return await pool_of(database, numbers, cited, documents, counts)
+
+
+async def pool_of(
+    database: Database, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
+    """The events that an index found, best first, with what stands beside them."""
     spots = await _spots(database, numbers)
     messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
     beside = await _beside(database, messages[:NEIGHBOURS_OF])
@@ -84,7 +91,7 @@ async def _frequencies(database: Database, terms: Sequence[Term]) -> tuple[int, 
     return last, counts
 
 
-def _scannable(terms: Sequence[Term], counts: dict[str, int]) -> list[Term]:
+def scannable(terms: Sequence[Term], counts: dict[str, int]) -> list[Term]:
     """The rarer terms, as many as may be scanned; always at least the rarest that occurs."""
     chosen: list[Term] = []
     scanned = 0
@@ -96,7 +103,7 @@ def _scannable(terms: Sequence[Term], counts: dict[str, int]) -> list[Term]:
     return chosen
 
 
-async def _conditions(
+async def conditions(
     database: Database, project: str | None, cited: bool, start_ms: int | None, end_ms: int | None
 ) -> tuple[str, list[object]]:
     clauses, values = [], list[object]()
@@ -127,7 +134,7 @@ async def _ranked(
     ranked = [row[0] // 4 for row in rows if row[0] % 4 == EVENT]
     if not where:
         return ranked[:limit]
-    kept = {row[0] for row in await _by_number(database, _KEPT, ranked, where, values)}
+    kept = {row[0] for row in await by_number(database, KEPT, ranked, where, values)}
     found = [number for number in ranked if number in kept][:limit]
     if len(found) < limit and len(rows) >= depth:
         found = [row[0] // 4 for row in await database.fetch(within, (match, *values, limit))]
@@ -135,19 +142,19 @@ async def _ranked(
 
 
 async def _spots(database: Database, numbers: Sequence[int]) -> list[Spot]:
-    rows = await _by_number(database, _SPOTS, numbers, "1", [])
+    rows = await by_number(database, _SPOTS, numbers, "1", [])
     found = {row[0]: Spot(*row) for row in rows}
     return [found[number] for number in numbers if number in found]
 
 
 async def _beside(database: Database, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:
     beside = {}
-    for number, before, after in await _by_number(database, _BESIDE, numbers, "1", []):
+    for number, before, after in await by_number(database, _BESIDE, numbers, "1", []):
         beside[number] = tuple(int(each) for side in (before, after) if side for each in side.split(","))
     return beside
 
 
-async def _by_number(
+async def by_number(
     database: Database, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
 ) -> list[Row]:
     rows: list[Row] = []

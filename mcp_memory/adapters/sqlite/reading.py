@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Row
-from mcp_memory.adapters.sqlite.pooling import pool
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
-from mcp_memory.adapters.sqlite.searching import events, search
+from mcp_memory.adapters.sqlite.searching import events
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
@@ -18,6 +17,7 @@ from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports import Candidate, Counts, GripRecord, Pool, ProjectInfo
+from mcp_memory.ports_index import SearchIndex
 
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
@@ -57,8 +57,9 @@ _COUNTS = """
 class SqliteLibrary:
     """Implements the Library port."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, index: SearchIndex) -> None:
         self._database = database
+        self._index = index
 
     async def project_of_root(self, root: str, label: str) -> str | None:
         place = f"label:{label}" if label else root
@@ -185,7 +186,7 @@ class SqliteLibrary:
 
     async def search(
         self,
-        match: str,
+        terms: Sequence[Term],
         *,
         project: str | None,
         kinds: frozenset[str] | None,
@@ -193,7 +194,9 @@ class SqliteLibrary:
         end_ms: int | None,
         limit: int,
     ) -> list[Candidate]:
-        return await search(self._database, match, project, kinds, start_ms, end_ms, limit)
+        return await self._index.search(
+            terms, project=project, kinds=kinds, start_ms=start_ms, end_ms=end_ms, limit=limit
+        )
 
     async def pool(
         self,
@@ -205,7 +208,9 @@ class SqliteLibrary:
         end_ms: int | None,
         limit: int,
     ) -> Pool:
-        return await pool(self._database, terms, project, cited, start_ms, end_ms, limit)
+        return await self._index.pool(
+            terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit
+        )
 
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
         return await events(self._database, numbers)

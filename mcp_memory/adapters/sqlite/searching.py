@@ -11,6 +11,7 @@ from mcp_memory.adapters.sqlite.nodes import NODE
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.indexing import Term, match_expression
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports import Candidate
 
@@ -40,7 +41,7 @@ DEPTH = 5
 
 async def search(
     database: Database,
-    match: str,
+    terms: Sequence[Term],
     project: str | None,
     kinds: frozenset[str] | None,
     start_ms: int | None,
@@ -48,14 +49,15 @@ async def search(
     limit: int,
 ) -> list[Candidate]:
     """The best candidates of the project and time. Filtering comes after ranking, and before it only if need be."""
+    match = match_expression(terms)
     if not match:
         return []
     depth = limit * DEPTH if project or kinds or start_ms is not None or end_ms is not None else limit
     ranked = await database.fetch(_RANKED, (match, depth))
-    found = await _load(database, ranked, limit, project, kinds, start_ms, end_ms)
+    found = await load(database, ranked, limit, project, kinds, start_ms, end_ms)
     if len(found) < limit and len(ranked) == depth:
         ranked = await _filtered(database, match, project, start_ms, end_ms, limit)
-        found = await _load(database, ranked, limit, project, kinds, start_ms, end_ms)
+        found = await load(database, ranked, limit, project, kinds, start_ms, end_ms)
     return found
 
 
@@ -78,7 +80,7 @@ async def _filtered(
     return sorted(rows, key=lambda row: row[1])[:limit]
 
 
-async def _load(
+async def load(
     database: Database,
     ranked: Sequence[Row],
     limit: int,
