@@ -210,6 +210,10 @@ class SegmentJob:
     context: tuple[Event, ...]
 
 
+#: What was cut, the segments that are new or changed, and those that are no more.
+SavedCut = tuple[Cutting, Sequence[StoredSegment], Sequence[StoredSegment]]
+
+
 class SegmentStore(Protocol):
     """Where one session's events are cut, and which segments lack a summary."""
 
@@ -219,9 +223,7 @@ class SegmentStore(Protocol):
 
     async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]: ...
 
-    async def save_cut(
-        self, cutting: Cutting, segments: Sequence[StoredSegment], removed: Sequence[StoredSegment], lease_token: int
-    ) -> None:
+    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
         """Store the new segments, take the removed ones and their nodes out of the tree."""
         ...
 
@@ -241,11 +243,18 @@ class SegmentWrite:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A period whose children changed, or which has closed."""
+    """A period whose children changed, or which has closed.
+
+    `versions` are the children as they were read; `current_hash` is the input hash of the period's current version,
+    if it has one that is not removed.
+    """
 
     project: int
     slug: str
     ref: NodeRef
+    children: tuple[Node, ...]
+    versions: tuple[int, ...]
+    current_hash: str | None
 
 
 class TreeStore(Protocol):
@@ -259,14 +268,11 @@ class TreeStore(Protocol):
 
     async def stale(self, level: Level, limit: int) -> list[Stale]: ...
 
-    async def children(self, stale: Stale) -> list[Node]: ...
+    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+        """Store the new versions (None: nothing has changed; a node marked removed: nothing is left beneath it).
 
-    async def current_hash(self, stale: Stale) -> str | None:
-        """The input hash of the period's current version, if it has one that is not removed."""
-        ...
-
-    async def save_rollup(self, stale: Stale, node: Node | None, lease_token: int) -> None:
-        """Store the new version (None: nothing has changed; a node marked removed: nothing is left beneath it)."""
+        A period whose children are not those it was made from any more is left as it is, to be done anew.
+        """
         ...
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
+from anyio.lowlevel import checkpoint
+
 from mcp_memory.domain.depth import measure
 from mcp_memory.domain.summaries import Node, RollupSummary
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
@@ -32,38 +34,31 @@ async def rollup(
     await tree.mark_closed_periods(now_ms)
     for level in UPWARD:
         while stale := await tree.stale(level, BATCH):
-            written = sum([await _one(tree, item, summarizer, zone, count, now_ms, lease_token) for item in stale])
-            if written:
+            rollups = [(item, await _one(item, summarizer, zone, count, now_ms)) for item in stale]
+            await tree.save_rollups(rollups, lease_token)
+            if written := sum(node is not None for _, node in rollups):
                 return written
             # Marks that came to nothing, as of a day that was forgotten, must not end the run below the next level.
     return 0
 
 
 async def _one(
-    tree: TreeStore,
-    stale: Stale,
-    summarizer: Summarizer,
-    zone: tzinfo,
-    count: Callable[[str], int],
-    now_ms: int,
-    lease_token: int,
-) -> int:
-    children = await tree.children(stale)
+    stale: Stale, summarizer: Summarizer, zone: tzinfo, count: Callable[[str], int], now_ms: int
+) -> Node | None:
+    """The period's next version; None if nothing has changed."""
+    # Summarizing without a model never waits by itself; a server must be able to answer in between.
+    await checkpoint()
     is_open = is_open_at(stale.ref, zone, now_ms)
-    wanted = input_hash(children, is_open, summarizer.name)
-    current = await tree.current_hash(stale)
-    node = None
-    if children and wanted != current:
-        node = await _summarized(stale, children, is_open, wanted, summarizer, zone, count, now_ms)
-    elif not children and current is not None:
-        node = _removed(stale, zone, now_ms)
-    await tree.save_rollup(stale, node, lease_token)
-    return 1 if node else 0
+    wanted = input_hash(stale.children, is_open, summarizer.name)
+    if stale.children and wanted != stale.current_hash:
+        return await _summarized(stale, is_open, wanted, summarizer, zone, count, now_ms)
+    if not stale.children and stale.current_hash is not None:
+        return _removed(stale, zone, now_ms)
+    return None
 
 
 async def _summarized(
     stale: Stale,
-    children: Sequence[Node],
     is_open: bool,
     wanted: str,
     summarizer: Summarizer,
@@ -71,6 +66,7 @@ async def _summarized(
     count: Callable[[str], int],
     now_ms: int,
 ) -> Node:
+    children = stale.children
     summary = await summarizer.rollup(stale.ref.level, named(children))
     return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, count, now_ms)
 

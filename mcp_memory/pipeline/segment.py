@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from mcp_memory.domain.segments import Cut, Rules, cut
-from mcp_memory.ports import Cutting, SegmentStore, StoredSegment
+from mcp_memory.ports import Cutting, SavedCut, SegmentStore, StoredSegment
 
 BATCH = 64
 
@@ -13,12 +13,13 @@ BATCH = 64
 async def segment(store: SegmentStore, rules: Rules, now_ms: int, lease_token: int) -> int:
     """Cut up to a batch of sessions; returns how many segments were new or changed."""
     await store.expire(now_ms - rules.gap_ms)
-    changed = 0
-    for cutting in await store.dirty(BATCH, rules.overlap_ms):
-        fresh, removed = compare(cutting, cut(cutting.marks, rules, now_ms, cutting.start))
-        await store.save_cut(cutting, fresh, removed, lease_token)
-        changed += len(fresh) + len(removed)
-    return changed
+    cuts: list[SavedCut] = [
+        (cutting, *compare(cutting, cut(cutting.marks, rules, now_ms, cutting.start)))
+        for cutting in await store.dirty(BATCH, rules.overlap_ms)
+    ]
+    if cuts:
+        await store.save_cuts(cuts, lease_token)
+    return sum(len(fresh) + len(removed) for _, fresh, removed in cuts)
 
 
 def compare(cutting: Cutting, cuts: list[Cut]) -> tuple[list[StoredSegment], list[StoredSegment]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters import tokens
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.app import App
 from mcp_memory.domain.assembly import joined
@@ -239,8 +240,7 @@ async def test_places_in_the_log_are_never_given_twice(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
         snapshot = await app.contexts.snapshot()
-        async with app.database.transaction() as tx:
-            await tx.run("DELETE FROM event WHERE id = (SELECT max(id) FROM event)")
+        await app.database.write(Transaction.run, "DELETE FROM event WHERE id = (SELECT max(id) FROM event)")
         await learn(app, conversation("2026-03-05", session="s3"))
         with pytest.raises(NotFound):
             await build(app, "toc:day:2026-03-05", at=snapshot)

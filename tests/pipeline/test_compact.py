@@ -15,6 +15,7 @@ import pytest
 
 from mcp_memory.adapters import integrity
 from mcp_memory.adapters.sqlite.compactions import forget_records, text_key
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings
@@ -194,8 +195,7 @@ async def test_an_unexpected_error_stops_no_other_stage(tmp_path: Path) -> None:
 async def test_a_session_without_words_still_gets_a_record_that_says_so(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 6))
-        async with app.database.transaction() as tx:
-            await tx.run("UPDATE event SET text = ''")
+        await app.database.write(Transaction.run, "UPDATE event SET text = ''")
         made = await app.pipeline.compactor.compact("s1", force=True)
         assert made.record is not None
         assert made.record.body.summary == "Nothing was said in words."
@@ -344,8 +344,7 @@ async def test_forgetting_an_event_takes_every_record_made_from_it(tmp_path: Pat
             await learn(app, talk(start, 3))
         await learn(app, talk(0, 16, session="other"))
         first = await app.database.value("SELECT min(event) FROM compaction_source")
-        async with app.database.transaction() as tx:
-            assert await forget_records(tx, [first]) > 3
+        assert await app.database.write(forget_records, [first]) > 3
         assert await chain(app) == []
         assert len(await chain(app, "other")) == 1
         assert await app.database.fetch("SELECT root FROM brief WHERE root LIKE 'session:%:s1'") == []
@@ -355,11 +354,11 @@ async def test_a_source_that_no_longer_says_what_it_said_is_found(tmp_path: Path
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))
         assert integrity.records(app.settings.database) == []
-        async with app.database.transaction() as tx:
-            await tx.run(
-                "UPDATE event SET text = 'something else' WHERE id = (SELECT min(event) FROM compaction_source)"
-            )
-            await tx.run("DELETE FROM event WHERE id = (SELECT max(event) FROM compaction_source)")
+        for change in (
+            "UPDATE event SET text = 'something else' WHERE id = (SELECT min(event) FROM compaction_source)",
+            "DELETE FROM event WHERE id = (SELECT max(event) FROM compaction_source)",
+        ):
+            await app.database.write(Transaction.run, change)
         (problem,) = integrity.records(app.settings.database)
         assert "1 of the events it was made from are gone, 1 say something else" in problem.why
         assert problem.fix == "mcp-memory compact s1 --force"

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.meta import rebuild
 from mcp_memory.adapters.summarizers.models.retry import Backoff
 from mcp_memory.app import App, open_app
@@ -140,8 +141,10 @@ async def test_running_again_pays_for_nothing(tmp_path: Path) -> None:
             await learn(app, talk("2026-03-02"))
             assert await settle(app) == 0
             await app.pipeline.tree.mark_closed_periods(app.clock.now_ms())
-            async with app.database.transaction() as tx:
-                await tx.run("INSERT OR IGNORE INTO dirty_node SELECT project, level, key FROM node WHERE level < 4")
+            await app.database.write(
+                Transaction.run,
+                "INSERT OR IGNORE INTO dirty_node SELECT project, level, key FROM node WHERE level < 4",
+            )
             await app.pipeline.until_idle()
             assert await settle(app) == 0
             assert [node.version for node in await all_nodes(app)] == [node.version for node in before]

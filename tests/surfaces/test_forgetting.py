@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish
 from mcp_memory.app import App
 from mcp_memory.surfaces.forgetting import carry_out, key_of
@@ -66,8 +67,7 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
         hits, _ = await app.answers.search("mobile app refreshes", "alpha")
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
-        async with app.database.transaction() as tx:
-            await tx.run("INSERT INTO search (search) VALUES ('integrity-check')")
+        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 
 
 async def test_a_later_import_does_not_bring_it_back(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
@@ -49,13 +49,15 @@ class SqliteBriefs:
         return [event_of(row[:9], row[9], row[10], slug) for row in pinned[:NOTES]]
 
     async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None:
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
             # A project is met by its root, by the roots of those merged into it, and by its name.
-            merged = await tx.fetch("SELECT root FROM project_alias WHERE project = ?", (source.project,))
+            merged = tx.fetch("SELECT root FROM project_alias WHERE project = ?", (source.project,))
             roots = {source.root, f"label:{source.slug}", *(root for (root,) in merged)}
-            await tx.run_many(
+            tx.run_many(
                 "INSERT OR REPLACE INTO brief (root, text, updated_ms) VALUES (?, ?, ?)",
                 [(root, text, now_ms) for root in sorted(roots)],
             )
-            await tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+            tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+
+        await self._database.write(write)

@@ -104,38 +104,32 @@ class SqliteCompactions:
         return [event_of(row, account.client, account.session_id, account.project) for row in reversed(rows)]
 
     async def save(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
-        async with self._database.transaction() as tx:
-            if await _newest(tx, account.session) != (account.last.key if account.last else None):
-                return False
-            number = await tx.next_id("compaction")
-            await tx.run(_ADD, (number, *await _row(tx, account, record)))
-            await tx.run_many(
-                "INSERT INTO compaction_source (compaction, event, sha256) SELECT ?, id, ? FROM event WHERE key = ?",
-                [(number, digest(event.text), event.key) for event in sources],
-            )
-        return True
+        return await self._database.write(_save, account, record, sources)
 
     async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
         if not accounts:
             return
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            await tx.run_many(
-                "DELETE FROM dirty_compaction WHERE session = ? AND seq = ?",
-                [(account.session, account.seq) for account in accounts],
-            )
+        done = [(account.session, account.seq) for account in accounts]
+
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            tx.run_many("DELETE FROM dirty_compaction WHERE session = ? AND seq = ?", done)
+
+        await self._database.write(write)
 
     async def postpone(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            await tx.run(
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            tx.run(
                 "UPDATE dirty_compaction SET failed = ?, retry_ms = ? WHERE session = ? AND seq = ?",
                 (failure, until_ms, account.session, account.seq),
             )
 
+        await self._database.write(write)
+
     async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
-        async with self._database.transaction() as tx:
-            await tx.run(_SAVE_TEXT, (text_key(account.client, account.session_id), text, now_ms))
+        place = text_key(account.client, account.session_id)
+        await self._database.write(Transaction.run, _SAVE_TEXT, (place, text, now_ms))
 
     async def summary(self) -> Compactions:
         records, sessions = (await self._database.fetch("SELECT count(*), count(DISTINCT session) FROM compaction"))[0]
@@ -153,22 +147,22 @@ def text_key(client: str, session_id: str) -> str:
     return f"session:{client}:{session_id}"
 
 
-async def forget_records(tx: Transaction, events: Sequence[int]) -> int:
+def forget_records(tx: Transaction, events: Sequence[int]) -> int:
     """Take out every record that was made from any of these events, with all that were made from those."""
     gone: set[int] = set()
     for start in range(0, len(events), 500):
         part = events[start : start + 500]
-        gone |= {row[0] for row in await tx.fetch(_TAINTED.format(marks=",".join("?" * len(part))), part)}
+        gone |= {row[0] for row in tx.fetch(_TAINTED.format(marks=",".join("?" * len(part))), part)}
     for record in sorted(gone, reverse=True):
-        named = await tx.fetch(
+        named = tx.fetch(
             "SELECT s.client, s.session_id, s.id FROM compaction c JOIN session s ON s.id = c.session WHERE c.id = ?",
             (record,),
         )
-        await tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
-        await tx.run("DELETE FROM compaction WHERE id = ?", (record,))
+        tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
+        tx.run("DELETE FROM compaction WHERE id = ?", (record,))
         for client, session_id, session in named:
-            await tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, session_id),))
-            await tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
+            tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, session_id),))
+            tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
     return len(gone)
 
 
@@ -178,21 +172,33 @@ def _turn(row: Row) -> Turn:
     return Turn(number, timestamp_ms, EventType(kind), tokens, known, model if isinstance(model, str) else "")
 
 
-async def _newest(tx: Transaction, session: int) -> bytes | None:
-    rows = await tx.fetch("SELECT key FROM compaction WHERE session = ? ORDER BY id DESC LIMIT 1", (session,))
+def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[Event]) -> bool:
+    if _newest(tx, account.session) != (account.last.key if account.last else None):
+        return False
+    number = tx.next_id("compaction")
+    tx.run(_ADD, (number, *_row(tx, account, record)))
+    tx.run_many(
+        "INSERT INTO compaction_source (compaction, event, sha256) SELECT ?, id, ? FROM event WHERE key = ?",
+        [(number, digest(event.text), event.key) for event in sources],
+    )
+    return True
+
+
+def _newest(tx: Transaction, session: int) -> bytes | None:
+    rows = tx.fetch("SELECT key FROM compaction WHERE session = ? ORDER BY id DESC LIMIT 1", (session,))
     return rows[0][0] if rows else None
 
 
-async def _row(tx: Transaction, account: Account, record: Record) -> tuple[Any, ...]:
+def _row(tx: Transaction, account: Account, record: Record) -> tuple[Any, ...]:
     numbers = {link.id: link.key for link in account.chain}
 
-    async def number(record_id: str | None) -> int | None:
-        rows = await tx.fetch("SELECT id FROM compaction WHERE key = ?", (numbers.get(record_id or "", b""),))
+    def number(record_id: str | None) -> int | None:
+        rows = tx.fetch("SELECT id FROM compaction WHERE key = ?", (numbers.get(record_id or "", b""),))
         return int(rows[0][0]) if rows else None
 
     return (
         *(record.key, account.session, record.timestamp_ms, record.depth),
-        *(await number(record.parent_id), await number(record.refreshes), record.reason, record.body.summary),
+        *(number(record.parent_id), number(record.refreshes), record.reason, record.body.summary),
         *(json.dumps(record.body.key_points, ensure_ascii=False), facets_json(record.body.context)),
         *(*record.through, *record.seen, record.messages),
         *(record.tokens, record.tokens_before, record.tokens_after, record.window, record.written_by),

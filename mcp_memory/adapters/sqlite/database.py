@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import aiosqlite
 import anyio
@@ -17,6 +17,8 @@ from mcp_memory.adapters.sqlite.migrations import migrate
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 
 Row = tuple[Any, ...]
+P = ParamSpec("P")
+Result = TypeVar("Result")
 _BUSY_MS = 15_000
 _PRAGMAS = (
     f"PRAGMA busy_timeout = {_BUSY_MS}",
@@ -31,32 +33,28 @@ _PRAGMAS = (
 
 
 class Transaction:
-    """A write in progress; handed out by `Database.transaction` only.
-
-    Statements are collected and run together, before the next read or the end: a thread is entered once for many.
-    """
+    """A write in progress; handed out by `Database.write` only, to a function that runs in a worker thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._waiting: list[tuple[str, Sequence[Any], bool]] = [("BEGIN IMMEDIATE", (), False)]
         self._next: dict[str, int] = {}
 
-    async def run(self, sql: str, values: Sequence[Any] = ()) -> None:
-        self._waiting.append((sql, values, False))
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._connection.execute(sql, values)
 
-    async def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._waiting.append((sql, list(rows), True))
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
 
-    async def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return await to_thread.run_sync(self._fetch, sql, values)
+    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
 
-    async def next_id(self, table: str, many: int = 1) -> int:
+    def next_id(self, table: str, many: int = 1) -> int:
         """The first of as many new ids of a table; safe because no one else writes during this transaction.
 
         Where ids are places in the log, one that was given away is not given again after its row is gone.
         """
         if table not in self._next:
-            rows = await self.fetch(
+            rows = self.fetch(
                 f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
                 "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
                 (table,),
@@ -66,26 +64,9 @@ class Transaction:
         self._next[table] += many
         return first
 
-    async def finish(self) -> None:
-        """Run what is left and commit; used by `Database.transaction`."""
-        await self.run("COMMIT")
-        await to_thread.run_sync(self._flush)
-
-    def _fetch(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        self._flush()
-        return self._connection.execute(sql, values).fetchall()
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for sql, values, many in waiting:
-            if many:
-                self._connection.executemany(sql, values)
-            else:
-                self._connection.execute(sql, values)
-
 
 class Database:
-    """Owns the connections. Reads see the last committed state; writes go through `transaction`.
+    """Owns the connections. Reads see the last committed state; writes go through `write`.
 
     Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own.
     """
@@ -108,28 +89,32 @@ class Database:
                 reader = await stack.enter_async_context(_reader(path))
             yield cls(path, writer, reader)
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
-        """One write: all of it or nothing, whatever happens meanwhile."""
+    async def write(
+        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """One write: all that `work` does or nothing, whatever happens meanwhile.
+
+        It runs in one worker thread from begin to commit, and is not given up half way when its caller is cancelled.
+        """
         async with self._lock:
             with told(self.path):
-                tx = Transaction(self._writer)
-                try:
-                    yield tx
-                    with anyio.CancelScope(shield=True):
-                        await self._commit(tx)
-                except BaseException:
-                    with anyio.CancelScope(shield=True):
-                        await to_thread.run_sync(self._roll_back)
-                    raise
+                return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
 
-    async def _commit(self, tx: Transaction) -> None:
-        await tx.finish()
+    def _write(self, work: Callable[[Transaction], Result]) -> Result:
+        tx = Transaction(self._writer)
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(tx)
+            self._commit()
+        except BaseException:
+            # A full disk makes SQLite roll back by itself.
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+        return result
 
-    def _roll_back(self) -> None:
-        # A full disk makes SQLite roll back by itself, and a transaction that only collected has not begun.
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK")
+    def _commit(self) -> None:
+        self._writer.execute("COMMIT")
 
     async def scrub(self) -> None:
         """Empty the write-ahead log, which still holds what was deleted, as soon as no one reads from it."""
@@ -156,7 +141,7 @@ class Database:
 
 @contextmanager
 def _writer(path: Path) -> Iterator[sqlite3.Connection]:
-    """The writing connection. Worker threads use it in turn, each under the lock of `Database.transaction`."""
+    """The writing connection. Worker threads use it in turn, each under the lock of `Database.write`."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=False)
     try:
         for pragma in _PRAGMAS:

@@ -54,8 +54,7 @@ class SqliteEvents:
         return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
 
     async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
-        async with self._database.transaction() as tx:
-            await tx.run_many(_ADD_INBOX, rows)
+        await self._database.write(Transaction.run_many, _ADD_INBOX, rows)
 
     async def checkpoint(self, name: str) -> dict[str, Any]:
         position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))
@@ -71,19 +70,21 @@ class SqliteEvents:
         compacting: Sequence[tuple[str, str]] = (),
         lease_token: int | None = None,
     ) -> int:
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            added = await _add_events(tx, intakes) if intakes else 0
-            await tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
-            await tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
+        def write(tx: Transaction) -> int:
+            check_lease(tx, lease_token)
+            added = _add_events(tx, intakes) if intakes else 0
+            tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
+            tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
             positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
-            await tx.run_many(_SAVE_CHECKPOINT, positions)
-            await tx.run_many(_ADD_ASKED, compacting)
-        return added
+            tx.run_many(_SAVE_CHECKPOINT, positions)
+            tx.run_many(_ADD_ASKED, compacting)
+            return added
+
+        return await self._database.write(write)
 
 
-async def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = await _known(tx, [event.key for intake in intakes for event in intake.events])
+def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+    known = _known(tx, [event.key for intake in intakes for event in intake.events])
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
@@ -91,8 +92,8 @@ async def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         events = [event for event in intake.events if event.key not in known]
         if not events:
             continue
-        session, existed = await _session(tx, intake)
-        twins = _Twins(await _nearby(tx, session, events) if existed else [])
+        session, existed = _session(tx, intake)
+        twins = _Twins(_nearby(tx, session, events) if existed else [])
         for event in events:
             twin = twins.find(event)
             if twin is not None:
@@ -101,18 +102,18 @@ async def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
                 known[event.key] = event.source_ids
                 twins.add(event)
                 fresh.append((session, event))
-    await _insert(tx, fresh)
-    await _name_sources(tx, retold, known)
+    _insert(tx, fresh)
+    _name_sources(tx, retold, known)
     return len(fresh)
 
 
-async def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
+def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     """The events that are stored already, with the source lines they are known by."""
     known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         marks = ",".join("?" * len(part))
-        rows = await tx.fetch(
+        rows = tx.fetch(
             f"SELECT key, source_ids FROM event WHERE key IN ({marks}) "
             f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks})",
             (*part, *part),
@@ -121,38 +122,36 @@ async def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[st
     return known
 
 
-async def _name_sources(
-    tx: Transaction, retold: Sequence[tuple[bytes, Event]], known: dict[bytes, tuple[str, ...]]
-) -> None:
+def _name_sources(tx: Transaction, retold: Sequence[tuple[bytes, Event]], known: dict[bytes, tuple[str, ...]]) -> None:
     """A hook knows no line of the transcript; when the transcript tells the same event, its lines are added."""
     for key, event in retold:
         if key not in known:
-            known |= await _known(tx, [key])
+            known |= _known(tx, [key])
         names = known.get(key, ())
         added = [name for name in event.source_ids if name not in names]
         if added:
             # The transcript's own lines come first: they are what others know the event by.
             merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
             known[key] = merged
-            await tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (json.dumps(merged), key))
+            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (json.dumps(merged), key))
 
 
-async def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
+def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
     """The session's row, made on first sight; a session stays in the project it began in."""
     event = intake.events[0]
     name = (event.client, event.session_id)
-    rows = await tx.fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
+    rows = tx.fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
     if rows:
         return int(rows[0][0]), True
-    project = await project_of(tx, intake.root, intake.label)
-    session = await tx.next_id("session")
-    await tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
+    project = project_of(tx, intake.root, intake.label)
+    session = tx.next_id("session")
+    tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
     return session, False
 
 
-async def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
+def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
     times = [event.timestamp_ms for event in events]
-    return await tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
+    return tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
 
 
 class _Twins:
@@ -187,29 +186,29 @@ def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:
     return (kind, "") if kind == EventType.COMPACTION else (role, " ".join(text.split()))
 
 
-async def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
+def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     if not fresh:
         return
-    first = await tx.next_id("event", len(fresh))
+    first = tx.next_id("event", len(fresh))
     numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
-    await tx.run_many(_ADD_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
-    await index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
+    tx.run_many(_ADD_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
+    index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
     earliest: dict[int, int] = {}
     for _, session, event in numbered:
         earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
-    await tx.run_many(_ADD_DIRTY, earliest.items())
+    tx.run_many(_ADD_DIRTY, earliest.items())
     forgetting = {session for _, session, event in numbered if event.event_type is EventType.COMPACTION}
-    await tx.run_many(_ADD_GROWN, [(session, "client" if session in forgetting else "") for session in earliest])
+    tx.run_many(_ADD_GROWN, [(session, "client" if session in forgetting else "") for session in earliest])
 
 
-async def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
+def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
     """Index events given as number, role, type and text."""
     documents = [
         (number * 4 + EVENT, *event_columns(role, kind, text).values)
         for number, role, kind, text in events
         if kind not in LIFECYCLE and text.strip()
     ]
-    await tx.run_many(_ADD_INDEX, documents)
+    tx.run_many(_ADD_INDEX, documents)
 
 
 def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:

@@ -41,23 +41,28 @@ class Forgotten:
 
 async def forget(database: Database, wish: Wish, *, dry_run: bool) -> Forgotten:
     """Forget in one transaction; a dry run counts and changes nothing."""
-    where, values = _condition(wish)
     if dry_run:
+        where, values = _condition(wish)
         rows = await database.fetch(_EVENTS.format(where=where), values)
         waiting = [row for row in await database.fetch("SELECT id, payload FROM inbox") if speaks_of(row[1], wish)]
         return Forgotten(len(rows), len({row[1] for row in rows}), len(waiting))
-    async with database.transaction() as tx:
-        rows = await tx.fetch(_EVENTS.format(where=where), values)
-        waiting = [row for row in await tx.fetch("SELECT id, payload FROM inbox") if speaks_of(row[1], wish)]
-        await tx.run_many("DELETE FROM inbox WHERE id = ?", [(row[0],) for row in waiting])
-        await forget_records(tx, [row[0] for row in rows])
-        await _drop_nodes(tx, rows)
-        await _drop_events(tx, rows)
-        # Kept answers of a model may quote what was asked.
-        await tx.run("DELETE FROM llm_answer")
-        # The index keeps words in its old parts until these are merged.
-        await tx.run("INSERT INTO search (search) VALUES ('optimize')")
+    forgotten = await database.write(_forget, wish)
     await database.scrub()
+    return forgotten
+
+
+def _forget(tx: Transaction, wish: Wish) -> Forgotten:
+    where, values = _condition(wish)
+    rows = tx.fetch(_EVENTS.format(where=where), values)
+    waiting = [row for row in tx.fetch("SELECT id, payload FROM inbox") if speaks_of(row[1], wish)]
+    tx.run_many("DELETE FROM inbox WHERE id = ?", [(row[0],) for row in waiting])
+    forget_records(tx, [row[0] for row in rows])
+    _drop_nodes(tx, rows)
+    _drop_events(tx, rows)
+    # Kept answers of a model may quote what was asked.
+    tx.run("DELETE FROM llm_answer")
+    # The index keeps words in its old parts until these are merged.
+    tx.run("INSERT INTO search (search) VALUES ('optimize')")
     return Forgotten(len(rows), len({row[1] for row in rows}), len(waiting))
 
 
@@ -88,50 +93,50 @@ def speaks_of(payload: str, wish: Wish) -> bool:
     return wish.session_id is not None and json.dumps(wish.session_id) in payload
 
 
-async def _drop_nodes(tx: Transaction, rows: Sequence[Row]) -> None:
+def _drop_nodes(tx: Transaction, rows: Sequence[Row]) -> None:
     """Take away the segments of the sessions from the first forgotten event on, and every period above them."""
     earliest: dict[int, int] = {}
     for _, session, _, _, _, _, timestamp_ms, _ in rows:
         earliest[session] = min(earliest.get(session, timestamp_ms), timestamp_ms)
     for session, from_ms in earliest.items():
         anchor = "(SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = ?1 AND start_ms <= ?2)"
-        found = await tx.fetch(
+        found = tx.fetch(
             "SELECT g.key, n.id, n.key, n.project FROM segment g LEFT JOIN node n ON n.id = g.node "
             f"WHERE g.session = ?1 AND g.start_ms >= {anchor}",
             (session, from_ms),
         )
         for segment, node, node_key, project in found:
             if node is not None:
-                await remove_node(tx, node)
-                await _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
-            await tx.run("DELETE FROM segment WHERE key = ?", (segment,))
-        await tx.run(
+                remove_node(tx, node)
+                _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
+            tx.run("DELETE FROM segment WHERE key = ?", (segment,))
+        tx.run(
             "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) ON CONFLICT (session) DO UPDATE "
             "SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1",
             (session, from_ms),
         )
     for project in {row[7] for row in rows}:
-        await tx.run("DELETE FROM brief WHERE root IN (SELECT root FROM project WHERE id = ?)", (project,))
-        await tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+        tx.run("DELETE FROM brief WHERE root IN (SELECT root FROM project WHERE id = ?)", (project,))
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
 
 
-async def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:
+def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:
     for period in ancestors(ref):
         place = (project, int(period.level), period.key)
-        rows = await tx.fetch("SELECT id FROM node WHERE project = ? AND level = ? AND key = ?", place)
+        rows = tx.fetch("SELECT id FROM node WHERE project = ? AND level = ? AND key = ?", place)
         for (node,) in rows:
-            await remove_node(tx, node)
-        await tx.run("INSERT OR IGNORE INTO dirty_node (project, level, key) VALUES (?, ?, ?)", place)
+            remove_node(tx, node)
+        tx.run("INSERT OR IGNORE INTO dirty_node (project, level, key) VALUES (?, ?, ?)", place)
 
 
-async def _drop_events(tx: Transaction, rows: Sequence[Row]) -> None:
+def _drop_events(tx: Transaction, rows: Sequence[Row]) -> None:
     for number, _, _, role, kind, text, _, _ in rows:
         if kind not in LIFECYCLE and text.strip():
-            await tx.run(DROP_INDEX, (number * 4 + EVENT, *event_columns(role, kind, text).values))
-    await tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(row[2],) for row in rows])
+            tx.run(DROP_INDEX, (number * 4 + EVENT, *event_columns(role, kind, text).values))
+    tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(row[2],) for row in rows])
     for start in range(0, len(rows), _CHUNK):
         numbers = [row[0] for row in rows[start : start + _CHUNK]]
         marks = ",".join("?" * len(numbers))
         for column in ("event", "first_event", "last_event"):
-            await tx.run(f"DELETE FROM grip WHERE {column} IN ({marks})", numbers)
-        await tx.run(f"DELETE FROM event WHERE id IN ({marks})", numbers)
+            tx.run(f"DELETE FROM grip WHERE {column} IN ({marks})", numbers)
+        tx.run(f"DELETE FROM event WHERE id IN ({marks})", numbers)

@@ -30,33 +30,38 @@ class SqliteLease:
         held = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
         if held and held[0][1] != self.token and not _is_free(held[0], now_ms):
             return False
-        async with self._database.transaction() as tx:
-            rows = await tx.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
-            if rows and rows[0][1] != self.token and not _is_free(rows[0], now_ms):
-                return False
-            mine = bool(rows) and rows[0][1] == self.token
-            token = int(rows[0][1]) + (not mine) if rows else 1
-            await tx.run(
-                "INSERT INTO lease (name, holder, token, expires_ms) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
-                "SET holder = excluded.holder, token = excluded.token, expires_ms = excluded.expires_ms",
-                (self._name, self.holder, token, now_ms + DURATION_MS),
-            )
+        token = await self._database.write(self._take, now_ms)
+        if token is None:
+            return False
         self.token = token
         return True
+
+    def _take(self, tx: Transaction, now_ms: int) -> int | None:
+        rows = tx.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
+        if rows and rows[0][1] != self.token and not _is_free(rows[0], now_ms):
+            return None
+        mine = bool(rows) and rows[0][1] == self.token
+        token = int(rows[0][1]) + (not mine) if rows else 1
+        tx.run(
+            "INSERT INTO lease (name, holder, token, expires_ms) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
+            "SET holder = excluded.holder, token = excluded.token, expires_ms = excluded.expires_ms",
+            (self._name, self.holder, token, now_ms + DURATION_MS),
+        )
+        return token
 
     async def release(self) -> None:
         """Let the next process start at once."""
         if self.token is not None:
             token, self.token = self.token, None
-            async with self._database.transaction() as tx:
-                await tx.run("UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?", (self._name, token))
+            sql = "UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?"
+            await self._database.write(Transaction.run, sql, (self._name, token))
 
 
-async def check_lease(tx: Transaction, token: int | None) -> None:
+def check_lease(tx: Transaction, token: int | None) -> None:
     """Refuse a write of a process whose lease has passed to another. No token: not a write of the pipeline."""
     if token is None:
         return
-    rows = await tx.fetch("SELECT token FROM lease WHERE name = ?", (NAME,))
+    rows = tx.fetch("SELECT token FROM lease WHERE name = ?", (NAME,))
     if not rows or rows[0][0] != token:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 

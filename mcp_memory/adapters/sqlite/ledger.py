@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached
 from mcp_memory.ports import Clock
@@ -49,21 +49,23 @@ class SqliteLedger:
         now_ms = self._clock.now_ms()
         day = self._day(now_ms)
         wanted = call.input_tokens + call.max_output_tokens
-        async with self._database.transaction() as tx:
-            spent = int((await tx.fetch(_SPENT, (day,)))[0][0])
+
+        def write(tx: Transaction) -> int:
+            spent = int(tx.fetch(_SPENT, (day,))[0][0])
             if spent + wanted > self._cap:
                 raise CapReached(
                     f"Of the {self._cap:,} tokens a day {max(self._cap - spent, 0):,} are left, and the next call may "
                     f"take {wanted:,}. It waits for tomorrow, or for a higher summarizer.daily_token_cap."
                 )
-            number = await tx.next_id("llm_call")
+            number = tx.next_id("llm_call")
             spending = (call.model, call.input_tokens, call.max_output_tokens)
-            await tx.run(_RESERVE, (number, now_ms, day, call.purpose, call.node_id, *spending))
-        return number
+            tx.run(_RESERVE, (number, now_ms, day, call.purpose, call.node_id, *spending))
+            return number
+
+        return await self._database.write(write)
 
     async def settle(self, number: int, outcome: str, input_tokens: int, output_tokens: int, latency_ms: int) -> None:
-        async with self._database.transaction() as tx:
-            await tx.run(_SETTLE, (outcome, input_tokens, output_tokens, latency_ms, number))
+        await self._database.write(Transaction.run, _SETTLE, (outcome, input_tokens, output_tokens, latency_ms, number))
 
     async def room(self) -> int:
         return self._cap - int(await self._database.value(_SPENT, (self._day(self._clock.now_ms()),)))
@@ -74,21 +76,20 @@ class SqliteLedger:
 
     async def keep(self, key: str, answer: str) -> None:
         now_ms = self._clock.now_ms()
-        async with self._database.transaction() as tx:
-            await tx.run("DELETE FROM llm_answer WHERE kept_ms < ?", (now_ms - _KEPT_MS,))
-            await tx.run(
-                "INSERT OR REPLACE INTO llm_answer (key, answer, kept_ms) VALUES (?, ?, ?)", (key, answer, now_ms)
-            )
+
+        def write(tx: Transaction) -> None:
+            tx.run("DELETE FROM llm_answer WHERE kept_ms < ?", (now_ms - _KEPT_MS,))
+            tx.run("INSERT OR REPLACE INTO llm_answer (key, answer, kept_ms) VALUES (?, ?, ?)", (key, answer, now_ms))
+
+        await self._database.write(write)
 
     async def state(self, name: str) -> dict[str, Any]:
         found = await self._database.value("SELECT value FROM llm_state WHERE name = ?", (name,))
         return dict(json.loads(found)) if found else {}
 
     async def set_state(self, name: str, value: Mapping[str, Any]) -> None:
-        async with self._database.transaction() as tx:
-            await tx.run(
-                "INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)", (name, json.dumps(dict(value)))
-            )
+        sql = "INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)"
+        await self._database.write(Transaction.run, sql, (name, json.dumps(dict(value))))
 
     async def facts(self) -> dict[str, Any]:
         day = self._day(self._clock.now_ms())

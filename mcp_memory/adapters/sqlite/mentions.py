@@ -16,7 +16,7 @@ def folded(term: str) -> str:
     return term.casefold()
 
 
-async def note_mentions(tx: Transaction, number: int, node: Node) -> None:
+def note_mentions(tx: Transaction, number: int, node: Node) -> None:
     """Note the names that a segment's new version speaks of. Those of earlier versions stay, for views of the past."""
     if node.level is Level.SEGMENT and not node.removed:
-        await tx.run_many(_ADD, [(folded(term), number) for term in node.keywords])
+        tx.run_many(_ADD, [(folded(term), number) for term in node.keywords])

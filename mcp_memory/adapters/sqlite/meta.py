@@ -14,32 +14,32 @@ async def timezone_of(database: Database, preferred: str) -> str:
     stored = await database.value("SELECT value FROM meta WHERE key = ?", (_ZONE,))
     if stored:
         return str(stored)
-    async with database.transaction() as tx:
-        await tx.run("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_ZONE, preferred))
+    await database.write(Transaction.run, "INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (_ZONE, preferred))
     return str(await database.value("SELECT value FROM meta WHERE key = ?", (_ZONE,)))
 
 
 async def rebuild(database: Database, timezone: str) -> None:
     """Drop all that is derived, so that the pipeline makes it anew from the events."""
-    async with database.transaction() as tx:
-        for table in _DERIVED:
-            await tx.run(f"DELETE FROM {table}")
-        await tx.run("INSERT INTO search (search) VALUES ('delete-all')")
-        await _index_all(tx)
-        await tx.run("DELETE FROM dirty_session")
-        await tx.run(
-            "INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session"
-        )
-        # Records are kept, since they are only ever added; what the hook prints of them is written anew.
-        await tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
-        await tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_ZONE, timezone))
+    await database.write(_start_anew, timezone)
 
 
-async def _index_all(tx: Transaction) -> None:
+def _start_anew(tx: Transaction, timezone: str) -> None:
+    for table in _DERIVED:
+        tx.run(f"DELETE FROM {table}")
+    tx.run("INSERT INTO search (search) VALUES ('delete-all')")
+    _index_all(tx)
+    tx.run("DELETE FROM dirty_session")
+    tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
+    # Records are kept, since they are only ever added; what the hook prints of them is written anew.
+    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
+    tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_ZONE, timezone))
+
+
+def _index_all(tx: Transaction) -> None:
     last = 0
     while True:
-        rows = await tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,))
+        rows = tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,))
         if not rows:
             return
-        await index_events(tx, [(row[0], row[1], row[2], row[3]) for row in rows])
+        index_events(tx, [(row[0], row[1], row[2], row[3]) for row in rows])
         last = rows[-1][0]

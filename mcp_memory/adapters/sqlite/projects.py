@@ -18,17 +18,17 @@ FIND = """
 _UNFIT = re.compile(r"[^\w.]+")
 
 
-async def project_of(tx: Transaction, root: str, label: str) -> int:
+def project_of(tx: Transaction, root: str, label: str) -> int:
     """The project's row for a root, or for a label that the user gave; made on first sight."""
     place = f"label:{label}" if label else root
     slug = slugify(label or re.split(r"[\\/]", root.rstrip("\\/"))[-1])
-    rows = await tx.fetch(FIND, (place, slug if label else ""))
+    rows = tx.fetch(FIND, (place, slug if label else ""))
     if rows:
         return int(rows[0][0])
-    if await tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+    if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
         slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
-    project = await tx.next_id("project")
-    await tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
+    project = tx.next_id("project")
+    tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
     return project
 
 
@@ -39,46 +39,49 @@ def slugify(name: str) -> str:
 
 async def rename(database: Database, old: str, new: str) -> str:
     """Give a project another slug; ids of other projects that name it must be looked up anew."""
-    slug = slugify(new)
-    async with database.transaction() as tx:
-        project = await _number(tx, old)
-        if slug != old and await tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
-            raise UsageError(
-                f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them."
-            )
-        await tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
-        await tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return await database.write(_rename, old, slugify(new))
+
+
+def _rename(tx: Transaction, old: str, slug: str) -> str:
+    project = _number(tx, old)
+    if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
+    tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
     return slug
 
 
 async def merge(database: Database, source: str, target: str) -> int:
     """Move all sessions of one project into another, whose tree is then made anew by the pipeline."""
-    async with database.transaction() as tx:
-        old, new = await _number(tx, source), await _number(tx, target)
-        if old == new:
-            raise UsageError(f"{source!r} cannot be merged into itself.")
-        for (node,) in await tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
-            await remove_node(tx, node)
-        sessions = await tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
-        for (session,) in sessions:
-            await tx.run("DELETE FROM segment WHERE session = ?", (session,))
-            await tx.run(
-                "INSERT OR REPLACE INTO dirty_session (session, from_ms) "
-                "SELECT session, min(timestamp_ms) FROM event WHERE session = ? GROUP BY session",
-                (session,),
-            )
-        await tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
-        await tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
-        await tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
-        for table in ("dirty_node", "dirty_brief"):
-            await tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
-        await tx.run("DELETE FROM brief WHERE root = (SELECT root FROM project WHERE id = ?)", (old,))
-        await tx.run("DELETE FROM project WHERE id = ?", (old,))
+    return await database.write(_merge, source, target)
+
+
+def _merge(tx: Transaction, source: str, target: str) -> int:
+    old, new = _number(tx, source), _number(tx, target)
+    if old == new:
+        raise UsageError(f"{source!r} cannot be merged into itself.")
+    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
+        remove_node(tx, node)
+    sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
+    for (session,) in sessions:
+        tx.run("DELETE FROM segment WHERE session = ?", (session,))
+        tx.run(
+            "INSERT OR REPLACE INTO dirty_session (session, from_ms) "
+            "SELECT session, min(timestamp_ms) FROM event WHERE session = ? GROUP BY session",
+            (session,),
+        )
+    tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
+    tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
+    tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
+    for table in ("dirty_node", "dirty_brief"):
+        tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
+    tx.run("DELETE FROM brief WHERE root = (SELECT root FROM project WHERE id = ?)", (old,))
+    tx.run("DELETE FROM project WHERE id = ?", (old,))
     return len(sessions)
 
 
-async def _number(tx: Transaction, slug: str) -> int:
-    rows = await tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+def _number(tx: Transaction, slug: str) -> int:
+    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
     if not rows:
         raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
     return int(rows[0][0])

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import remove_segment_node
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
 from mcp_memory.domain.segments import Mark
-from mcp_memory.ports import Cutting, SegmentJob, StoredSegment
+from mcp_memory.ports import Cutting, SavedCut, SegmentJob, StoredSegment
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
-_MARKS = f"""
-    SELECT id, key, timestamp_ms, tokens, type FROM event
-    WHERE session = ? AND (timestamp_ms, id) >= (?, ?) AND type NOT IN ({_SILENT})
-      AND (text <> '' OR type = 'session_end')
-    ORDER BY timestamp_ms, id
+#: A changed session, and the stored segment from which on it is cut anew.
+_DIRTY = """
+    SELECT d.session, d.seq, s.client, s.session_id, g.start_ms, g.first_event
+    FROM dirty_session d JOIN session s ON s.id = d.session
+    LEFT JOIN segment g ON g.id = (
+        SELECT id FROM segment WHERE session = d.session AND start_ms <= d.from_ms
+        ORDER BY start_ms DESC, first_event DESC LIMIT 1
+    )
+    ORDER BY d.from_ms LIMIT ?
 """
-_BEFORE = f"""
-    SELECT id, key, timestamp_ms, tokens, type FROM event
-    WHERE session = ? AND (timestamp_ms, id) < (?, ?) AND timestamp_ms >= ? AND type NOT IN ({_SILENT})
-      AND (text <> '' OR type = 'session_end')
-    ORDER BY timestamp_ms, id
+#: The events of many sessions at once, from a while before the place where each is cut.
+_MARKS = f"""
+    WITH place (session, since_ms, start_ms, first) AS (VALUES {{places}})
+    SELECT e.session, e.id, e.key, e.timestamp_ms, e.tokens, e.type,
+           (e.timestamp_ms, e.id) >= (place.start_ms, place.first)
+    FROM place CROSS JOIN event e ON e.session = place.session AND e.timestamp_ms >= place.since_ms
+    WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end')
+    ORDER BY e.session, e.timestamp_ms, e.id
 """
 _COLUMNS = (
     "key, start_ms, end_ms, first_event, last_event, context_ms, context_event, events, tokens, closed, input_hash"
 )
-_ANCHOR = (
-    "SELECT start_ms, first_event FROM segment WHERE session = ? AND start_ms <= ? "
-    "ORDER BY start_ms DESC, first_event DESC LIMIT 1"
-)
-_STORED = f"SELECT {_COLUMNS} FROM segment WHERE session = ? AND start_ms >= ? ORDER BY start_ms, first_event"
+_STORED = f"""
+    WITH place (session, since_ms, start_ms, first) AS (VALUES {{places}})
+    SELECT g.session, {", ".join("g." + name.strip() for name in _COLUMNS.split(","))}
+    FROM place CROSS JOIN segment g ON g.session = place.session AND g.start_ms >= place.start_ms
+    ORDER BY g.session, g.start_ms, g.first_event
+"""
+_START = -(1 << 62)
 _SAVE = f"""
     INSERT INTO segment (session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET
@@ -53,11 +62,14 @@ _JOBS = f"""
     ORDER BY g.start_ms LIMIT ?
 """
 _EVENTS = f"""
-    SELECT key, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata, (timestamp_ms, id) >= (?, ?)
-    FROM event
-    WHERE session = ? AND (timestamp_ms, id) >= (?, ?) AND (timestamp_ms, id) <= (?, ?)
-      AND type NOT IN ({_SILENT}, 'session_end') AND text <> ''
-    ORDER BY timestamp_ms, id
+    SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata,
+           (e.timestamp_ms, e.id) >= (g.start_ms, g.first_event)
+    FROM segment g CROSS JOIN event e ON e.session = g.session
+        AND e.timestamp_ms BETWEEN g.context_ms AND g.end_ms
+    WHERE g.key IN ({{marks}}) AND (e.timestamp_ms, e.id) >= (g.context_ms, g.context_event)
+      AND (e.timestamp_ms, e.id) <= (g.end_ms, g.last_event)
+      AND e.type NOT IN ({_SILENT}, 'session_end') AND e.text <> ''
+    ORDER BY g.key, e.timestamp_ms, e.id
 """
 
 
@@ -70,81 +82,96 @@ class SqliteSegments:
     async def expire(self, before_ms: int) -> None:
         due = "SELECT session, end_ms FROM segment WHERE closed = 0 AND end_ms < ?"
         if await self._database.fetch(due + " LIMIT 1", (before_ms,)):
-            async with self._database.transaction() as tx:
-                await tx.run(
-                    f"INSERT INTO dirty_session (session, from_ms) {due} "
-                    "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms)",
-                    (before_ms,),
-                )
+            sql = (
+                f"INSERT INTO dirty_session (session, from_ms) {due} "
+                "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms)"
+            )
+            await self._database.write(Transaction.run, sql, (before_ms,))
 
     async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
-        rows = await self._database.fetch(
-            "SELECT d.session, d.from_ms, d.seq, s.client, s.session_id FROM dirty_session d "
-            "JOIN session s ON s.id = d.session ORDER BY d.from_ms LIMIT ?",
-            (limit,),
-        )
-        return [await self._cutting(*row, overlap_ms=overlap_ms) for row in rows]
+        rows = await self._database.fetch(_DIRTY, (limit,))
+        if not rows:
+            return []
+        places = [
+            (
+                row[0],
+                _START if row[4] is None else row[4] - overlap_ms,
+                _START if row[4] is None else row[4],
+                row[5] or 0,
+            )
+            for row in rows
+        ]
+        values = [value for place in places for value in place]
+        marks = ", ".join(["(?, ?, ?, ?)"] * len(places))
+        found = _grouped(await self._database.fetch(_MARKS.format(places=marks), values))
+        stored = _grouped(await self._database.fetch(_STORED.format(places=marks), values))
+        return [_cutting(row, found.get(row[0], []), stored.get(row[0], [])) for row in rows]
 
-    async def _cutting(
-        self, session: int, from_ms: int, seq: int, client: str, session_id: str, *, overlap_ms: int
-    ) -> Cutting:
-        anchor = await self._database.fetch(_ANCHOR, (session, from_ms))
-        start_ms, first = anchor[0] if anchor else (-(1 << 62), 0)
-        before: list[Row] = []
-        if anchor:
-            before = await self._database.fetch(_BEFORE, (session, start_ms, first, start_ms - overlap_ms))
-        rows = await self._database.fetch(_MARKS, (session, start_ms, first))
-        earlier = _marks(before)
-        marks = earlier + _marks(rows)
-        stored = [_stored(row) for row in await self._database.fetch(_STORED, (session, start_ms))]
-        return Cutting(
-            session=session,
-            session_key=event_key(client, session_id, ""),
-            seq=seq,
-            marks=tuple(mark for _, mark in marks),
-            numbers=tuple(number for number, _ in marks),
-            start=len(earlier),
-            stored=tuple(stored),
-        )
-
-    async def save_cut(
-        self, cutting: Cutting, segments: Sequence[StoredSegment], removed: Sequence[StoredSegment], lease_token: int
-    ) -> None:
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            for segment in removed:
-                await remove_segment_node(tx, segment.key)
-                await tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
-            await tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
-            await tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
+    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
+        await self._database.write(_save_cuts, cuts, lease_token)
 
     async def jobs(self, limit: int, quiet_before_ms: int) -> list[SegmentJob]:
-        rows = await self._database.fetch(_JOBS, (quiet_before_ms, limit))
-        return [await self._job(row) for row in rows]
+        return await self._jobs(await self._database.fetch(_JOBS, (quiet_before_ms, limit)))
 
     async def job_of(self, node: int) -> SegmentJob | None:
         """The job whose result was this node, to be done anew."""
-        rows = await self._database.fetch(_JOB_OF, (node,))
-        return await self._job(rows[0]) if rows else None
+        jobs = await self._jobs(await self._database.fetch(_JOB_OF, (node,)))
+        return jobs[0] if jobs else None
 
-    async def _job(self, row: Row) -> SegmentJob:
-        segment = _stored(row[:11])
-        session, client, session_id, project, slug = row[11:]
-        place = (
-            *(segment.start_ms, segment.first_event, session),
-            *(segment.context_ms, segment.context_event, segment.end_ms, segment.last_event),
-        )
-        rows = await self._database.fetch(_EVENTS, place)
-        events = [(found[9], event_of(found[:9], client, session_id, slug)) for found in rows]
-        return SegmentJob(
-            segment=segment,
-            session=session,
-            session_id=session_id,
-            project=project,
-            slug=slug,
-            events=tuple(event for own, event in events if own),
-            context=tuple(event for own, event in events if not own),
-        )
+    async def _jobs(self, rows: Sequence[Row]) -> list[SegmentJob]:
+        if not rows:
+            return []
+        keys = [row[0] for row in rows]
+        events = _grouped(await self._database.fetch(_EVENTS.format(marks=",".join("?" * len(keys))), keys))
+        return [_job(row, events.get(row[0], [])) for row in rows]
+
+
+def _grouped(rows: Iterable[Row]) -> dict[Any, list[Row]]:
+    """Rows without their first column, by that column."""
+    groups: dict[Any, list[Row]] = {}
+    for name, *rest in rows:
+        groups.setdefault(name, []).append(tuple(rest))
+    return groups
+
+
+def _cutting(row: Row, events: Sequence[Row], stored: Sequence[Row]) -> Cutting:
+    session, seq, client, session_id = row[:4]
+    earlier = _marks([event[:5] for event in events if not event[5]])
+    marks = earlier + _marks([event[:5] for event in events if event[5]])
+    return Cutting(
+        session=session,
+        session_key=event_key(client, session_id, ""),
+        seq=seq,
+        marks=tuple(mark for _, mark in marks),
+        numbers=tuple(number for number, _ in marks),
+        start=len(earlier),
+        stored=tuple(_stored(found) for found in stored),
+    )
+
+
+def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int) -> None:
+    check_lease(tx, lease_token)
+    for cutting, segments, removed in cuts:
+        for segment in removed:
+            remove_segment_node(tx, segment.key)
+            tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
+        tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
+        tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
+
+
+def _job(row: Row, rows: Sequence[Row]) -> SegmentJob:
+    segment = _stored(row[:11])
+    session, client, session_id, project, slug = row[11:]
+    events = [(found[9], event_of(found[:9], client, session_id, slug)) for found in rows]
+    return SegmentJob(
+        segment=segment,
+        session=session,
+        session_id=session_id,
+        project=project,
+        slug=slug,
+        events=tuple(event for own, event in events if own),
+        context=tuple(event for own, event in events if not own),
+    )
 
 
 def event_of(row: Row, client: str, session_id: str, slug: str) -> Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
 from mcp_memory.domain.summaries import Bullet, Node
@@ -25,10 +25,19 @@ _CHILDREN = (
     f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} "
     "WHERE n.project = ? AND n.level = ? AND n.parent = ? AND n.removed = 0 ORDER BY n.start_ms, n.key"
 )
-_STALE = (
-    "SELECT d.project, p.slug, d.key FROM dirty_node d JOIN project p ON p.id = d.project "
-    "WHERE d.level = ? ORDER BY d.key LIMIT ?"
+_STALE = """
+    SELECT d.project, p.slug, d.key, v.input_hash FROM dirty_node d JOIN project p ON p.id = d.project
+    LEFT JOIN node n ON n.project = d.project AND n.level = d.level AND n.key = d.key AND n.removed = 0
+    LEFT JOIN node_version v ON v.id = n.current
+    WHERE d.level = ? ORDER BY d.key, d.project LIMIT ?
+"""
+_BENEATH = (
+    "WITH place (project, key) AS (VALUES {places}) "
+    f"SELECT {NODE_COLUMNS}, n.project, n.parent FROM place CROSS JOIN {NODE_TABLES} "
+    "WHERE n.project = place.project AND n.level = ? AND n.parent = place.key AND n.removed = 0 "
+    "ORDER BY n.start_ms, n.key"
 )
+_VERSIONS = "SELECT current FROM node WHERE project = ? AND level = ? AND parent = ? AND removed = 0"
 _CLOSED = (
     "INSERT OR IGNORE INTO dirty_node (project, level, key) "
     "SELECT project, level, key FROM node WHERE open = 1 AND level = ? AND end_ms <= ?"
@@ -42,53 +51,74 @@ class SqliteTree:
         self._database = database
 
     async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            for write in writes:
-                segment = write.job.segment
-                # The segment may have been cut anew while its summary was made: then this one is out of date.
-                rows = await tx.fetch("SELECT input_hash FROM segment WHERE key = ?", (segment.key,))
-                if not rows or rows[0][0] != segment.input_hash:
-                    continue
-                number = await write_node(tx, write.job.project, write.job.session, write.node)
-                await write_grips(tx, number, write.grips)
-                done = (segment.input_hash, number, segment.key)
-                await tx.run("UPDATE segment SET done_hash = ?, node = ? WHERE key = ?", done)
+        await self._database.write(_save_segments, writes, lease_token)
 
     async def mark_closed_periods(self, now_ms: int) -> None:
         due = "SELECT 1 FROM node WHERE open = 1 AND level = ? AND end_ms <= ? LIMIT 1"
         for level, grace in GRACE.items():
             place = (int(level), now_ms - round(grace.total_seconds() * 1000))
             if await self._database.fetch(due, place):
-                async with self._database.transaction() as tx:
-                    await tx.run(_CLOSED, place)
+                await self._database.write(Transaction.run, _CLOSED, place)
 
     async def stale(self, level: Level, limit: int) -> list[Stale]:
         rows = await self._database.fetch(_STALE, (int(level), limit))
-        return [Stale(project, slug, NodeRef(level, key)) for project, slug, key in rows]
+        if not rows:
+            return []
+        places = [value for project, _, key, _ in rows for value in (project, key)]
+        found = await self._database.fetch(
+            _BENEATH.format(places=", ".join(["(?, ?)"] * len(rows))), (*places, int(level) + 1)
+        )
+        beneath: dict[tuple[int, str], list[tuple[int, Node]]] = {}
+        for row, node in zip(found, await nodes_of(self._database, found), strict=True):
+            beneath.setdefault((row[17], row[18]), []).append((row[16], node))
+        return [
+            Stale(
+                project,
+                slug,
+                NodeRef(level, key),
+                children=tuple(node for _, node in beneath.get((project, key), [])),
+                versions=tuple(version for version, _ in beneath.get((project, key), [])),
+                current_hash=current,
+            )
+            for project, slug, key, current in rows
+        ]
 
-    async def children(self, stale: Stale) -> list[Node]:
-        place = (stale.project, int(stale.ref.level) + 1, stale.ref.key)
+    async def children(self, project: int, ref: NodeRef) -> list[Node]:
+        place = (project, int(ref.level) + 1, ref.key)
         return await nodes_of(self._database, await self._database.fetch(_CHILDREN, place))
 
-    async def current_hash(self, stale: Stale) -> str | None:
-        rows = await self._database.fetch(
-            "SELECT v.input_hash FROM node n JOIN node_version v ON v.id = n.current "
-            "WHERE n.project = ? AND n.level = ? AND n.key = ? AND n.removed = 0",
-            (stale.project, int(stale.ref.level), stale.ref.key),
-        )
-        return str(rows[0][0]) if rows else None
+    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+        await self._database.write(_save_rollups, rollups, lease_token)
 
-    async def save_rollup(self, stale: Stale, node: Node | None, lease_token: int) -> None:
+
+def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+    check_lease(tx, lease_token)
+    for write in writes:
+        segment = write.job.segment
+        # The segment may have been cut anew while its summary was made: then this one is out of date.
+        rows = tx.fetch("SELECT input_hash FROM segment WHERE key = ?", (segment.key,))
+        if not rows or rows[0][0] != segment.input_hash:
+            continue
+        number = write_node(tx, write.job.project, write.job.session, write.node)
+        write_grips(tx, number, write.grips)
+        done = (segment.input_hash, number, segment.key)
+        tx.run("UPDATE segment SET done_hash = ?, node = ? WHERE key = ?", done)
+
+
+def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+    check_lease(tx, lease_token)
+    for stale, node in rollups:
         ref = stale.ref
-        async with self._database.transaction() as tx:
-            await check_lease(tx, lease_token)
-            if node:
-                await write_node(tx, stale.project, None, node)
-            await tx.run(
-                "DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?",
-                (stale.project, int(ref.level), ref.key),
-            )
+        # A child may have been forgotten or written anew meanwhile: then the period stays marked, for the next round.
+        found = tx.fetch(_VERSIONS, (stale.project, int(ref.level) + 1, ref.key))
+        if {version for (version,) in found} != set(stale.versions):
+            continue
+        if node:
+            write_node(tx, stale.project, None, node)
+        tx.run(
+            "DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?",
+            (stale.project, int(ref.level), ref.key),
+        )
 
 
 async def nodes_of(database: Database, rows: Sequence[Row]) -> list[Node]:

@@ -12,7 +12,7 @@ from mcp_memory.domain.depth import THRESHOLDS, Depth
 from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import SegmentJob, Stale
+from mcp_memory.ports import SegmentJob
 from mcp_memory.ports_models import Upgrade
 
 EXTRACTIVE = "extractive"
@@ -105,7 +105,7 @@ class SqliteUpgrades:
         return await self._segments.job_of(upgrade.number)
 
     async def children(self, upgrade: Upgrade) -> list[Node]:
-        return await self._tree.children(Stale(upgrade.project, upgrade.slug, upgrade.ref))
+        return await self._tree.children(upgrade.project, upgrade.ref)
 
     async def prior(self, upgrade: Upgrade) -> Node | None:
         rows = await self._database.fetch(_PRIOR, (upgrade.number, EXTRACTIVE))
@@ -119,29 +119,31 @@ class SqliteUpgrades:
         return int(found or 0)
 
     async def save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
-        async with self._database.transaction() as tx:
-            if not await _unchanged(tx, upgrade):
-                return False
-            await write_node(tx, upgrade.project, session, node, tell_parent=False)
-            if upgrade.ref.level is Level.SEGMENT:
-                await write_grips(tx, upgrade.number, grips)
-            await tx.run("DELETE FROM llm_attempt WHERE node = ?", (upgrade.number,))
-            parent = upgrade.ref.parent
-            if parent:
-                await tx.run(_TELL, (upgrade.project, int(parent.level), parent.key))
-        return True
+        return await self._database.write(_save, upgrade, node, session, grips)
 
     async def failed(self, upgrade: Upgrade, retry_ms: int) -> None:
-        async with self._database.transaction() as tx:
-            await tx.run(_FAILED, (upgrade.number, upgrade.version, retry_ms))
+        await self._database.write(Transaction.run, _FAILED, (upgrade.number, upgrade.version, retry_ms))
 
 
-async def _unchanged(tx: Transaction, upgrade: Upgrade) -> bool:
+def _save(tx: Transaction, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+    if not _unchanged(tx, upgrade):
+        return False
+    write_node(tx, upgrade.project, session, node, tell_parent=False)
+    if upgrade.ref.level is Level.SEGMENT:
+        write_grips(tx, upgrade.number, grips)
+    tx.run("DELETE FROM llm_attempt WHERE node = ?", (upgrade.number,))
+    parent = upgrade.ref.parent
+    if parent:
+        tx.run(_TELL, (upgrade.project, int(parent.level), parent.key))
+    return True
+
+
+def _unchanged(tx: Transaction, upgrade: Upgrade) -> bool:
     """Whether the node still is what the model was shown."""
-    rows = await tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (upgrade.number,))
+    rows = tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (upgrade.number,))
     if not rows or rows[0][0] != upgrade.version:
         return False
-    return not await tx.fetch(
+    return not tx.fetch(
         "SELECT 1 FROM dirty_node WHERE project = ? AND level = ? AND key = ? "
         "UNION ALL SELECT 1 FROM segment WHERE node = ? AND input_hash <> done_hash",
         (upgrade.project, int(upgrade.ref.level), upgrade.ref.key, upgrade.number),

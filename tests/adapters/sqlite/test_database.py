@@ -5,50 +5,64 @@ from __future__ import annotations
 import sqlite3
 import stat
 import sys
+import threading
+import time
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
-from mcp_memory.adapters.sqlite.database import Database, explain
+from mcp_memory.adapters.sqlite.database import Database, Transaction, explain
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreFull
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    def fail(tx: Transaction) -> None:
+        tx.run("INSERT INTO meta VALUES ('a', 'b')")
+        raise RuntimeError("stop")
+
     async with Database.open(tmp_path / "memory.db") as database:
         with pytest.raises(RuntimeError, match="stop"):
-            async with database.transaction() as tx:
-                await tx.run("INSERT INTO meta VALUES ('a', 'b')")
-                raise RuntimeError("stop")
+            await database.write(fail)
         assert await database.value("SELECT count(*) FROM meta") == 0
 
 
-async def test_a_cancelled_transaction_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+async def test_a_write_whose_caller_is_cancelled_is_finished_and_the_next_one_works(tmp_path: Path) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    def slow(tx: Transaction) -> None:
+        tx.run("INSERT INTO meta VALUES ('a', 'b')")
+        begun.set()
+        assert cancelled.wait(10)
+        tx.run("INSERT INTO meta VALUES ('c', 'd')")
+
+    async def cancel(scope: anyio.CancelScope) -> None:
+        await to_thread.run_sync(begun.wait)
+        scope.cancel()
+        cancelled.set()
+
     async with Database.open(tmp_path / "memory.db") as database:
-        with anyio.CancelScope() as scope:
-            async with database.transaction() as tx:
-                await tx.run("INSERT INTO meta VALUES ('a', 'b')")
-                scope.cancel()
-                await anyio.lowlevel.checkpoint()
-        async with database.transaction() as tx:
-            await tx.run("INSERT INTO meta VALUES ('c', 'd')")
-        assert await database.fetch("SELECT key FROM meta") == [("c",)]
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as scope:
+                group.start_soon(cancel, scope)
+                await database.write(slow)
+        await database.write(Transaction.run, "INSERT INTO meta VALUES ('e', 'f')")
+        assert await database.fetch("SELECT key FROM meta ORDER BY key") == [("a",), ("c",), ("e",)]
 
 
-async def test_transactions_of_one_process_wait_for_each_other(tmp_path: Path) -> None:
+async def test_writes_of_one_process_wait_for_each_other(tmp_path: Path) -> None:
+    def add(tx: Transaction, number: int) -> None:
+        (count,) = tx.fetch("SELECT count(*) FROM meta")[0]
+        time.sleep(0.001)
+        tx.run("INSERT INTO meta VALUES (?, ?)", (str(number), str(count)))
+
     async with Database.open(tmp_path / "memory.db") as database:
-
-        async def add(number: int) -> None:
-            async with database.transaction() as tx:
-                (count,) = (await tx.fetch("SELECT count(*) FROM meta"))[0]
-                await anyio.lowlevel.checkpoint()
-                await tx.run("INSERT INTO meta VALUES (?, ?)", (str(number), str(count)))
-
         async with anyio.create_task_group() as group:
             for number in range(20):
-                group.start_soon(add, number)
+                group.start_soon(database.write, add, number)
         counts = sorted(int(value) for (value,) in await database.fetch("SELECT value FROM meta"))
     assert counts == list(range(20))
 
@@ -78,8 +92,7 @@ async def test_a_damaged_file_is_reported_and_kept(tmp_path: Path) -> None:
 async def test_the_data_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with Database.open(home / "memory.db") as database:
-        async with database.transaction() as tx:
-            await tx.run("INSERT INTO meta VALUES ('a', 'b')")
+        await database.write(Transaction.run, "INSERT INTO meta VALUES ('a', 'b')")
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in home.iterdir()}
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert set(modes.values()) == {0o600}

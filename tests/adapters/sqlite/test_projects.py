@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.errors import NotFound, UsageError
 from tests.support import all_nodes, conversation, learn, memory, said
@@ -23,8 +24,7 @@ async def test_a_merge_gives_one_tree_and_keeps_every_word(tmp_path: Path) -> No
         assert {node.ref.key for node in nodes if node.level == 3} == {"2026-03-02", "2026-03-03"}
         found, _ = await app.answers.search("mobile app", "alpha")
         assert {hit.session_id for hit in found.hits if hit.kind in ("event", "grip")} == {"s1", "s2"}
-        async with app.database.transaction() as tx:
-            await tx.run("INSERT INTO search (search) VALUES ('integrity-check')")
+        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 
 
 async def test_what_comes_later_from_a_merged_project_joins_it(tmp_path: Path) -> None:
