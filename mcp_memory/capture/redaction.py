@@ -7,6 +7,7 @@ be a password, key or token. A rule is looked at only when the text holds its tr
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
@@ -79,6 +80,7 @@ _BEFORE = r"(?:(?<![{0}]{1})|(?<=\\[nrtbf]{1})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{1})|(
 #: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
 #: need it over and over is not worth the time.
 _PASSES = 8
+_SHORT = 120
 #: From this length on a prefix is found inside words, too: no word holds it.
 _DISTINCT = 6
 
@@ -104,6 +106,16 @@ _RULES = tuple((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, ex
 
 def redact(text: str) -> str:
     """The text with a typed mark such as `[redacted:github-token]` in place of each secret. Doing it twice is safe."""
+    return _redact_short(text) if len(text) <= _SHORT else _redact(text)
+
+
+@lru_cache(maxsize=1024)
+def _redact_short(text: str) -> str:
+    """Names, paths and versions come again with every event."""
+    return _redact(text)
+
+
+def _redact(text: str) -> str:
     for _ in range(_PASSES):
         clear = _redact_once(text)
         if clear == text:

@@ -7,7 +7,7 @@ themselves. What it cannot see is added: the words inside camelCase, and pairs o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.stems import forms, root
@@ -15,6 +15,14 @@ from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, ide
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z]|[A-Z]{2,}+[a-z])[A-Za-z0-9]*+")
+#: Every character by its kind: a, A and 0 for letters and digits, a space for all else.
+_KINDS = bytes(
+    ord("a" if chr(code).islower() else "A" if chr(code).isupper() else "0")
+    if chr(code).isascii() and chr(code).isalnum()
+    else ord(" ")
+    for code in range(256)
+)
+_CHANGES = (b"aA", b"0A", b"AAa")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
 )
@@ -114,10 +122,27 @@ def _error_lines(text: str) -> Iterator[str]:
 
 def hidden_parts(text: str) -> str:
     """The words inside camelCase identifiers, then the bigrams of unspaced scripts."""
-    camel = [" ".join(identifier_parts(word)) for word in dict.fromkeys(_CAMEL.findall(text))]
+    camel = [" ".join(identifier_parts(word)) for word in _camel_words(text)]
     if has_unspaced_script(text):
         camel += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
     return " . ".join(camel)
+
+
+def _camel_words(text: str) -> Iterable[str]:
+    """The words with a capital inside, each once: `_CAMEL`, told by where the kind of letter changes.
+
+    The text is looked at as a row of kinds, in which such a change is found three times as fast as by the expression.
+    """
+    kinds = text.encode("latin-1", "replace").translate(_KINDS)
+    found: dict[str, None] = {}
+    for change in _CHANGES:
+        at = kinds.find(change)
+        while at >= 0:
+            end = kinds.find(b" ", at)
+            end = end if end >= 0 else len(kinds)
+            found[text[kinds.rfind(b" ", 0, at) + 1 : end]] = None
+            at = kinds.find(change, end)
+    return found
 
 
 def terms_of(query: str) -> list[Term]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.safe import safe
@@ -43,10 +43,25 @@ def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> st
     for day in source.days:
         lines.append(f"{day.node_id} {safe(day.title, 160)}")
         lines += [f"- {safe(bullet.text, 240)}" for bullet in day.bullets]
-    text, tail = head, "</memory>"
+    tail = "</memory>"
+    kept = _fitting(lines, MAX_CHARS - len(head) - len(tail), budget - count(head) - count(tail), count)
+    text = head + "".join(kept) + tail
+    while kept and count(text) > budget:  # the parts of a text may count less than the whole
+        kept.pop()
+        text = head + "".join(kept) + tail
+    return text
+
+
+def _fitting(lines: Sequence[str], chars: int, tokens: int, count: Callable[[str], int]) -> list[str]:
+    """As many of the lines, ended, as there is room for."""
+    kept = []
     for line in lines:
-        longer = f"{text}{line}\n"
-        if len(longer) + len(tail) > MAX_CHARS or count(longer + tail) > budget:
+        ended = f"{line}\n"
+        chars -= len(ended)
+        if chars < 0:
             break
-        text = longer
-    return text + tail
+        tokens -= count(ended)
+        if tokens < 0:
+            break
+        kept.append(ended)
+    return kept

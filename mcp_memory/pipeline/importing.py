@@ -1,9 +1,12 @@
-"""Old history into events: transcripts are read and prepared in one thread while another stores the batch before."""
+"""Old history into events: one thread reads and clears of secrets, one counts tokens, one stores the batch before."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import islice
@@ -17,10 +20,11 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp_memory.capture.project import detect
 from mcp_memory.domain.toc import local_day
 from mcp_memory.pipeline.ingest import checkpoint_name, position_of, state_of
-from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.pipeline.prepare import Cleared, Intaker
 from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Intake, Told, TranscriptState
 
-BATCH = 2_000
+BATCH = 300
+_TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
 Source = tuple[ClientAdapter, Path]
 
@@ -41,6 +45,7 @@ class _Batch:
     """Events of one or several files, with the place that each file was read up to."""
 
     told: list[Told] = field(default_factory=list)
+    texts: list[Cleared] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
     intakes: list[Intake] = field(default_factory=list)
@@ -68,7 +73,7 @@ async def import_files(
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
     total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
-    async with anyio.create_task_group() as group:
+    async with _taking_turns(), anyio.create_task_group() as group:
         send, receive = anyio.create_memory_object_stream[_Batch](1)
         group.start_soon(reader.read_into, send, name="reading transcripts")
         async with receive:
@@ -78,6 +83,17 @@ async def import_files(
     progress(total, total)
     result.seconds = round(time.monotonic() - started, 3)
     return result
+
+
+@asynccontextmanager
+async def _taking_turns() -> AsyncIterator[None]:
+    """Let the threads of an import take turns often: else each statement waits until the reading thread has a pause."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 async def _store(log: EventLog, batch: _Batch, result: Imported, *, dry_run: bool) -> None:
@@ -116,10 +132,24 @@ class _Reader:
         self._roots: dict[str, tuple[str, str] | None] = {}
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
-        batches = self._batches()
-        async with send:
-            while (batch := await to_thread.run_sync(lambda: next(batches, None))) is not None:
-                await send.send(batch)
+        with ThreadPoolExecutor(1) as counting:
+            batches = self._counted(counting)
+            async with send:
+                while (batch := await to_thread.run_sync(lambda: next(batches, None))) is not None:
+                    await send.send(batch)
+
+    def _counted(self, counting: Executor) -> Iterator[_Batch]:
+        """The batches ready to be stored; while the tokens of one are counted, the next is read."""
+        waiting: tuple[_Batch, Future[list[int]]] | None = None
+        for batch in self._batches():
+            captured = [item.event for item in batch.told]
+            batch.texts = self._intaker.clear(captured)
+            counted = counting.submit(self._intaker.count, captured, batch.texts)
+            if waiting:
+                yield self._prepared(waiting[0], waiting[1].result())
+            waiting = batch, counted
+        if waiting:
+            yield self._prepared(waiting[0], waiting[1].result())
 
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
@@ -133,10 +163,10 @@ class _Reader:
                 batch.positions[checkpoint_name(path)] = position_of(state, events)
                 batch.read = before + state.offset
                 if len(batch.told) >= BATCH:
-                    yield self._prepared(batch)
+                    yield batch
                     batch = _Batch()
             before += _size(path)
-        yield self._prepared(batch)
+        yield batch
 
     def _parts(
         self, adapter: ClientAdapter, path: Path, state: TranscriptState
@@ -150,9 +180,9 @@ class _Reader:
         except OSError as error:
             yield [], [BadLine(str(path), 0, f"the file cannot be read: {error.strerror}")]
 
-    def _prepared(self, batch: _Batch) -> _Batch:
+    def _prepared(self, batch: _Batch, counted: list[int]) -> _Batch:
         """Group the events by session, ready to be stored."""
-        events = self._intaker.prepare([item.event for item in batch.told])
+        events = self._intaker.events([item.event for item in batch.told], batch.texts, counted)
         groups: dict[tuple[str, str], list[int]] = {}
         for index, event in enumerate(events):
             groups.setdefault((event.client, event.session_id), []).append(index)

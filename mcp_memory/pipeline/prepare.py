@@ -10,6 +10,7 @@ from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.domain.events import Captured, Event, Role, event_key
 
 CountAll = Callable[[Sequence[str]], list[int]]
+Cleared = tuple[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,26 @@ class Intaker:
     count_all: CountAll
 
     def prepare(self, captured: Sequence[Captured]) -> list[Event]:
-        """Events ready to be stored; their project is given by the store. One tokenizer pass for all of them."""
+        """Events ready to be stored; their project is given by the store."""
+        texts = self.clear(captured)
+        return self.events(captured, texts, self.count(captured, texts))
+
+    def clear(self, captured: Sequence[Captured]) -> list[Cleared]:
+        """The texts without secrets and no longer than the limit, and whether they were cut."""
         texts = [clip(redact(clean(item.text)), self.max_event_bytes) for item in captured]
         # White space alone says nothing: such an event is kept for its time, without a text.
-        texts = [(text if text.strip() else "", cut) for text, cut in texts]
-        counted = self.count_all(
+        return [(text if text.strip() else "", cut) for text, cut in texts]
+
+    def count(self, captured: Sequence[Captured], texts: Sequence[Cleared]) -> list[int]:
+        """One tokenizer pass for all of them."""
+        return self.count_all(
             [
                 text[: self.tool_result_chars] if item.role is Role.TOOL else text
                 for item, (text, _) in zip(captured, texts, strict=True)
             ]
         )
+
+    def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
         return [
             Event(
                 key=event_key(item.client, item.session_id, item.source_key),

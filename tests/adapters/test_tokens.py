@@ -29,6 +29,11 @@ def test_counts_are_those_of_cl100k_base() -> None:
     assert tokens.count_all(["hello world", "", "tiktoken is great!"]) == [2, 0, 6]
 
 
+@given(st.lists(st.text(max_size=80) | st.sampled_from(["<|endoftext|>", "a\n", "\n b", " "]), max_size=6))
+def test_many_texts_count_as_each_of_them_does(texts: list[str]) -> None:
+    assert tokens.count_all(texts) == [tokens.count(text) for text in texts]
+
+
 def test_the_network_is_never_asked(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> object:
         raise AssertionError("the network was asked")

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic_core import from_json
+
 from mcp_memory.capture.redaction import redact
 from mcp_memory.ports import TranscriptState
 
@@ -74,6 +76,14 @@ def parse(raw: bytes) -> tuple[list[Any], str]:
 
     One value is the rule; a crash may leave two of them glued together.
     """
+    try:
+        # Twice as fast as the standard library; it refuses halves of surrogate pairs, and more that is let pass below.
+        return [from_json(raw)], ""
+    except ValueError:
+        return _parse_odd(raw)
+
+
+def _parse_odd(raw: bytes) -> tuple[list[Any], str]:
     text = raw.decode("utf-8", "replace").strip("\ufeff\x00 \t\r\n")
     if not text:
         return [], ""

@@ -20,6 +20,7 @@ Row = tuple[Any, ...]
 P = ParamSpec("P")
 Result = TypeVar("Result")
 _BUSY_MS = 15_000
+_TOGETHER = 100
 _PRAGMAS = (
     f"PRAGMA busy_timeout = {_BUSY_MS}",
     "PRAGMA journal_mode = WAL",
@@ -44,6 +45,17 @@ class Transaction:
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(sql, rows)
+
+    def insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert many rows by few statements: a statement lets other threads run, and waits for them when it is done.
+
+        `into` names the table and its columns.
+        """
+        for start in range(0, len(rows), _TOGETHER):
+            part = rows[start : start + _TOGETHER]
+            marks = f"({', '.join('?' * len(part[0]))})"
+            values = [value for row in part for value in row]
+            self._connection.execute(f"INSERT INTO {into} VALUES {', '.join([marks] * len(part))}", values)
 
     def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._connection.execute(sql, values).fetchall()

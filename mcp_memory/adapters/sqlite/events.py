@@ -20,11 +20,8 @@ _CHUNK = 500
 
 _INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
 _ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
-_ADD_EVENT = (
-    "INSERT INTO event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_ADD_INDEX = "INSERT INTO search (rowid, head, user, assistant, tool, parts) VALUES (?, ?, ?, ?, ?, ?)"
+_EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
+_INDEX = "search (rowid, head, user, assistant, tool, parts)"
 _ADD_DIRTY = (
     "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
     "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
@@ -42,6 +39,9 @@ _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
 _SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 class SqliteEvents:
@@ -155,30 +155,38 @@ def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]
 
 
 class _Twins:
-    """Finds the event that another source told already."""
+    """Finds the event that another source told already. Texts are compared only where there are two sources."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._seen: dict[tuple[str, str], list[tuple[int, str, bytes]]] = {}
+        self._told: dict[str, list[tuple[int, bytes, str, str, str]]] = {}
+        self._seen: dict[str, dict[tuple[str, str], list[tuple[int, bytes]]]] = {}
         for key, timestamp_ms, kind, role, text, metadata in rows:
             via = json.loads(metadata).get("via", "") if "via" in metadata else ""
-            self._remember(key, kind, role, text, timestamp_ms, via)
+            self._told.setdefault(via, []).append((timestamp_ms, key, kind, role, text))
 
     def add(self, event: Event) -> None:
-        via = event.metadata.get("via", "")
-        self._remember(event.key, event.event_type, event.role, event.text, event.timestamp_ms, via)
+        told = (event.timestamp_ms, event.key, event.event_type, event.role, event.text)
+        self._told.setdefault(event.metadata.get("via", ""), []).append(told)
 
     def find(self, event: Event) -> bytes | None:
         via = event.metadata.get("via", "")
-        if not via or event.event_type in LIFECYCLE:
+        others = [other for other in self._told if other and other != via]
+        if not others or not via or event.event_type in LIFECYCLE:
             return None
-        for when, other, key in self._seen.get(_fingerprint(event.event_type, event.role, event.text), ()):
-            if other != via and abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
-                return key
+        wanted = _fingerprint(event.event_type, event.role, event.text)
+        for other in others:
+            for when, key in self._by_words(other).get(wanted, ()):
+                if abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
+                    return key
         return None
 
-    def _remember(self, key: bytes, kind: str, role: str, text: str, timestamp_ms: int, via: str) -> None:
-        if via:
-            self._seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, via, key))
+    def _by_words(self, via: str) -> dict[tuple[str, str], list[tuple[int, bytes]]]:
+        seen = self._seen.setdefault(via, {})
+        told = self._told[via]
+        for timestamp_ms, key, kind, role, text in told:
+            seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, key))
+        told.clear()
+        return seen
 
 
 def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:
@@ -191,7 +199,7 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
         return
     first = tx.next_id("event", len(fresh))
     numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
-    tx.run_many(_ADD_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
+    tx.insert(_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
     index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
     earliest: dict[int, int] = {}
     for _, session, event in numbered:
@@ -208,7 +216,7 @@ def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -
         for number, role, kind, text in events
         if kind not in LIFECYCLE and text.strip()
     ]
-    tx.run_many(_ADD_INDEX, documents)
+    tx.insert(_INDEX, documents)
 
 
 def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:
@@ -222,6 +230,6 @@ def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:
         event.text,
         event.tokens,
         int(event.truncated),
-        json.dumps(event.source_ids),
-        json.dumps(event.metadata, ensure_ascii=False, default=str),
+        _JSON.encode(event.source_ids),
+        _JSON.encode(event.metadata),
     )
