@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …] [--large] [--json PATH]`: run the benchmarks and end with a table of all figures."""
+"""`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]`: run the benchmarks, end with a table of figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sqlite3
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,17 +26,18 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
     parser.add_argument("--large", action="store_true", help="teleport and context at 1,000,000 events (takes long)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
     options = parser.parse_args()
     unknown = set(options.names) - set(_available())
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(_available())}")
     results: dict[str, list[Figure]] = {}
     crashed = []
-    with tempfile.TemporaryDirectory(prefix="mcp-memory-bench-") as scratch:
+    with _scratch(options.scratch) as scratch:
         for name in options.names or _available():
             print(f"== {name}", flush=True)
             try:
-                results[name] = importlib.import_module(f"bench.{name}").run(Path(scratch), large=options.large)
+                results[name] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large)
             except Exception:
                 traceback.print_exc()
                 crashed.append(name)
@@ -45,6 +48,16 @@ def main() -> int:
     if crashed:
         print(f"crashed: {', '.join(crashed)}")
     return 1 if crashed else 0
+
+
+@contextmanager
+def _scratch(kept: Path | None) -> Iterator[Path]:
+    if kept:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="mcp-memory-bench-") as folder:
+        yield Path(folder)
 
 
 def machine() -> dict[str, str | int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -55,7 +56,10 @@ async def invented(scratch: Path, events: int) -> Path:
     """The home of a memory with so many events, made once per run."""
     home = scratch / f"invented-{events}"
     if not home.exists():
-        async with opened(home) as app:
+        # Under another name until it is complete, since one that is kept is used again.
+        unfinished = scratch / f"{home.name}-unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        async with opened(unfinished) as app:
             batch: list[Intake] = []
             for session in range(events // SESSION_EVENTS):
                 told = list(_session(session))
@@ -65,6 +69,7 @@ async def invented(scratch: Path, events: int) -> Path:
                     batch = []
             await app.log.add(batch)
             await build(app)
+        unfinished.rename(home)
     return home
 
 
