@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]`: run the benchmarks, end with a table of figures."""
+"""`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]` runs the benchmarks and prints all figures."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Line:
 
     def message(self) -> Mapping[str, Any]:
         message = self.value.get("message")
-        if not isinstance(message, Mapping):
+        if not isinstance(message, dict):
             raise Unreadable("message is not an object")
         return message
 
@@ -39,7 +39,7 @@ class Line:
             return [{"type": "text", "text": content}]
         if not isinstance(content, list):
             raise Unreadable("message.content is neither text nor a list of blocks")
-        return [block for block in content if isinstance(block, Mapping)]
+        return [block for block in content if isinstance(block, dict)]
 
     def tell(
         self,

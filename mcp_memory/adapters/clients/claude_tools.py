@@ -95,7 +95,7 @@ def touched(name: str, given: Mapping[str, Any], cwd: str) -> list[str]:
 
 def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
     """What a call that went well gave back: `response` is the tool's object, or the model's view of it."""
-    if isinstance(response, Mapping):
+    if isinstance(response, dict):
         text = _from_object(given, response)
     else:
         text = _from_view(name, given, without_injected(blocks_text(response)).strip("\n"))
@@ -111,7 +111,7 @@ def blocks_text(content: object) -> str:
     """The text of message content: a string, a block or a list of blocks."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         return _block_text(content)
     if isinstance(content, Sequence):
         return "\n".join(filter(None, map(blocks_text, content)))
@@ -126,14 +126,14 @@ def _block_text(block: Mapping[str, Any]) -> str:
         if isinstance(block.get(field), str):
             return str(block[field])
     resource = block.get("resource")
-    return _block_text(resource) if isinstance(resource, Mapping) else ""
+    return _block_text(resource) if isinstance(resource, dict) else ""
 
 
 def _from_object(given: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """Told by its shape, not by the tool's name: names change between versions."""
     if "stdout" in result or "stderr" in result:
         return _shell(result)
-    if isinstance(result.get("file"), Mapping):
+    if isinstance(result.get("file"), dict):
         return _file_content(result, result["file"])
     if isinstance(result.get("newTodos"), list):
         return _todos(result["newTodos"])
@@ -141,7 +141,7 @@ def _from_object(given: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         return changed
     if isinstance(result.get("filenames"), list):
         return _search(result)
-    if isinstance(result.get("answers"), Mapping):
+    if isinstance(result.get("answers"), dict):
         return "\n".join(f"{question} → {answer}" for question, answer in result["answers"].items())
     if isinstance(result.get("results"), list):
         return "\n".join(filter(None, map(_web_hit, result["results"])))
@@ -181,7 +181,7 @@ def _file_content(result: Mapping[str, Any], file: Mapping[str, Any]) -> str:
     if text := _text(file, "content"):
         return text
     if isinstance(file.get("cells"), list):
-        return "\n\n".join(_text(cell, "source") for cell in file["cells"] if isinstance(cell, Mapping))
+        return "\n\n".join(_text(cell, "source") for cell in file["cells"] if isinstance(cell, dict))
     kind = _text(result, "type")
     return f"[{kind}]" if kind not in ("", "text") else ""
 
@@ -189,7 +189,7 @@ def _file_content(result: Mapping[str, Any], file: Mapping[str, Any]) -> str:
 def _changes(edit: Mapping[str, Any]) -> str:
     """The lines that an edit took out and put in, by the tool's object or its input."""
     edits = edit.get("edits")
-    pairs = [one for one in edits if isinstance(one, Mapping)] if isinstance(edits, list) else [edit]
+    pairs = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else [edit]
     return "\n".join(filter(None, map(_change, pairs)))
 
 
@@ -216,13 +216,13 @@ def _search(result: Mapping[str, Any]) -> str:
 
 def _todos(todos: list[Any]) -> str:
     marks = {"completed": "x", "in_progress": "~"}
-    items = [todo for todo in todos if isinstance(todo, Mapping)]
+    items = [todo for todo in todos if isinstance(todo, dict)]
     return "\n".join(f"[{marks.get(_text(todo, 'status'), ' ')}] {_text(todo, 'content')}" for todo in items)
 
 
 def _web_hit(hit: object) -> str:
-    if isinstance(hit, Mapping) and isinstance(hit.get("content"), list):
-        pages = [page for page in hit["content"] if isinstance(page, Mapping)]
+    if isinstance(hit, dict) and isinstance(hit.get("content"), list):
+        pages = [page for page in hit["content"] if isinstance(page, dict)]
         return "\n".join(f"{_text(page, 'title')} {_text(page, 'url')}".strip() for page in pages)
     return blocks_text(hit)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milli
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import BadLine, Told, TranscriptState
 
-_DULL = tuple(b'"type":"%s"' % kind for kind in (b"progress", b"file-history-snapshot", b"attachment", b"summary"))
+#: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
+_DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment|summary)"'), 600
 _TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
 _PENDING_TOOLS = 64
 _PENDING_PROMPTS = 20
@@ -53,9 +55,9 @@ def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
 
 def _is_dull(raw: bytes) -> bool:
     """Whether a line surely holds no event, told without parsing it: quotes inside JSON strings are escaped."""
-    return (
-        any(kind in raw for kind in _DULL) and not any(kind in raw for kind in _TELLING) and raw.rstrip().endswith(b"}")
-    )
+    if not _DULL.search(raw, 0, _HEAD):
+        return False
+    return not any(kind in raw for kind in _TELLING) and raw.rstrip().endswith(b"}")
 
 
 class _Reader:
@@ -67,7 +69,7 @@ class _Reader:
         self._answered: list[str] = []
 
     def take(self, value: object) -> list[Told]:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise Unreadable("not a JSON object")
         kind = value.get("type")
         if kind == "user":
@@ -99,7 +101,7 @@ class _Reader:
     def _line(self, value: Mapping[str, Any]) -> Line:
         session_id, uuid = value.get("sessionId"), value.get("uuid")
         origin = value.get("forkedFrom")
-        if isinstance(origin, Mapping):  # a fork begins with a copy of what was said in another session
+        if isinstance(origin, dict):  # a fork begins with a copy of what was said in another session
             session_id, uuid = origin.get("sessionId", session_id), origin.get("messageUuid", uuid)
         if not isinstance(session_id, str) or not session_id:
             raise Unreadable("sessionId is missing")
@@ -195,12 +197,12 @@ class _Reader:
         if failed:
             result = failure_text(content) or failure_text(response)
         else:
-            from_object = alone and isinstance(response, Mapping) and not name.startswith("mcp__")
+            from_object = alone and isinstance(response, dict) and not name.startswith("mcp__")
             result = result_text(name, given, response if from_object or content is None else content)
         text = call_text(name, given, result, line.cwd)
         if not text:
             return None
-        stopped = alone and isinstance(response, Mapping) and response.get("interrupted") is True
+        stopped = alone and isinstance(response, dict) and response.get("interrupted") is True
         return line.tell(
             f"tool:{tool_id}",
             EventType.TOOL_RESULT,
@@ -247,13 +249,13 @@ class _Reader:
         tool_id, name, given = block.get("id"), block.get("name"), block.get("input")
         if isinstance(tool_id, str) and isinstance(name, str):
             tools: dict[str, Any] = self._memory.setdefault("tools", {})
-            tools[tool_id] = [name, _clipped(given) if isinstance(given, Mapping) else {}, line.uuid]
+            tools[tool_id] = [name, _clipped(given) if isinstance(given, dict) else {}, line.uuid]
             _keep_newest(tools, _PENDING_TOOLS)
 
 
 def _usage(told: object) -> int | None:
     """How many tokens the model's context held after this answer, as the client tells it."""
-    if not isinstance(told, Mapping):
+    if not isinstance(told, dict):
         return None
     counts = [told.get(name) for name in _COUNTED]
     return sum(count for count in counts if isinstance(count, int) and count > 0) or None
@@ -265,7 +267,7 @@ def _stopped(line: Line) -> Told:
 
 def _compaction_facts(value: Mapping[str, Any]) -> dict[str, Any]:
     facts = value.get("compactMetadata")
-    facts = facts if isinstance(facts, Mapping) else {}
+    facts = facts if isinstance(facts, dict) else {}
     trigger, tokens = facts.get("trigger"), facts.get("preTokens")
     return {
         **({"trigger": trigger} if isinstance(trigger, str) else {}),
