@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,16 @@ class Fact:
     needle: str
     who: str
     text: str
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """Facts, and the ordinary talk of a user, an assistant or a tool to hide them in."""
+
+    name: str
+    facts: list[Fact]
+    filler: Callable[[random.Random, str], str]
+    joint: str = " "
 
 
 FACTS = [
@@ -120,9 +131,13 @@ def _filler(chance: random.Random, who: str) -> str:
     return f"Read: src/{a}/{b}.py\ndef main():\n{body}"
 
 
-def sessions(facts: list[Fact] = FACTS, each: int = 4, turns: int = 90) -> list[list[dict[str, Any]]]:
+BIRDS = Haystack("birds", FACTS, _filler)
+
+
+def sessions(haystack: Haystack = BIRDS, each: int = 4, turns: int = 90) -> list[list[dict[str, Any]]]:
     """Long sessions on successive days, each with some of the facts at places of their own among ordinary talk."""
     chance = random.Random(40)
+    facts, filler = haystack.facts, haystack.filler
     made = []
     for number in range(0, len(facts), each):
         hidden = facts[number : number + each]
@@ -132,9 +147,9 @@ def sessions(facts: list[Fact] = FACTS, each: int = 4, turns: int = 90) -> list[
         for turn in range(turns):
             fact = places.get(turn)
             who = fact.who if fact else ("user", "assistant", "tool", "assistant")[turn % 4]
-            text = _filler(chance, who)
+            text = filler(chance, who)
             if fact:
-                text = fact.text if who == "tool" else f"{text} {fact.text} {_filler(chance, who)}"
+                text = fact.text if who == "tool" else haystack.joint.join((text, fact.text, filler(chance, who)))
             at = f"2026-03-{day:02d}T{9 + turn // 60:02d}:{turn % 60:02d}:00Z"
             lines.append(said(text, at, role=who, session=name))
         made.append(lines)

@@ -12,7 +12,8 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from tests.adapters.summarizers.models.scripted import Asked, scripted
-from tests.adapters.summarizers.needles import FACTS, sessions
+from tests.adapters.summarizers.further_needles import FURTHER
+from tests.adapters.summarizers.needles import BIRDS, FACTS, Haystack, sessions
 from tests.pipeline.test_upgrade import opened, settle
 from tests.support import StoppedClock, learn, memory
 
@@ -29,7 +30,7 @@ def report(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-async def surviving(app: App) -> dict[str, int]:
+async def surviving(app: App, haystack: Haystack) -> dict[str, int]:
     """How many needles stand in the bullets and keywords of each level."""
     found = {}
     for level in reversed(Level):
@@ -37,17 +38,18 @@ async def surviving(app: App) -> dict[str, int]:
         told = "\n".join(
             text for node in nodes for text in [*(bullet.text for bullet in node.bullets), " ".join(node.keywords)]
         )
-        found[level.label] = sum(needle in told for needle in NEEDLES)
+        found[level.label] = sum(fact.needle in told for fact in haystack.facts)
     return found
 
 
-async def test_the_extractive_summarizer_keeps_facts_at_segment_level(tmp_path: Path) -> None:
+@pytest.mark.parametrize("haystack", [BIRDS, FURTHER], ids=lambda haystack: haystack.name)
+async def test_the_extractive_summarizer_keeps_facts_at_segment_level(tmp_path: Path, haystack: Haystack) -> None:
     async with memory(tmp_path, StoppedClock(AFTERWARDS)) as app:
-        await learn(app, [line for session in sessions() for line in session])
-        found = await surviving(app)
+        await learn(app, [line for session in sessions(haystack) for line in session])
+        found = await surviving(app, haystack)
         segments = len(await app.library.top(None, Level.SEGMENT, 10_000))
-    report(f"extractive, {len(NEEDLES)} facts in {segments} segments: {found}")
-    assert found["segment"] >= FLOOR * len(NEEDLES)
+    report(f"extractive, {haystack.name}: {len(haystack.facts)} facts in {segments} segments: {found}")
+    assert found["segment"] >= FLOOR * len(haystack.facts)
     assert found["segment"] >= found["day"] >= found["month"] >= found["year"]
 
 
@@ -78,7 +80,7 @@ async def test_a_perfect_model_loses_nothing_on_the_way_up(tmp_path: Path) -> No
         async with opened(tmp_path, model, StoppedClock(AFTERWARDS)) as app:
             await learn(app, [line for session in sessions() for line in session])
             assert await settle(app) > 20
-            found = await surviving(app)
+            found = await surviving(app, BIRDS)
             year = (await app.library.top(None, Level.YEAR, 1))[0]
             cited = await app.library.event_ids([grip for bullet in year.bullets for grip in bullet.grip_ids])
     report(f"perfect model, {len(NEEDLES)} facts: {found}")
