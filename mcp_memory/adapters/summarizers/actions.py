@@ -9,12 +9,50 @@ from mcp_memory.adapters.summarizers import cues
 from mcp_memory.adapters.summarizers.candidate import MAX_EXCERPT, Candidate, candidate, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import plain
-from mcp_memory.adapters.summarizers.toolcalls import Call, call_of, commit_span, error_span, rejection_span, steps
+from mcp_memory.adapters.summarizers.toolcalls import (
+    Call,
+    call_of,
+    commit_span,
+    error_span,
+    rejection_span,
+    result_span,
+    steps,
+)
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.text import one_line
 
 _MAX_TARGETS = 4
+_PREAMBLE = re.compile(r"^(?:cd [^&;]+(?:&&|;)\s*|\w+=\S+\s+)+")
 _ERROR_WORD = re.compile(r"^error:\s+", re.I)
+
+
+def changes_something(event: Event) -> bool:
+    """Whether it is the result of a call that edited a file or committed."""
+    if event.event_type is not EventType.TOOL_RESULT:
+        return False
+    call = call_of(event)
+    return call is not None and (call.verb == "Edited" or (call.verb == "Ran" and "commit" in call.target))
+
+
+def edited_files(events: Sequence[Event]) -> frozenset[str]:
+    """The names of the files that were changed."""
+    calls = [call_of(event) for event in events if event.event_type is EventType.TOOL_RESULT]
+    return frozenset(call.target for call in calls if call and call.verb == "Edited")
+
+
+def mended_calls(events: Sequence[Event]) -> frozenset[bytes]:
+    """Failed commands that succeeded when they ran again: their errors are of no interest any more."""
+    succeeded: set[str] = set()
+    mended: list[bytes] = []
+    for event in reversed(events):
+        call = call_of(event) if event.event_type is EventType.TOOL_RESULT else None
+        if call and call.verb == "Ran":
+            name = " ".join(_PREAMBLE.sub("", call.target).split()[:3])
+            if not call.failed:
+                succeeded.add(name)
+            elif name in succeeded:
+                mended.append(event.key)
+    return frozenset(mended)
 
 
 def from_tool(event: Event, turn: int) -> Iterator[Candidate]:
@@ -30,9 +68,20 @@ def from_tool(event: Event, turn: int) -> Iterator[Candidate]:
         if kind is not Kind.NOISE:
             yield candidate(event, *reason, user_text(body, kind, ""), kind, turn)
     elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
-        yield candidate(event, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, turn, 0.7)
+        line, number = text[slice(*subject)].split("] ", 1)[::-1]
+        yield candidate(event, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, turn, 0.7)
     elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
-        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn, -0.4)
+        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn)
+    elif call.verb == "Ran" and (span := result_span(text, call.head)):
+        yield _result(event, call, span, turn)
+
+
+def _result(event: Event, call: Call, span: tuple[int, int], turn: int) -> Candidate:
+    """What a run of tests came to, with the command that ran them."""
+    told = one_line(plain(event.text[slice(*span)]).strip("= "), 120)
+    name = one_line(plain(call.target), 60).replace("`", "")
+    made = candidate(event, *span, f"Ran `{name}`: {told}", Kind.RESULT, turn)
+    return made._replace(more=((event, 0, min(call.head, MAX_EXCERPT)),))
 
 
 def error_text(line: str) -> str:

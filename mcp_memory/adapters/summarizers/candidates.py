@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues, patterns
-from mcp_memory.adapters.summarizers.actions import actions, error_text, from_tool
+from mcp_memory.adapters.summarizers.actions import actions, changes_something, error_text, from_tool, mended_calls
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import (
@@ -39,6 +40,14 @@ _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
 _LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
 
+_LAID_DOWN = 0.5
+_REPORTED = 0.4
+_MENDED = 0.6
+_ASIDE, _PASSING = -0.7, -1.2
+_SHORT_QUESTION = 50
+#: What a figure adds to a sentence: it cannot be guessed from the rest.
+_EXACT = 0.2
+
 # The later an item stands in a list, the less it matters.
 _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 
@@ -46,30 +55,46 @@ _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 def candidates(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Candidate]:
     """All candidates of a segment, in conversation order; the context tells only whether people talk by name."""
     named = bool(speakers([*context, *events]))
+    mended = mended_calls(events)
     final = next((event for event in reversed(events) if event.role is Role.ASSISTANT and event.says_something), None)
     found: list[Candidate] = []
     turn = 0
+    # Which tools ran is known of most clients; where it is not, any turn may have done something.
+    tools = any(event.role is Role.TOOL for event in events)
+    worked = True
     for index, event in enumerate(events):
         if not event.says_something or event.event_type is EventType.COMPACTION:
             continue
         if event.role is Role.USER and event.event_type is not EventType.NOTE:
             turn += 1
-        last = _is_last_word(events, index)
-        for pick in sorted(_of_event(event, turn, last=last, named=named), key=lambda one: one.start):
+            worked = not tools
+        worked = worked or changes_something(event)
+        place = _Place(turn, _is_last_word(events, index), worked)
+        for pick in sorted(_of_event(event, place, named=named), key=lambda one: one.start):
             # What is still open at the end is what one comes back for.
             bonus = pick.bonus + (0.5 if pick.kind is Kind.OPEN and event is final else 0.0)
+            bonus -= _MENDED if pick.kind is Kind.ERROR and event.key in mended else 0.0
             found.append(pick._replace(order=len(found), bonus=bonus))
     return found + actions(events, len(found), turn)
 
 
-def _of_event(event: Event, turn: int, *, last: bool, named: bool) -> Iterator[Candidate]:
+class _Place(NamedTuple):
+    """Where a message stands: in which turn, whether it ends it, and whether anything was changed in it before."""
+
+    turn: int
+    last: bool
+    worked: bool
+
+
+def _of_event(event: Event, place: _Place, *, named: bool) -> Iterator[Candidate]:
+    turn = place.turn
     if event.event_type is EventType.NOTE:
         return _notes(event, turn)
     if event.role is Role.USER:
         return _said_by_user(event, turn, named)
     if event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
         return from_tool(event, turn)
-    return _said_by_user(event, turn, named) if named else _said_by_assistant(event, turn, last)
+    return _said_by_user(event, turn, named) if named else _said_by_assistant(event, place)
 
 
 def _notes(event: Event, turn: int) -> Iterator[Candidate]:
@@ -116,24 +141,27 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
             user_text(body, kind, speaker),
             kind,
             turn,
-            _user_bonus(first, form, structured) - _asking(body, turn) if not speaker else cues.chat_value(body),
+            cues.chat_value(body) if speaker else _user_bonus(body, kind, turn, first, form, structured),
         )
         first = False
 
 
-def _user_bonus(first: bool, form: str, structured: bool) -> float:
-    """The opening of a message says what it is about; the parts of a pasted plan matter less."""
+def _user_bonus(body: str, kind: Kind, turn: int, first: bool, form: str, structured: bool) -> float:
+    """The opening of a message says what it is about; the parts of a pasted plan matter less.
+
+    What a user lays down is kept; a question in between matters less than the task, and than what came of it.
+    """
+    asks = turn > 1 and kind is Kind.REQUEST and cues.asks_only(body)
+    if asks and len(body) <= _SHORT_QUESTION:
+        return _PASSING
+    value = _LAID_DOWN if kind is Kind.RULE else _ASIDE if asks else 0.0
     if first:
-        return 1.2 if form == "heading" else 0.8
-    return -1.2 if form == "heading" else -0.6 if structured else -0.4 if form != "prose" else 0.0
+        return value + (1.2 if form == "heading" else 0.8)
+    return value + (-1.2 if form == "heading" else -0.6 if structured else -0.4 if form != "prose" else 0.0)
 
 
-def _asking(body: str, turn: int) -> float:
-    """A question in between matters less than the task, and than what came of it."""
-    return 0.7 if turn > 1 and patterns.WH.match(cues.without_politeness(cues.without_interjection(body))) else 0.0
-
-
-def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidate]:
+def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
+    turn, last, worked = place
     text = event.text
     section = ""
     found = _sentences(text)
@@ -157,14 +185,18 @@ def _said_by_assistant(event: Event, turn: int, last: bool) -> Iterator[Candidat
         elif sentence.form == "prose" and index + 1 < len(found):
             body, end = _with_next(text, body, start, end, sentence, found[index + 1])
         skip_until = end
-        kind = _assistant_kind(body, sentence, section, last)
+        kind = cues.assistant_kind(body)
+        reported = kind is Kind.STATED and sentence.form in ("item", "row") and last and worked
+        kind = _by_place(kind, body, section, reported)
         if kind is Kind.NOISE or len(body) < 6 or _named_only(body) or _LINK_ONLY.match(text, start, end):
             continue
         listed = listed + 1 if sentence.form in ("item", "row") else 0
         bonus = (0.35 if last else 0.0) + (0.4 if _KEY_SECTION.search(section) else 0.0)
         bonus += 0.3 if kind is Kind.DECISION and patterns.REASON.search(body) else 0.0
+        bonus += _EXACT if kind is not Kind.FIGURE and cues.gives_figures(body) else 0.0
         bonus -= (
-            (0.3 if _CONNECTED.match(body) else 0.0)
+            (_REPORTED if reported else 0.0)
+            + (0.3 if _CONNECTED.match(body) else 0.0)
             + (0.5 if announces else 0.0)
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
@@ -177,13 +209,11 @@ def _named_only(body: str) -> bool:
     return body.count(" ") < 2 and not has_unspaced_script(body)
 
 
-def _assistant_kind(body: str, sentence: Sentence, section: str, last: bool) -> Kind:
-    kind = cues.assistant_kind(body)
+def _by_place(kind: Kind, body: str, section: str, reported: bool) -> Kind:
+    """The kind of a plain statement, by where it stands: `reported` in a list after something was done."""
     if kind is Kind.STATED and "cause" in section:
         return Kind.CAUSE
-    if kind is Kind.STATED and sentence.form in ("item", "row") and last:
-        return Kind.OUTCOME
-    return kind
+    return Kind.OUTCOME if reported and body.count(" ") > 2 else kind
 
 
 def _shown(body: str, kind: Kind) -> str:
@@ -231,12 +261,44 @@ def _joined(text: str, found: Iterable[Sentence]) -> Iterator[tuple[int, int, st
             and cues.is_label(text[parts[-1].start : parts[-1].end])
         ):
             parts.pop()
-        while parts:
-            count = len(parts)
-            while count > 1 and parts[count - 1].end - parts[0].start > MAX_BULLET - 20:
-                count -= 1
-            yield parts[0].start, parts[count - 1].end, parts[0].form
-            parts = parts[count:]
+        for thought in _thoughts(text, parts):
+            while thought:
+                count = len(thought)
+                while count > 1 and thought[count - 1].end - thought[0].start > MAX_BULLET - 20:
+                    count -= 1
+                yield thought[0].start, thought[count - 1].end, thought[0].form
+                thought = thought[count:]
+
+
+def _thoughts(text: str, parts: list[Sentence]) -> list[list[Sentence]]:
+    """The sentences of a paragraph, parted where a passing question stands beside what the user lays down or asks for.
+
+    An `ok` or `go on` at its ends is left out.
+    """
+    if len(parts) < 2:
+        return [parts]
+    kinds = [_in_passing(text[part.start : part.end]) for part in parts]
+    while len(parts) > 1 and kinds[-1] is Kind.NOISE:
+        parts, kinds = parts[:-1], kinds[:-1]
+    while len(parts) > 1 and kinds[0] is Kind.NOISE:
+        parts, kinds = parts[1:], kinds[1:]
+    thoughts = [[parts[0]]]
+    for before, kind, part in zip(kinds, kinds[1:], parts[1:], strict=False):
+        if (before is None) is (kind is None) or not {before, kind} & _FIRM:
+            thoughts[-1].append(part)
+        else:
+            thoughts.append([part])
+    return thoughts
+
+
+_FIRM = frozenset({Kind.REQUEST, Kind.RULE, Kind.REPORT})
+
+
+def _in_passing(raw: str) -> Kind | None:
+    """A sentence's kind, or none for a short question."""
+    body = plain(raw)
+    asks = cues.is_question(body) and len(body) <= _SHORT_QUESTION and cues.asks_only(body)
+    return None if asks else cues.user_kind(body)
 
 
 def _is_last_word(events: Sequence[Event], index: int) -> bool:

@@ -22,11 +22,14 @@ class Kind(StrEnum):
     DECISION = "decision"
     OUTCOME = "outcome"
     OPEN = "open"
+    RULE = "rule"
+    FIGURE = "figure"
     FINDING = "finding"
     ERROR = "error"
     STATED = "stated"
     PLANNED = "planned"
     STEP = "step"
+    RESULT = "result"
     DID = "did"
     HEADING = "heading"
     NOISE = "noise"
@@ -40,11 +43,14 @@ PRIORITY = {
     Kind.DECISION: 2.0,
     Kind.OUTCOME: 1.9,
     Kind.REPORT: 1.8,
-    Kind.OPEN: 1.4,
+    Kind.OPEN: 1.5,
+    Kind.RULE: 1.5,
+    Kind.FIGURE: 1.3,
     Kind.FINDING: 1.3,
     Kind.SAID: 1.2,
     Kind.ERROR: 1.0,
-    Kind.STATED: 0.9,
+    Kind.RESULT: 0.9,
+    Kind.STATED: 0.8,
     Kind.STEP: 0.6,
     Kind.PLANNED: 0.35,
     Kind.DID: 0.3,
@@ -75,10 +81,13 @@ def assistant_kind(plain: str) -> Kind:
         (patterns.OUTCOME, Kind.OUTCOME),
         (patterns.DECISION, Kind.DECISION),
         (patterns.OPEN, Kind.OPEN),
+        (patterns.RULE, Kind.RULE),
+        (patterns.FAILURE, Kind.FINDING),
+        (patterns.FIGURE, Kind.FIGURE),
     ):
         if pattern.search(body):
             return kind
-    return Kind.FINDING if patterns.FAILURE.search(body) else Kind.STATED
+    return Kind.STATED
 
 
 @lru_cache(maxsize=1 << 12)
@@ -93,7 +102,9 @@ def user_kind(plain: str) -> Kind:
         return Kind.REQUEST
     if patterns.EMPTY.fullmatch(plain):
         return Kind.NOISE
-    return Kind.REPORT if patterns.PROBLEM.search(plain) and not patterns.SETTLED.match(plain) else Kind.SAID
+    if patterns.PROBLEM.search(plain) and not patterns.SETTLED.match(plain):
+        return Kind.REPORT
+    return Kind.RULE if patterns.RULE.search(plain) else Kind.SAID
 
 
 @lru_cache(maxsize=1 << 12)
@@ -172,6 +183,17 @@ def is_label(plain: str) -> bool:
 
 def is_question(plain: str) -> bool:
     return plain.rstrip().endswith(("?", "？"))
+
+
+def asks_only(plain: str) -> bool:
+    """Whether a user's words ask to be told or shown something, rather than for something to be done."""
+    body = without_politeness(without_interjection(plain))
+    return (patterns.WH.match(body) or patterns.SHOWING.match(body)) is not None
+
+
+def gives_figures(plain: str) -> bool:
+    """Whether a number with its unit, a version, a port or a date stands in it."""
+    return patterns.DIGIT.search(plain) is not None and patterns.FIGURE.search(plain) is not None
 
 
 def is_trivial(plain: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from mcp_memory.adapters.summarizers.actions import edited_files
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
+from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
 from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
@@ -22,6 +24,10 @@ KEYWORDS = 10
 _DUPLICATE = 0.6
 _MIN_GAIN = 0.2
 _POOL = 30
+#: Kinds that are worth telling even of a matter that hardly comes up again; any other sentence must be about the rest.
+_TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
+_BASE = 0.3
+_SAYS_ENOUGH = 6
 
 
 class ExtractiveSummarizer:
@@ -38,7 +44,7 @@ class ExtractiveSummarizer:
 
 def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
     """Title, bullets and keywords of a run of one session's events."""
-    vocabulary = Vocabulary(_passages(events, context), speakers([*context, *events]))
+    vocabulary = Vocabulary(_passages(events, context), speakers([*context, *events]), edited_files(events))
     found = candidates(events, context)
     chosen = choose(found, vocabulary.names) or _fallback(events)
     matters = vocabulary.keywords(KEYWORDS, by_name=False)
@@ -52,50 +58,72 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     low, high = BULLETS[Level.SEGMENT]
     chosen: list[Candidate] = []
     covered: set[str] = set()
-    rest = _most_telling([pick for pick in found if pick.kind is not Kind.HEADING], weights)
+    rest = _most_telling([_Option(pick, weights) for pick in found if pick.kind is not Kind.HEADING])
     while rest and len(chosen) < high:
-        gains = [_gain(pick, chosen, covered, weights) for pick in rest]
-        best = max(range(len(rest)), key=lambda index: (gains[index], -index))
-        if gains[best] < (_MIN_GAIN if len(chosen) >= low else 0.0):
+        best = max(rest, key=lambda option: option.gain)
+        if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):
             break
-        pick = rest.pop(best)
-        chosen.append(pick)
-        covered |= terms(pick.text)
-        rest = [other for other in rest if not _repeats(other, pick)]
+        chosen.append(best.pick)
+        fresh = best.own - covered
+        covered |= fresh
+        rest = [option for option in rest if option is not best and not _repeats(option, best)]
+        for option in rest:
+            option.after(best.pick, covered if not fresh.isdisjoint(option.own) else None)
     return sorted(chosen, key=lambda pick: pick.order)
 
 
-def _most_telling(found: list[Candidate], weights: Mapping[str, float]) -> list[Candidate]:
-    """Those that can be chosen at all: comparing every sentence of a long segment with every other takes too long."""
-    if len(found) <= _POOL:
-        return found
-    return sorted(found, key=lambda pick: -_gain(pick, (), set(), weights))[:_POOL]
+class _Option:
+    """A candidate while bullets are chosen, and what it would add to those chosen so far."""
 
+    __slots__ = ("_base", "_factor", "_told", "_weights", "gain", "own", "pick")
 
-def _gain(pick: Candidate, chosen: Sequence[Candidate], covered: set[str], weights: Mapping[str, float]) -> float:
-    """What a candidate adds to those chosen already."""
-    own = terms(pick.text)
-    new = math.fsum([weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in own])
-    told = min(new / (3.0 + 0.6 * len(own)), 1.0)
-    if (pick.kind is Kind.REQUEST and len(own) > 3 and pick.bonus >= 0) or pick.kind is Kind.ERROR:
-        told = max(told, 0.35)
-    gain = (PRIORITY[pick.kind] + pick.bonus) * told
-    for other in chosen:
+    def __init__(self, pick: Candidate, weights: Mapping[str, float]) -> None:
+        self.pick = pick
+        self.own = terms(pick.text)
+        self._weights = weights
+        # Words that say nothing by themselves make no bullet, whatever they announce.
+        said = len(self.own) - len(self.own & COMMON_STEMS)
+        self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if pick.kind in _TELLING else 0.0
+        self._factor = 1.0
+        self._tell(())
+
+    def _tell(self, covered: Collection[str]) -> None:
+        weights = self._weights
+        new = math.fsum([weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in self.own])
+        told = min(new / (3.0 + 0.6 * len(self.own)), 1.0)
+        self._told = self._base + (1.0 - self._base) * told
+        self._rate()
+
+    def _rate(self) -> None:
+        self.gain = (PRIORITY[self.pick.kind] + self.pick.bonus) * self._told * self._factor
+
+    def after(self, other: Candidate, covered: Collection[str] | None) -> None:
+        """Rate it again when another was chosen; `covered` is given if that one told some of its terms."""
+        pick = self.pick
         if other.kind is pick.kind:
-            gain *= 0.85 if pick.kind is Kind.SAID else 0.7
+            self._factor *= 0.85 if pick.kind is Kind.SAID else 0.7
         if other.turn == pick.turn:
-            gain *= 0.9
+            self._factor *= 0.9
         if other.event is pick.event:
-            gain *= 0.65 if pick.event.role is Role.USER else 0.85
-    return gain
+            self._factor *= 0.65 if pick.event.role is Role.USER else 0.85
+        if covered is None:
+            self._rate()
+        else:
+            self._tell(covered)
 
 
-def _repeats(other: Candidate, pick: Candidate) -> bool:
+def _most_telling(options: list[_Option]) -> list[_Option]:
+    """Those that can be chosen at all: comparing every sentence of a long segment with every other takes too long."""
+    return options if len(options) <= _POOL else sorted(options, key=lambda option: -option.gain)[:_POOL]
+
+
+def _repeats(option: _Option, chosen: _Option) -> bool:
+    other, pick = option.pick, chosen.pick
     if other.event.key == pick.event.key and other.start < pick.end and pick.start < other.end:
         return True
     # A request and its outcome share their words and are both worth telling.
     limit = _DUPLICATE if other.event.role is pick.event.role else _DUPLICATE + 0.2
-    return similar(terms(other.text), terms(pick.text)) >= limit
+    return similar(option.own, chosen.own) >= limit
 
 
 def _evidence(pick: Candidate) -> tuple[Evidence, ...]:
@@ -118,7 +146,7 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
             if call:
                 yield Passage(call.target[:200], 1.2 if call.verb == "Edited" else 0.25, code=True)
                 if call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
-                    yield Passage(event.text[slice(*subject)], 1.0)
+                    yield Passage(event.text[slice(*subject)].partition("] ")[2], 1.0)
         else:
             text = spoken(event) if event.role is Role.USER else event.text
             weight = 3.0 if event.event_type is EventType.NOTE else by_user if event.role is Role.USER else 1.0

@@ -111,7 +111,9 @@ class ExtractiveFacets:
         return tuple(pick.text for pick in sorted(best, key=lambda pick: pick.order))
 
 
-_FACTS = frozenset({Kind.STATED, Kind.FINDING, Kind.CAUSE, Kind.OUTCOME, Kind.DECISION, Kind.SAID, Kind.REPORT})
+_FACTS = frozenset(
+    {Kind.STATED, Kind.RULE, Kind.FIGURE, Kind.FINDING, Kind.CAUSE, Kind.OUTCOME, Kind.DECISION, Kind.SAID, Kind.REPORT}
+)
 
 
 def _exactness(text: str) -> float:
@@ -151,7 +153,7 @@ def _decisions(found: Sequence[Candidate]) -> list[str]:
     return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
-_TOLD = frozenset({Kind.CAUSE, Kind.OUTCOME, Kind.STATED})
+_TOLD = frozenset({Kind.CAUSE, Kind.OUTCOME, Kind.RULE, Kind.FIGURE, Kind.STATED})
 
 
 def _different(ranked: Sequence[tuple[float, Candidate]], most: int) -> list[Candidate]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, FOREIGN, GENERIC_STEMS, VERBS
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
 
 _TOKEN = re.compile(r"(?:(?<![\w-])--?|(?<!\w)[.@])?(?<!\w)[^\W\d_](?:[\w]|[./@:+#-](?=\w))*(?:\(\))?|[.,;:!?()\"\n]+")
@@ -22,51 +23,6 @@ _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]
 _LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
 _SEPARATORS = re.compile(r"[/\\]")
 
-#: Words so common in coding talk that alone they say little.
-GENERIC = frozenset(
-    """
-    able access add added adding additional agent approach base behavior build call case change changed changes
-    check clean code command comment complete context correct create created current currently data default detail
-    different directly empty ensure error example exist existing expect expected explain fail failed failing feature
-    field file files fine first fix fixed fixes flow full function handle have implement implemented implementation
-    include info input instead issue issues item job key keep kind level line lines list logic look main method
-    missing mode module name need new note number object old option order original output part pass passed path
-    people place plan point possible previous problem process project proper properly question read ready real
-    reason remove replace repo request require required result return run running second see separate session set
-    setup show simple single small start state step still string structure summary system task test tests text time
-    today tomorrow tool true type unit update updated updating use used user users using value variable various
-    verify version want way week work working works write wrong year yesterday day days month actual actually
-    examine understand specifically moment potential comprehensive clear clearly necessary confirm details sure
-    similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear
-    sounds wonderful guess bit exciting two three four five six seven eight nine ten half minute hour morning coffee
-    lunch agreed argument meeting bother bothers complain complained held hold
-    """.split()
-)
-#: The commonest words of other European languages: no stop words of the index, but no keywords either.
-_FOREIGN = frozenset(
-    """
-    aber als auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem einen einer für hat haben
-    ich ihn ihr ist jetzt kann mach machen mit nach nicht noch nur oder sich sie sind und uns von war was weil wenn wie
-    wir zum zur avec ce ces cette dans elle est et faire il ils je la le les leur mais nous ou par pas plus pour que qui
-    sont sur une vous como con del el en esta este hay los las más muy para pero por porque ser sin son una uno che
-    della gli non per più questa questo sono aan dat een het maar met niet ook voor van zijn com não uma você
-    """.split()
-)
-_GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
-
-
-# Verbs that stand beside nouns so often that the pair is no name of anything.
-_VERBS = frozenset(
-    stem(word)
-    for word in """
-    add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist
-    expect fail fall find fix get give handle happen have include keep let look make match mean move need pass push
-    put read refer reject remove rename replace return run see set show start stop take think try update use verify
-    want work write hear sound love feel guess
-    """.split()
-)
-
-
 # An ordinary word that was said once, and not by the user, is no keyword.
 _SAID_ENOUGH = 1.9
 # One that comes back in other messages says more about them all than one that does not.
@@ -75,6 +31,8 @@ _ONCE = 0.45
 _BY_NAME = 2.2
 _NAMED = 1.3
 _OFTEN = 0.6
+_EDITED = 1.5
+_COMMON = 0.9
 
 
 class Passage(NamedTuple):
@@ -109,9 +67,9 @@ def _shape(token: str) -> tuple[str, float]:
     if bare.isupper() and len(bare) > 1:
         return bare, 1.3
     word = bare.lower()
-    if word in STOP_WORDS or word in _FOREIGN or len(word) < 3:
+    if word in STOP_WORDS or word in FOREIGN or len(word) < 3:
         return "", 0.0
-    return word, 0.35 if stem(word) in _GENERIC_STEMS else 1.0
+    return word, 0.35 if stem(word) in GENERIC_STEMS else _COMMON if stem(word) in COMMON_STEMS else 1.0
 
 
 def _short_path(token: str) -> str:
@@ -146,8 +104,8 @@ def _spaced(text: str) -> str:
 class Vocabulary:
     """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
 
-    def __init__(self, passages: Iterable[Passage], names: frozenset[str] = frozenset()) -> None:
-        """`names` are the speakers' own, which tell nothing."""
+    def __init__(self, passages: Iterable[Passage], names: Collection[str] = (), edited: Collection[str] = ()) -> None:
+        """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
         tokens: Counter[str] = Counter()
         spread: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
@@ -163,6 +121,7 @@ class Vocabulary:
         self._tokens = tokens
         self._pairs = pairs
         self._spread = spread
+        self._edited = edited
         self.weights = self._stem_weights(1.0)
         self.names = self._stem_weights(_BY_NAME)
 
@@ -173,7 +132,7 @@ class Vocabulary:
             shape = _shape(token)[1]
             shape *= by_name if shape > _NAMED else 1.0
             for part in stems_of(token):
-                raw[part] = raw.get(part, 0.0) + count * (0.35 if part in _GENERIC_STEMS else max(shape, 0.5))
+                raw[part] = raw.get(part, 0.0) + count * (0.35 if part in GENERIC_STEMS else max(shape, 0.5))
         top = max(raw.values(), default=1.0)
         return {part: (value / top) ** 0.5 for part, value in raw.items()}
 
@@ -185,9 +144,10 @@ class Vocabulary:
         scored: dict[str, float] = {}
         for token, count in self._tokens.items():
             word, telling = _shape(token)
-            if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in _VERBS):
+            if telling > 1.0 or (telling == 1.0 and count >= _SAID_ENOUGH and stem(word) not in VERBS):
                 once = telling == 1.0 and self._spread[token.lower()] == 1
                 worth = _BY_NAME * count**_OFTEN if by_name and telling > _NAMED else count
+                worth *= _EDITED if by_name and word in self._edited else 1.0
                 scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs.items():
             if count >= 2 and (pair := _pair(left, right)):
@@ -200,7 +160,7 @@ def _pair(left: str, right: str) -> str:
     if not (left.isalpha() and right.isalpha()) or left.lower() == right.lower():
         return ""
     (first, a), (second, b) = _shape(left), _shape(right)
-    if stem(first) in _VERBS or stem(second) in _VERBS:
+    if stem(first) in VERBS or stem(second) in VERBS:
         return ""
     return f"{first} {second}" if a and b and max(a, b) >= 1.0 and len(first) + len(second) <= 30 else ""
 

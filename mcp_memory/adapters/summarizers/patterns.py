@@ -70,13 +70,21 @@ CAUSE = _any(
     r"\broot[- ]cause\b",
     r"\b(?:real |actual |underlying |main |core )?(?:issue|problem|bug|reason|cause|culprit)\b(?: here)? (?:is|was|"
     r"lies|comes)\b",
-    r"\bbecause\b|\bcaused by\b|\bdue to\b|\bturns? out\b|\ba regression\b|\bregressed\b|\bcomes? from\b|"
-    r"\bstems from\b",
+    r"\bbecause\b|\bcaused by\b|\bdue to\b|\bturn(?:s|ed)? out\b|\ba regression\b|\bregressed\b|"
+    r"\b(?:comes?|came|coming|stems?|stemmed|results?|resulted|arises?|arose) from\b",
+    r"\bwhat (?:broke|caused|triggered|blocked)\b|\bto blame\b|\bhence\b|\bresult(?:s|ed) in\b|\bled to\b",
+    r"\b(?:slow|flaky|failing|broken|missing|wrong|duplicate\w*|empty) (?:\w+ ){1,3}(?:is|was|were|comes?|came)\b",
     r"\bfound (?:another|a|an|the) (?:\w+ )?(?:bug|issue|problem|cause)\b|\bconfirmed bug\b|\bwhich (?:causes|caused|"
     r"means|triggers)\b",
     r"\b(?:doesn't|does not|isn't|wasn't|didn't|never|no longer) .{0,60}\b(?:so|which|causing)\b|\bcausing\b",
     r"\b(?:fails?|breaks?|happens?|crashes|hangs)(?: exactly| only| just)? (?:when|if|whenever)\b|"
     r"\bthat(?:'s| is) why\b",
+)
+_DONE = (
+    r"(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
+    r"pushed|merged|committed|wrote|deleted|refactored|extracted|resolved|introduced|enabled|disabled|bumped|"
+    r"upgraded|migrated|installed|configured|simplified|converted|dropped|exposed|documented|cleaned|reverted|"
+    r"restored|kept|captured|declared|wrapped|registered)\b"
 )
 DECIDED = _any(
     r"^decision\b|^(?:we|i)(?:'ve| have)? (?:decided|chose|went with|settled|opted|agreed)\b",
@@ -87,7 +95,10 @@ DECIDED = _any(
 REASON = re.compile(r"\b(?:because|since|so that|to avoid|instead of|rather than|otherwise)\b", re.I)
 DECISION = _any(
     r"\b(?:i|we)(?:'ve| have)? (?:switched|chose|decided|went with|opted|kept|settled|picked|prefer|recommend|"
-    r"skipped|avoided)\b",
+    r"skipped|avoided|agreed)\b",
+    r"\b(?:rejected|ruled out|turned down|voted (?:for|against)|discarded the|abandoned|"
+    r"(?:going|go|went|stick|stay) with|(?:is|are|was|were) (?:settled|agreed|decided|off the table|not worth))\b|"
+    r"\binstead\W*$|\bso (?:i|we) (?:\w+ed|use|keep|kept|went|made|took|chose)\b",
     r"\binstead of\b|\brather than\b|\bin favou?r of\b|\bso that\b|\bto avoid\b|\bthe fix is\b|\bthe (?:correct|"
     r"right|best|cleaner|simplest|recommended|safest) (?:approach|way|fix|solution|option)\b|\b(?:recommended|"
     r"standard|cleaner) approach\b",
@@ -96,35 +107,63 @@ DECISION = _any(
 )
 OUTCOME = _any(
     r"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?"
-    r"(?:done|fixed|added|removed|updated|created|implemented|renamed|replaced|changed|moved|"
-    r"pushed|merged|committed|wrote|deleted|refactored|extracted|resolved|introduced|enabled|disabled|bumped|"
-    r"upgraded|migrated|installed|configured|simplified|converted|dropped|exposed|documented|cleaned|reverted|"
-    r"restored|kept|captured|declared|wrapped|registered)\b",
-    r"\bnow (?:uses?|returns?|shows?|passes|passing|sets?|works?|has|have|checks?|runs?|reads?|compares?|handles?|"
-    r"supports?|fails?|writes?|accepts?|rejects?|includes?|falls?|correctly|prints?|calls?|takes?|gets?|loads?|"
-    r"keeps?|waits?)\b|\bnow when\b|\bwill now\b",
+    rf"{_DONE}|\s[-–—:]+ (?:now )?{_DONE}",
+    r"\bnow (?!(?:is|was|this|its|as|us|users|always|perhaps)\b)(?:[a-z]+[^s\W]s|passes|fixes|passing|correctly)\b|"
+    r"\bnow (?:use|return|show|set|work|have|check|run|read|handle|support|fail|write|accept|reject|include|fall|"
+    r"print|call|take|get|load|keep|wait)\b|\bnow when\b|\bwill now\b",
     r"\b(?:(?:have|has|had|was|were)(?: now| been)*|(?:is|are) now) (?:fixed|added|removed|updated|created|"
     r"implemented|renamed|replaced|changed|moved|pushed|merged|committed|resolved|completed?|addressed|deployed|"
     r"released|published)\b",
-    r"\bi(?:'ve| have)? (?:added|fixed|removed|updated|created|implemented|renamed|replaced|changed|moved|made|"
-    r"written|wrote|set)\b",
-    r"\b(?:all|the|both|\d+) .{0,60}\b(?:pass|passes|passed|passing|succeeded|succeeds|green)\b|\bthe fix (?:adds|"
-    r"moves|makes|changes)\b",
+    r"\bi(?:'ve| have)?(?: also| just| now)? (?!(?:look|check|search|need|want|notic|expect|wonder|assum|guess|explor|"
+    r"examin|review|inspect|open|scann|learn|mention|walk|trac|verif|confirm|suggest)\w*ed\b)(?:\w+ed|made|written|"
+    r"wrote|set|put|cut|split|built|rewrote|undid|took out)\b",
+    r"\b(?:replaces|supersedes|no longer|moved to|switched to)\b|\b(?:is|are) (?:gone|deprecated|obsolete)\b|"
+    r"\bnow (?:it|they|we|there|all|every|each)\b",
+    r"\b(?:all|the|both|\d+) .{0,60}\b(?:pass|passes|passed|passing|succeeded|succeeds|green)(?=\W*$|[,.;:)]|"
+    r" (?:now|again|on|in|with|locally|cleanly|and|after)\b)|\bthe fix (?:adds|moves|makes|changes)\b",
     r"\b(?:draft )?pr (?:#?\d+ )?(?:created|opened|merged)\b|\bmerge complete\b|\ball .{0,40} resolved\b",
 )
 OPEN = _any(
     r"\btodo\b|\bfix ?me\b|\bfollow[- ]?up\b|\bremaining\b|\bnext steps?\b|\bunresolved\b|\bopen questions?\b|"
-    r"\bnot yet\b|\bpre-?existing\b",
+    r"\bnot yet\b|\bpre-?existing\b|\b(?:left|still) (?:open|untouched|undecided|to do)\b|\bnobody (?:knows|owns)\b|"
+    r"\bpending\b|\btracked (?:as|in|by|under)\b|\bwait(?:s|ing) (?:for|on)\b|\bto be (?:decided|done|confirmed)\b",
     r"\bstill (?:need|fail|open|miss|broken|has|have|not)\w*\b|\bseparate (?:pr|issue|ticket)\b|\blimitations?\b|"
     r"\bcaveat\b|\bblocked\b",
     r"\b(?:couldn't|could not|can't|cannot|unable to)\b|\bneeds? to be\b|\bwould need\b|\byou'll need\b|\bfor now\b|"
     r"\bworkaround\b",
     r"\bunclear\b|\bambiguous\b|\bnot sure\b|\bmissing\b|\bstale\b|\boutdated\b|\bonce .{3,60} (?:merges|lands|"
-    r"is merged|is released)\b",
+    r"ships|(?:is|are|has been|have been) (?:merged|released|gone|done|deployed|live|closed))\b|\bas soon as\b",
+)
+#: What holds from now on: a limit, a duty, a setting.
+RULE = _any(
+    r"\b(?:must(?:n't)?|never|(?<!\bi )(?<!\bwe )always|forbids?|forbidden|prohibit\w*|not allowed|may not|"
+    r"mandatory|required?|requires|"
+    r"(?:has|have|had) to|from now on|remember (?:that|to)|insists?|reserved for|read-only|frozen|by hand)\b",
+    r"\b(?:at (?:least|most)|no (?:more|less|fewer|later|earlier) than|up to \d|limited to|capped at|defaults? to|"
+    r"valid (?:until|for)|expires?|not (?:on|to|with|from|via) \w+\W*$)\b",
+    r"\bonly (?:with|when|if|to|on|in|from|by|after|for|until|while|as)\b|\b(?:readable|writable|used|allowed|visible|"
+    r"known|available) (?:by|to|for|in|on)\b.{2,40}\bonly\b|\buntil\b.{4,}|"
+    r"\bwithout\b.{3,60}\b(?:fails?|starts|breaks|cannot|won't|will not)\b",
+)
+DIGIT = re.compile(r"\d")
+_UNITS = (
+    r"ns|µs|us|ms|secs?|seconds?|s|mins?|minutes?|hours?|hrs?|h|days?|weeks?|months?|years?|percent|[kKMGT]i?B|bytes?|"
+    r"bits?|px|fps|rps|qps|req/s|Hz|kHz|MHz|GHz|[kMG]bit/s|rows?|requests?|users?|workers?|connections?|replicas?|retries|"
+    r"attempts?|tokens?|times|x|€|USD|EUR"
+)
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+#: A number that one would look up: with its unit, a version, a port, a date, a change from one value to another.
+FIGURE = re.compile(
+    rf"(?<![\w.:/#-])(?:[$€£~≈<>≤≥]\s?)?\d+(?:[.,]\d+)*(?:\s?%|[ -]?(?:{_UNITS})\b(?![:=(]))|"
+    r"\bv\d+(?:\.\d+)+[\w.-]*|(?<![\w./-])\d+\.\d+\.\d+[\w.-]*|\bports? \d+|(?<![\w.])0\.\d+\b|"
+    r"\bfrom `?[\d.,]+\w*`? to `?[\d.,]+|\b\d{4}-\d\d-\d\d\b|"
+    rf"\b(?:{_MONTHS}) \d|\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTHS})\b"
 )
 FAILURE = _any(
     r"\b(?:fail|fails|failed|failing|failure|failures|error|errors|broken|crash\w*|panic\w*|exception|flaky|leak\w*|"
-    r"wrong|bug|bugs|conflicts?|warning|timeout|timed out|regress\w*)\b"
+    r"wrong|bug|bugs|conflicts?|warning|timeout|timed out|regress\w*)\b",
+    r"\b(?:we|i)(?:'ve| have)? (?:found|tested|learned|measured|discovered|observed)\b|"
+    r"[,–—-] not (?:\w+ ){0,3}\w+\W*$",
 )
 ASKING = _any(
     r"\b(?:can|could|would|will) (?:you|we|u|i)\b|\bplease\b|\bpls\b|\bi(?:'d| would)? (?:like|want|need)\b|"
@@ -186,6 +225,8 @@ REACTION = re.compile(
 )
 CAN_YOU = re.compile(r"\b(?:can|could|would|will) (?:you|u|we)\b", re.I)
 WH = re.compile(r"(?:what|why|how|when|where|who|which|is|are|does|do|did|if)\b", re.I)
+#: Asking to see something; the rest of such a sentence may still name the matter.
+SHOWING = re.compile(r"(?:show|see|explain|tell|list|look|read|open|walk)\b", re.I)
 #: Answers made of these words alone mean nothing outside their conversation.
 TRIVIAL = frozenset(
     """

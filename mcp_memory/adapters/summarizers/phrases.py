@@ -56,7 +56,7 @@ _STATE = (
 )
 # Headlines do without the copula: `the label is missing` is `label missing`.
 _COPULA = re.compile(
-    rf"(?<=[\w)\"'])\s(?:is|are|was|were|has been|have been|had been)"
+    rf"(?<=[\w)\"'])(?<!\bwhat)(?<!\bthat)(?<!\bwhich)\s(?:is|are|was|were|has been|have been|had been)"
     rf"(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
     re.I,
 )
@@ -67,9 +67,11 @@ _FRAME = re.compile(
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
     r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|"
+    r"(?:(?:i|we) )?(?:tested and )?(?:found|learned|discovered)(?: out)? that\s+|"
     r"(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
     r"(?:last|this|next) (?:week|weekend|month|year|night|\w+day)s?,?\s+(?=(?:i|we)\b)|(?:\w+, )?long time no \w+\W+|"
     r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
+    r"what(?:'s|’s| is| are| was| were) (?=the\s)|"
     r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
     r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
     r"do you know (?:why|how|if|whether)\s+|"

@@ -49,6 +49,7 @@ _POINTING = re.compile(
     r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b", re.I
 )
 _CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
+_DASH = re.compile(r"\s[-–—]\s")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{3,}\b")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
@@ -78,6 +79,7 @@ def _by_shape(title: str) -> float:
     value = 0.65 if _VAGUE.search(title) else 1.0
     value *= 0.4 if _POINTING.match(title) else 0.5 if patterns.REACTION.match(title) else 1.0
     value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(len(_BROKEN.findall(title)), 2)
+    value *= 0.7 if _DASH.search(title) else 1.0
     value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if patterns.PROBLEM.search(title) else 1.0)
     if patterns.IMPERATIVE.match(title):
         value *= 0.8 if patterns.INSPECTION.match(title) else 1.15

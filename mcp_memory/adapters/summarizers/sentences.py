@@ -34,6 +34,11 @@ _END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？｡]+[」』”）
 _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|cf|al|approx|incl|resp|mr|mrs|ms|dr|st|jr|no|fig)|^\W*\d{1,2})$", re.I
 )
+# Many people write without capitals; these words hardly ever follow an abbreviation.
+_OPENER = re.compile(
+    r"\s+(?:what|why|how|where|when|who|can|could|please|pls|also|then|it|this|that|these|i|i'm|i'd|we|you|they|is|are|"
+    r"does|do|did|don't|let's|there|maybe|should|but|so|now)\s"
+)
 _SHORT_LINE = 60
 _STOP = re.compile(
     r"[.!?;](?=\s)|,(?=\s)|\s[-–—]+(?=\s)|\s(?=(?:because|since|so|which|but|while|when|if|unless|until|then)\s)", re.I
@@ -138,7 +143,8 @@ def _ends_sentence(text: str, begun: int, stop: re.Match[str], end: int) -> bool
     if text.count("`", begun, stop.start()) % 2 and "`" in text[stop.start() : end]:
         return False
     if mark == "." and stop.end() < end:
-        return not (after.islower() or _ABBREVIATED.search(text[max(begun, stop.start() - 8) : stop.start()]))
+        goes_on = after.islower() and not _OPENER.match(text, stop.end())
+        return not (goes_on or _ABBREVIATED.search(text[max(begun, stop.start() - 8) : stop.start()]))
     return True
 
 

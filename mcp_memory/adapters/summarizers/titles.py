@@ -36,9 +36,12 @@ _FITNESS = {
     Kind.FINDING: 1.0,
     Kind.DECISION: 1.1,
     Kind.OPEN: 0.9,
+    Kind.RULE: 0.8,
+    Kind.FIGURE: 0.7,
     Kind.STATED: 0.7,
     Kind.STEP: 0.9,
     Kind.PLANNED: 0.5,
+    Kind.RESULT: 0.1,
     Kind.DID: 0.25,
     Kind.HEADING: 1.4,
 }
@@ -131,7 +134,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
 
 def _fitness(pick: Candidate, opening: int) -> float:
     """How well a candidate's kind names the matter; with whatever words a user opens, they are about it."""
-    told_first = pick.kind is Kind.SAID and pick.turn == opening and pick.text.startswith("User: ")
+    told_first = pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == opening and pick.text.startswith("User: ")
     return _FITNESS[Kind.REPORT] if told_first else _FITNESS.get(pick.kind, 0.5)
 
 

@@ -22,7 +22,12 @@ _SEARCHING = frozenset("grep glob search search_files find websearch web_search 
 _FETCHING = frozenset("webfetch web_fetch fetch".split())
 _RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
-_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] (?!Merge )([^\n]{8,})$", re.M)
+_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40}\] (?!Merge )[^\n]{8,})$", re.M)
+_RESULT_LINE = re.compile(
+    r"^[^\n]{0,60}?(?<![\w.-])\d[\d,]*(?: of \d[\d,]*)? (?:\w+ )?"
+    r"(?:passed|passing|failed|failing|failures?)\b[^\n]{0,120}$",
+    re.M,
+)
 _STEP = re.compile(r"^\[[~>]\] ([^\n]{8,})$", re.M)
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
@@ -128,9 +133,19 @@ def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def commit_span(text: str, start: int) -> tuple[int, int] | None:
-    """Where git's answer to a commit names its subject."""
+    """Where git's answer to a commit names it: `6f3ac1d] Subject`."""
     match = _COMMIT_LINE.search(text, start, start + _WINDOW)
     return match.span(1) if match else None
+
+
+def result_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where a test runner sums up: the last line that counts what passed or failed."""
+    if "pass" not in text and "fail" not in text:
+        return None
+    span = None
+    for line in _RESULT_LINE.finditer(text, max(start, len(text) - _WINDOW)):
+        span = line.span()
+    return _without_noise(text, *span) if span else None
 
 
 def steps(text: str, start: int) -> list[tuple[int, int]]:

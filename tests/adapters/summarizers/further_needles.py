@@ -92,10 +92,10 @@ def _talk(chance: random.Random, who: str) -> str:
         return chance.choice(_ASIDES).format(**names)
     if who == "assistant":
         forms = chance.sample(_PARTS, chance.randint(2, 5))
-        return "\n\n".join(
-            form.format(**names, v=chance.choice(_VERBS), n=chance.randint(2, 30)) for form in forms
-        )
-    body = "\n".join(f"src/{a}/{chance.choice(_NOUNS)}.ts:{n}: export const {b}{n}" for n in range(chance.randint(8, 30)))
+        return "\n\n".join(form.format(**names, v=chance.choice(_VERBS), n=chance.randint(2, 30)) for form in forms)
+    body = "\n".join(
+        f"src/{a}/{chance.choice(_NOUNS)}.ts:{n}: export const {b}{n}" for n in range(chance.randint(8, 30))
+    )
     return f"Grep: {b}\n{body}"
 
 

@@ -136,12 +136,74 @@ def test_a_rejected_tool_call_tells_the_users_reason() -> None:
     assert "Asked: use the standard library parser instead" in bullets(summarize_segment(events, []))
 
 
-def test_a_commit_tells_its_subject() -> None:
+def test_a_commit_tells_its_subject_and_its_number() -> None:
     output = "[main 0eedba2] Rename LastSeen to LastUsed\n 3 files changed"
     events = conversation(("tool", f'Bash: git commit -m "x"\n{output}'))
     summary = summarize_segment(events, [])
-    assert bullets(summary)[0] == "Committed: Rename LastSeen to LastUsed"
+    assert bullets(summary)[0] == "Committed: Rename LastSeen to LastUsed (0eedba2)"
+    assert excerpts(summary, events)[0] == "0eedba2] Rename LastSeen to LastUsed"
     assert summary.title == "Rename LastSeen to LastUsed"
+
+
+def test_a_run_of_tests_is_told_by_the_line_that_sums_it_up() -> None:
+    output = "tests/test_cart.py ..F\n1 failed, 311 passed in 8.20s\n"
+    events = conversation(("user", "Run the cart tests."), ("tool", f"Bash: pytest tests/test_cart.py\n{output}"))
+    summary = summarize_segment(events, [])
+    assert "Ran `pytest tests/test_cart.py`: 1 failed, 311 passed in 8.20s" in bullets(summary)
+    assert "1 failed, 311 passed in 8.20s" in excerpts(summary, events)
+
+
+def test_the_error_of_a_command_that_works_later_gives_way_to_what_was_found() -> None:
+    failed = "Bash: cd /srv && make check SUITE=cart\nExit code 2\nerror: undefined symbol `total` in cart.c"
+    said = [
+        "The cart keeps its total in `cart.c`, where rounding was missing.",
+        "The tax table is read from `tax.csv` only when the service starts.",
+        "Rounding happens at most once, in `cart_total()`.",
+        "I added `round_half_even` to `cart.c`.",
+    ]
+    talk = [("user", "Round the cart total."), ("tool", failed), *(("assistant", text) for text in said)]
+    open_end = summarize_segment(conversation(*talk), [])
+    mended = summarize_segment(conversation(*talk, ("tool", "Bash: make check SUITE=cart\nok")), [])
+    assert any(text.startswith("Error: ") for text in bullets(open_end))
+    assert not any(text.startswith("Error: ") for text in bullets(mended))
+
+
+def test_what_is_laid_down_outlasts_questions_in_passing() -> None:
+    asides = [
+        ("user", f"what is in the {name} folder?") for name in ("parser", "printer", "scanner", "plotter", "router")
+    ]
+    answers = [("assistant", f"The {name} folder holds the {name} and its helpers.") for name in ("parser", "router")]
+    rule = ("user", "ok. The Lisbon branch must stay on the old tariff until June. what is in the mapper folder?")
+    found = bullets(summarize_segment(conversation(asides[0], *answers, *asides[1:], rule, *answers), []))
+    assert "User: The Lisbon branch must stay on the old tariff until June" in found
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "A cold start of the renderer takes 38 seconds.",
+        "The uploader was limited to four connections, hence the queue.",
+        "We turned down GraphQL, its cache cannot be shared.",
+        "The importer moved to `intake.rs`, and the old one is gone.",
+        "Nobody knows who reads the export topic, so it is left untouched.",
+        "Invoices must never be changed after they were sent.",
+    ],
+)
+def test_a_fact_said_once_outlasts_talk_that_comes_back(fact: str) -> None:
+    talk = [
+        f"The {one} hands the page to the {other}, and the {other} hands the page to the viewer."
+        for one, other in [("reader", "parser"), ("parser", "layout"), ("layout", "canvas"), ("canvas", "window")]
+    ] * 3
+    said = [("assistant", text) for text in talk]
+    events = conversation(("user", "Walk me through the page viewer."), *said, ("assistant", fact), *said)
+    assert fact.rstrip(".") in bullets(summarize_segment(events, []))
+
+
+def test_an_edited_file_is_a_keyword_before_those_that_were_read() -> None:
+    read = [("tool", f"Read: /src/{name}.py\nimport os") for name in "abcdefghijkl"]
+    said = [("assistant", f"I read {name}.py and {name}_helper.py.") for name in "abcdefghijkl"]
+    events = conversation(*read, *said, ("tool", "Edit: /src/zebra.py\nok"))
+    assert "zebra.py" in summarize_segment(events, []).keywords
 
 
 def test_tools_alone_are_told_by_what_they_did() -> None:

@@ -1,0 +1,75 @@
+"""Words that tell little by themselves: data for `keywords`."""
+
+from __future__ import annotations
+
+from mcp_memory.domain.text import stem
+
+#: Words so common in coding talk that alone they say little.
+GENERIC = frozenset(
+    """
+    able access add added adding additional agent approach base behavior build call case change changed changes
+    check clean code command comment complete context correct create created current currently data default detail
+    different directly empty ensure error example exist existing expect expected explain fail failed failing feature
+    field file files fine first fix fixed fixes flow full function handle have implement implemented implementation
+    include info input instead issue issues item job key keep kind level line lines list logic look main method
+    missing mode module name need new note number object old option order original output part pass passed path
+    people place plan point possible previous problem process project proper properly question read ready real
+    reason remove replace repo request require required result return run running second see separate session set
+    setup show simple single small start state step still string structure summary system task test tests text time
+    today tomorrow tool true type unit update updated updating use used user users using value variable various
+    verify version want way week work working works write wrong year yesterday day days month actual actually
+    examine understand specifically moment potential comprehensive clear clearly necessary confirm details sure
+    similar careful carefully err bin tmp etc txt photo shared thing feel feeling love amazing cool glad happy hear
+    sounds wonderful guess bit exciting two three four five six seven eight nine ten half minute hour morning coffee
+    lunch agreed argument meeting bother bothers complain complained held hold
+    """.split()
+)
+GENERIC_STEMS = frozenset(stem(word) for word in GENERIC)
+
+# Words of any talk: a sentence may turn on one of them, but nobody would look for it by one.
+_COMMON = """
+    accept afraid agree ahead alike alone amount annoying apart apparent appear apply arrive available avoid aware
+    awkward bad bare basic become begin behave behind believe belong bet big bottom break brief bring broad broken
+    busy carry catch cause certain chance cheap choice choose close closely combine comfortable common compare
+    complex concern confuse consider consist contain convenient couple cut deal decide deep depend describe deserve
+    despite differ difficult direct discuss do doubt drop due each early easy effort eh end enough entirely equal
+    especially even eventually evident exact except extra fact fair fairly fall familiar far fast fault favour few
+    fill final find fit follow forget former forward free fresh front gain general gently glance grow hand handy
+    happen hard hardly heavy hence hide high hint hit hope huge idea identical ignore imagine immediately important
+    improve increase indicate inner inside intend interest invent involve jump keen know large late latter lead
+    leave left let light live long lose loud low luck lucky maintain major manage matter maybe meet mention mere
+    mess middle mind minor mistake mix modest naming narrow natural neat negative nice normal notice obvious occur
+    odd offer opinion opposite ordinary outer outside partial particular pay perform permanent pick plain pleasant
+    plus poor positive practical prefer prepare present prevent probable proceed produce promise proof prove provide
+    pull pure purpose push quick quiet raise rare reach react realize recent recommend reduce refer regard regular
+    relate relative rely remain remark remember remind repeat represent respect respond rest reveal rid rough round
+    rush sad safe save scary sense sensible serious serve shape short shorter shut side silly skip slight slow smart
+    smooth solid solve sound speak special specific spend spot stand stay stick stop straight strange strong stuck
+    stupid subtle succeed sudden suffer suggest suit suppose surprise surprising suspect sweet talk tend term
+    terrible thin touch tough trick trouble turn twist typical ugly unable unclear unlucky unusual upper useful
+    useless usual vague visible visit wait walk warn waste watch weak weird whole wide wise wonder worry worse worst
+    worth wrap
+""".split()
+COMMON_STEMS = GENERIC_STEMS | {stem(word) for word in _COMMON}
+
+#: The commonest words of other European languages: no stop words of the index, but no keywords either.
+FOREIGN = frozenset(
+    """
+    aber als auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem einen einer für hat haben
+    ich ihn ihr ist jetzt kann mach machen mit nach nicht noch nur oder sich sie sind und uns von war was weil wenn wie
+    wir zum zur avec ce ces cette dans elle est et faire il ils je la le les leur mais nous ou par pas plus pour que qui
+    sont sur une vous como con del el en esta este hay los las más muy para pero por porque ser sin son una uno che
+    della gli non per più questa questo sono aan dat een het maar met niet ook voor van zijn com não uma você
+    """.split()
+)
+
+#: Verbs that stand beside nouns so often that the pair is no name of anything.
+VERBS = frozenset(
+    stem(word)
+    for word in """
+    add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist
+    expect fail fall find fix get give handle happen have include keep let look make match mean move need pass push
+    put read refer reject remove rename replace return run see set show start stop take think try update use verify
+    want work write hear sound love feel guess
+    """.split()
+)
