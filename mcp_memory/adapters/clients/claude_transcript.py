@@ -18,7 +18,7 @@ from mcp_memory.adapters.clients.claude_tools import (
     result_text,
     touched,
 )
-from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, parse
+from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import BadLine, Told, TranscriptState
 
@@ -35,21 +35,8 @@ _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tok
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`, and at the file's end those of subagents that have finished."""
     reader = _Reader(path, state.memory)
-    for raw in growing(path, state):
-        if _is_dull(raw):
-            continue
-        values, problem = parse(raw)
-        bad = [problem] if problem else []
-        for value in values:
-            try:
-                yield from reader.take(value)
-            except Unreadable as error:
-                bad.append(str(error))
-            except RecursionError:
-                bad.append("nested too deeply")
-        for reason in bad:
-            yield BadLine(str(path), state.line + 1, reason)
-        reader.settle()
+    lines = (raw for raw in growing(path, state) if not _is_dull(raw))
+    yield from told_by(reader, lines, path, state)
     yield from reader.finished_agents()
 
 

@@ -6,35 +6,22 @@ What a tool gave back is told by the rollout first where it can be: only there s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from mcp_memory.adapters.clients.account import HOOK, Account, object_of, path_of, text_of
+from mcp_memory.adapters.clients.account import HOOK, Account, object_of, text_of
+from mcp_memory.adapters.clients.calls import Call, Reader, session_end, session_start, understood
 from mcp_memory.adapters.clients.claude_text import said
 from mcp_memory.adapters.clients.codex_text import typed
 from mcp_memory.adapters.clients.codex_tools import call_text, called, has_failed, is_own, output_of, touched
-from mcp_memory.adapters.clients.lines import digest, whole
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.adapters.clients.lines import digest
+from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import Hooked
 
 CLIENT = "codex"
 #: Events that tell nothing, or nothing that another event does not tell better.
 _SILENT = frozenset("PreToolUse PreCompact PermissionRequest Notification".split())
 _FACTS = ("turn_id", "agent_id", "agent_type", "model")
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    payload: Mapping[str, Any]
-    account: Account
-
-    def text(self, key: str) -> str:
-        return text_of(self.payload, key)
-
-    def hooked(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Hooked:
-        return Hooked(self.account.session_id, events, fallback, path or path_of(self.payload, "transcript_path"))
 
 
 def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
@@ -44,30 +31,15 @@ def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
         return Hooked(unknown=True)
     if event in _SILENT:
         return Hooked(session, compacting=event == "PreCompact")
-    try:
-        payload = whole(dict(payload))
-        facts = {name: text_of(payload, name) for name in _FACTS}
-        account = Account(CLIENT, session, received_ms, HOOK, text_of(payload, "cwd"), facts)
-        read = _READERS.get(event)
-        result = read(_Call(payload, account)) if read else None
-    except RecursionError:
-        result = None
-    return result or Hooked(session, unknown=True)
+
+    def account(clear: Mapping[str, Any]) -> Account:
+        facts = {name: text_of(clear, name) for name in _FACTS}
+        return Account(CLIENT, session, received_ms, HOOK, text_of(clear, "cwd"), facts)
+
+    return understood(payload, session, _READERS.get(event), account)
 
 
-def _session_start(call: _Call) -> Hooked:
-    source = call.text("source")
-    key = f"start:{source}:{call.account.ms}"
-    return call.hooked(call.account.event(key, EventType.SESSION_START, Role.SYSTEM, source, source=source))
-
-
-def _session_end(call: _Call) -> Hooked:
-    reason = call.text("reason")
-    key = f"end:{reason}:{call.account.ms}"
-    return call.hooked(call.account.event(key, EventType.SESSION_END, Role.SYSTEM, reason, reason=reason))
-
-
-def _prompt(call: _Call) -> Hooked | None:
+def _prompt(call: Call) -> Hooked | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
     if call.text("agent_id"):  # the task of a subagent, which no user typed
@@ -76,10 +48,10 @@ def _prompt(call: _Call) -> Hooked | None:
     if not text:
         return call.hooked()
     key = f"prompt:{turn or call.account.ms}:{digest(text)}"
-    return call.hooked(call.account.event(key, EventType.USER_MESSAGE, Role.USER, text))
+    return call.hooked(call.event(key, EventType.USER_MESSAGE, Role.USER, text))
 
 
-def _tool(call: _Call) -> Hooked | None:
+def _tool(call: Call) -> Hooked | None:
     tool_id = call.text("tool_use_id")
     if not call.text("tool_name") or not tool_id:
         return None
@@ -88,7 +60,7 @@ def _tool(call: _Call) -> Hooked | None:
         return call.hooked()
     output = output_of(call.payload.get("tool_response"))
     cwd = call.account.cwd
-    event = call.account.event(
+    event = call.event(
         f"tool:{tool_id}",
         EventType.TOOL_RESULT,
         Role.TOOL,
@@ -101,48 +73,48 @@ def _tool(call: _Call) -> Hooked | None:
     return call.hooked(fallback=(event,))
 
 
-def _stop(call: _Call) -> Hooked:
+def _stop(call: Call) -> Hooked:
     if call.text("agent_id"):
         return call.hooked()
-    turn = call.account.event(f"turn:{call.account.ms}", EventType.ASSISTANT_STOP, Role.SYSTEM, "")
+    turn = call.event(f"turn:{call.account.ms}", EventType.ASSISTANT_STOP, Role.SYSTEM, "")
     text = said(call.text("last_assistant_message"))
     if not text:
         return call.hooked(turn)
     key = f"stop:{call.text('turn_id') or call.account.ms}:{digest(text)}"
-    return call.hooked(turn, fallback=(call.account.event(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text),))
+    return call.hooked(turn, fallback=(call.event(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text),))
 
 
-def _subagent_start(call: _Call) -> Hooked | None:
+def _subagent_start(call: Call) -> Hooked | None:
     agent = call.text("agent_id")
     if not agent:
         return None
     text = typed(call.text("prompt")) or call.text("agent_type")
     key = f"agent-start:{agent}:{call.text('turn_id')}"
-    return call.hooked(call.account.event(key, EventType.SUBAGENT_START, Role.SYSTEM, text, (agent,)))
+    return call.hooked(call.event(key, EventType.SUBAGENT_START, Role.SYSTEM, text, (agent,)))
 
 
-def _subagent_stop(call: _Call) -> Hooked | None:
+def _subagent_stop(call: Call) -> Hooked | None:
     agent = call.text("agent_id")
     if not agent:
         return None
     text = said(call.text("last_assistant_message"))
     key = f"agent-stop:{agent}:{call.text('turn_id')}"
-    event = call.account.event(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (agent,))
-    return call.hooked(event, path=path_of(call.payload, "agent_transcript_path"))
+    event = call.event(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (agent,))
+    return call.hooked(event, path=call.path("agent_transcript_path"))
 
 
-def _compacted(call: _Call) -> Hooked:
+def _compacted(call: Call) -> Hooked:
     """The rollout has the summary, this has none: it counts only where there is no rollout."""
     if call.text("agent_id") or call.text("transcript_path"):
         return call.hooked()
     trigger = call.text("trigger")
     key = f"compact:{call.account.ms}"
-    return call.hooked(call.account.event(key, EventType.COMPACTION, Role.SYSTEM, "", trigger=trigger))
+    return call.hooked(call.event(key, EventType.COMPACTION, Role.SYSTEM, "", trigger=trigger))
 
 
-_READERS: dict[str, Callable[[_Call], Hooked | None]] = {
-    "SessionStart": _session_start,
-    "SessionEnd": _session_end,
+_READERS: dict[str, Reader] = {
+    "SessionStart": session_start,
+    "SessionEnd": session_end,
     "UserPromptSubmit": _prompt,
     "PostToolUse": _tool,
     "PostToolUseFailure": _tool,

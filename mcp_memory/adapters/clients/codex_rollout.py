@@ -12,7 +12,7 @@ from mcp_memory.adapters.clients.claude_text import said
 from mcp_memory.adapters.clients.codex_calls import Calls
 from mcp_memory.adapters.clients.codex_hooks import CLIENT
 from mcp_memory.adapters.clients.codex_text import content_text, error_text, is_typed, summary, typed
-from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, parse
+from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import BadLine, Told, TranscriptState
 
@@ -29,19 +29,8 @@ _COPYING_MS = 1_000
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`."""
     reader = _Reader(path, state.memory)
-    for raw in growing(path, state):
-        values, problem = parse(raw)
-        bad = [problem] if problem else []
-        for value in values:
-            try:
-                yield from reader.take(value)
-            except Unreadable as error:
-                bad.append(str(error))
-            except RecursionError:
-                bad.append("nested too deeply")
-        for reason in bad:
-            yield BadLine(str(path), state.line + 1, reason)
-        reader.settle()
+    lines = growing(path, state)
+    yield from told_by(reader, lines, path, state)
     yield from reader.rest()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from mcp_memory.adapters.clients.account import TRANSCRIPT, Account, text_of
 from mcp_memory.adapters.clients.cursor_hooks import CLIENT
 from mcp_memory.adapters.clients.cursor_text import said, said_key, told_ms, typed
-from mcp_memory.adapters.clients.lines import Unreadable, growing, modified_ms, parse
+from mcp_memory.adapters.clients.lines import Unreadable, growing, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import BadLine, Told, TranscriptState
 
@@ -28,17 +28,8 @@ _ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`, and at the file's end a subagent's answer."""
     reader = _Reader(path, state.memory)
-    for raw in growing(path, state):
-        values, problem = parse(raw)
-        bad = [problem] if problem else []
-        for value in values:
-            try:
-                yield from reader.take(value)
-            except Unreadable as error:
-                bad.append(str(error))
-        for reason in bad:
-            yield BadLine(str(path), state.line + 1, reason)
-        reader.settle()
+    lines = growing(path, state)
+    yield from told_by(reader, lines, path, state)
     yield from reader.answer()
 
 

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from mcp_memory.adapters.clients.account import HOOK, Account, object_of, path_of, text_of
+from mcp_memory.adapters.clients.account import HOOK, Account, object_of, text_of
+from mcp_memory.adapters.clients.calls import Call, Reader, session_end, session_start, understood
 from mcp_memory.adapters.clients.gemini_text import call_text, failed, is_own, response_text, said, touched, typed
-from mcp_memory.adapters.clients.lines import digest, milliseconds, whole
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.adapters.clients.lines import digest, milliseconds
+from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import Hooked
 
 CLIENT = "gemini"
 #: Events that tell nothing, or nothing that another event does not tell better. PreCompress comes before every call
 #: of the model; that a history was compressed the transcript tells.
 _SILENT = frozenset("BeforeTool BeforeModel AfterModel BeforeToolSelection PreCompress Notification".split())
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    payload: Mapping[str, Any]
-    account: Account
-
-    def text(self, key: str) -> str:
-        return text_of(self.payload, key)
-
-    def hooked(self, *events: Captured, fallback: tuple[Captured, ...] = ()) -> Hooked:
-        return Hooked(self.account.session_id, events, fallback, path_of(self.payload, "transcript_path"))
 
 
 def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
@@ -37,40 +25,25 @@ def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
         return Hooked(unknown=True)
     if event in _SILENT:
         return Hooked(session)
-    try:
-        payload = whole(dict(payload))
-        ms = milliseconds(payload.get("timestamp")) or received_ms
-        account = Account(CLIENT, session, ms, HOOK, text_of(payload, "cwd"), {"model": text_of(payload, "model")})
-        read = _READERS.get(event)
-        result = read(_Call(payload, account)) if read else None
-    except RecursionError:
-        result = None
-    return result or Hooked(session, unknown=True)
+
+    def account(clear: Mapping[str, Any]) -> Account:
+        ms = milliseconds(clear.get("timestamp")) or received_ms
+        return Account(CLIENT, session, ms, HOOK, text_of(clear, "cwd"), {"model": text_of(clear, "model")})
+
+    return understood(payload, session, _READERS.get(event), account)
 
 
-def _session_start(call: _Call) -> Hooked:
-    source = call.text("source")
-    key = f"start:{source}:{call.account.ms}"
-    return call.hooked(call.account.event(key, EventType.SESSION_START, Role.SYSTEM, source, source=source))
-
-
-def _session_end(call: _Call) -> Hooked:
-    reason = call.text("reason")
-    key = f"end:{reason}:{call.account.ms}"
-    return call.hooked(call.account.event(key, EventType.SESSION_END, Role.SYSTEM, reason, reason=reason))
-
-
-def _prompt(call: _Call) -> Hooked | None:
+def _prompt(call: Call) -> Hooked | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
     text = typed(call.text("prompt"))
     if not text:
         return call.hooked()
     key = f"prompt:{call.account.ms}:{digest(text)}"
-    return call.hooked(call.account.event(key, EventType.USER_MESSAGE, Role.USER, text))
+    return call.hooked(call.event(key, EventType.USER_MESSAGE, Role.USER, text))
 
 
-def _tool(call: _Call) -> Hooked | None:
+def _tool(call: Call) -> Hooked | None:
     name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
     if not name:
         return None
@@ -79,7 +52,7 @@ def _tool(call: _Call) -> Hooked | None:
     result, error = response_text(object_of(call.payload, "tool_response"))
     cwd = call.account.cwd
     text = call_text(name, given, result, error, cwd)
-    event = call.account.event(
+    event = call.event(
         f"tool:{call.account.ms}:{digest(text)}",
         EventType.TOOL_RESULT,
         Role.TOOL,
@@ -91,19 +64,19 @@ def _tool(call: _Call) -> Hooked | None:
     return call.hooked(event)
 
 
-def _turn_end(call: _Call) -> Hooked:
+def _turn_end(call: Call) -> Hooked:
     """The hook joins all that was said in a turn; the transcript, where there is one, tells the replies apart."""
-    turn = call.account.event(f"turn:{call.account.ms}", EventType.ASSISTANT_STOP, Role.SYSTEM, "")
-    text, path = said(call.text("prompt_response")), path_of(call.payload, "transcript_path")
+    turn = call.event(f"turn:{call.account.ms}", EventType.ASSISTANT_STOP, Role.SYSTEM, "")
+    text, path = said(call.text("prompt_response")), call.path()
     if not text or (path and path.is_file()):
         return call.hooked(turn)
     key = f"reply:{call.account.ms}:{digest(text)}"
-    return call.hooked(turn, fallback=(call.account.event(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text),))
+    return call.hooked(turn, fallback=(call.event(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text),))
 
 
-_READERS: dict[str, Callable[[_Call], Hooked | None]] = {
-    "SessionStart": _session_start,
-    "SessionEnd": _session_end,
+_READERS: dict[str, Reader] = {
+    "SessionStart": session_start,
+    "SessionEnd": session_end,
     "BeforeAgent": _prompt,
     "AfterTool": _tool,
     "AfterAgent": _turn_end,

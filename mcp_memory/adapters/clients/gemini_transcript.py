@@ -20,15 +20,7 @@ from mcp_memory.adapters.clients.gemini_text import (
     touched,
     typed,
 )
-from mcp_memory.adapters.clients.lines import (
-    Unreadable,
-    digest,
-    growing,
-    milliseconds,
-    modified_ms,
-    parse,
-    rewritten,
-)
+from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, rewritten, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports import BadLine, Told, TranscriptState
 
@@ -43,19 +35,8 @@ _RECENT = 200
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of what is new in the file."""
     reader = _Reader(path, state.memory)
-    for raw in growing(path, state) if path.suffix == ".jsonl" else rewritten(path, state):
-        values, problem = parse(raw)
-        bad = [problem] if problem else []
-        for value in values:
-            try:
-                yield from reader.take(value)
-            except Unreadable as error:
-                bad.append(str(error))
-            except RecursionError:
-                bad.append("nested too deeply")
-        for reason in bad:
-            yield BadLine(str(path), state.line + 1, reason)
-        reader.settle()
+    lines = growing(path, state) if path.suffix == ".jsonl" else rewritten(path, state)
+    yield from told_by(reader, lines, path, state)
 
 
 class _Reader:

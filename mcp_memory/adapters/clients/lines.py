@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from pydantic_core import from_json
 
 from mcp_memory.capture.redaction import redact
-from mcp_memory.ports import TranscriptState
+from mcp_memory.ports import BadLine, Told, TranscriptState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -69,6 +69,33 @@ def _seek(file: BinaryIO, state: TranscriptState) -> None:
 def _stands_after_line(file: BinaryIO, state: TranscriptState) -> bool:
     file.seek(state.offset - 1)
     return file.read(1) == b"\n" or bool(state.memory.get("unended"))
+
+
+class LineReader(Protocol):
+    """Turns a file's lines into events, in order."""
+
+    def take(self, value: object) -> Iterable[Told]: ...
+
+    def settle(self) -> None:
+        """The line is done: now, and not before, what it told may be kept, so that one read again reads the same."""
+        ...
+
+
+def told_by(reader: LineReader, lines: Iterable[bytes], path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+    """The events of the lines, and what was wrong with those that could not be read."""
+    for raw in lines:
+        values, problem = parse(raw)
+        bad = [problem] if problem else []
+        for value in values:
+            try:
+                yield from reader.take(value)
+            except Unreadable as error:
+                bad.append(str(error))
+            except RecursionError:
+                bad.append("nested too deeply")
+        for reason in bad:
+            yield BadLine(str(path), state.line + 1, reason)
+        reader.settle()
 
 
 def parse(raw: bytes) -> tuple[list[Any], str]:
