@@ -38,9 +38,11 @@ class SearchIndex(Protocol):
         start_ms: int | None,
         end_ms: int | None,
         limit: int,
+        speaker: str = "",
     ) -> Pool:
         """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
 
-        The work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
+        `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The
+        work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
         """
         ...

@@ -57,7 +57,7 @@ _REST = re.compile(r"[^\W_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ACCENT = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _LATIN = {
-    code: base
+    chr(code): base
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
     if len(base := unicodedata.normalize("NFKD", chr(code))[0].lower()) == 1
 }
@@ -86,7 +86,11 @@ class Question:
     units: tuple[Unit, ...]
     pairs: tuple[tuple[int, int], ...]
     roles: dict[str, float]
-    cues: tuple[re.Pattern[str], ...] = ()
+    cues: tuple[re.Pattern[str], ...]
+    #: Which unit each term is sought by; terms that are forms of one word share it.
+    unit_of: tuple[int, ...]
+    #: Whose words are meant, if the question tells.
+    speaker: str
 
     def places(self, text: str) -> list[list[int]]:
         """Where each unit stands in a text."""
@@ -96,20 +100,26 @@ class Question:
     def holds(self, text: str) -> list[bool]:
         """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
         low = folded(text)
-        return [bool(_places(_unit(term), text, low)) for term in self.terms]
+        here = [_is_in(unit, text, low) for unit in self.units]
+        return [here[number] for number in self.unit_of]
 
 
 def question_of(asked: str) -> Question:
     terms = terms_of(asked)
-    units: dict[str, Unit] = {}
-    order: list[int] = []
+    units: list[Unit] = []
+    numbers: dict[str, int] = {}
+    unit_of: list[int] = []
     for term in terms:
         unit = _unit(term)
-        units.setdefault(unit.root, unit)
-        if unit.pattern is None:
-            order.append(list(units).index(unit.root))
+        if unit.root not in numbers:
+            numbers[unit.root] = len(units)
+            units.append(unit)
+        unit_of.append(numbers[unit.root])
+    order = [number for number in unit_of if units[number].pattern is None]
     pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
-    return Question(tuple(terms), tuple(units.values()), tuple(sorted(pairs)), _roles(asked), _cues(asked))
+    return Question(
+        tuple(terms), tuple(units), tuple(sorted(pairs)), _roles(asked), _cues(asked), tuple(unit_of), _speaker(asked)
+    )
 
 
 def _unit(term: Term) -> Unit:
@@ -135,6 +145,10 @@ def _roles(asked: str) -> dict[str, float]:
     return {"user": user, "assistant": 1.0, "tool": 0.45, "system": 0.5}
 
 
+def _speaker(asked: str) -> str:
+    return "assistant" if _TOLD.search(asked) else "user" if _ME.search(asked) else ""
+
+
 def _cues(asked: str) -> tuple[re.Pattern[str], ...]:
     return tuple(answer for wanted, answer in _CUES if wanted.search(asked))
 
@@ -142,9 +156,11 @@ def _cues(asked: str) -> tuple[re.Pattern[str], ...]:
 def folded(text: str) -> str:
     """Lower case without accents, each character in its place."""
     low = text.lower()
+    if low.isascii():
+        return low
     if len(low) != len(text):
         low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    return low.translate(_LATIN) if _ACCENT.search(low) else low
+    return _ACCENT.sub(lambda match: _LATIN.get(match[0], match[0]), low)
 
 
 def _places(unit: Unit, text: str, low: str) -> list[int]:
@@ -160,14 +176,27 @@ def _places(unit: Unit, text: str, low: str) -> list[int]:
     return found if len(unit.starts) == 1 else sorted(found)
 
 
+def _is_in(unit: Unit, text: str, low: str) -> bool:
+    if unit.pattern:
+        return unit.pattern.search(low) is not None
+    for start in unit.starts:
+        place = low.find(start)
+        while place >= 0:
+            if _is_word(unit.root, text, low, place):
+                return True
+            place = low.find(start, place + 1)
+    return False
+
+
 def _is_word(wanted: str, text: str, low: str, place: int) -> bool:
     """Whether a form of the word begins here: at a word's begin, or inside camelCase."""
-    before = low[place - 1] if place else " "
-    if before.isalnum() and not (text[place].isupper() and not text[place - 1].isupper()):
+    if place and low[place - 1].isalnum() and not (text[place].isupper() and not text[place - 1].isupper()):
         return False
     match = _REST.match(low, place)
     end = match.end() if match else place
     if root(low[place:end]) == wanted:
         return True
+    if text[place + 1 : end] == low[place + 1 : end]:
+        return False
     part = _CAMEL.split(text[place:end], maxsplit=1)[0]
     return len(part) < end - place and root(low[place : place + len(part)]) == wanted

@@ -7,8 +7,7 @@ message also counts what its neighbours say, as far as it does not say it itself
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.navigate.question import Question
@@ -29,17 +28,16 @@ _COMPACTION = 0.6
 _FAVOUR = 2.0
 _CUE = 1.25
 _REPEATS = 2
-_READ = 80
+_READ = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A spot with its value, where its best passage begins, and the units found in it and in its whole text."""
+    """A spot with its value, where its best passage begins, and the units found in that passage."""
 
     spot: Spot
     value: float
     focus: int
-    found: frozenset[int]
     near: frozenset[int]
 
 
@@ -49,9 +47,12 @@ class _Own:
 
     value: float
     focus: int
-    places: list[list[int]]
+    places: dict[int, list[int]]
     near: frozenset[int]
     strong: dict[int, float]
+
+
+_NOTHING = _Own(0.0, 0, {}, frozenset(), {})
 
 
 def rarities(question: Question, pool: Pool) -> list[float]:
@@ -86,8 +87,7 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> 
         value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + _NEIGHBOUR * beside
         if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
-        found = frozenset(unit for unit, places in enumerate(said.places) if places)
-        weighed.append(Weighed(spot, value, said.focus, found, said.near))
+        weighed.append(Weighed(spot, value, said.focus, said.near))
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
@@ -109,36 +109,44 @@ def _answering(question: Question, item: Weighed) -> Weighed:
 
 def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
     places = question.places(spot.text)
-    total = sum(rare) or 1.0
-    best, focus, near, strong = 0.0, 0, frozenset[int](), dict[int, float]()
-    if not any(places):
-        return _Own(best, focus, places, near, strong)
-    for start, end in _windows(places, len(spot.text)):
-        size = (end - start) / _USUAL
-        here: dict[int, list[int]] = {}
-        for unit, each in enumerate(places):
-            if inside := each[bisect_left(each, start) : bisect_left(each, end)]:
-                here[unit] = inside
-        value = 0.0
+    whole = {unit: each for unit, each in enumerate(places) if each}
+    if not whole:
+        return _NOTHING
+    length = len(spot.text)
+    passages = [(length / _USUAL, whole)] if length <= PASSAGE * 3 // 2 else _passages(whole, length)
+    best, at, strong = 0.0, whole, dict[int, float]()
+    for size, here in passages:
+        value, covered = 0.0, 0.0
+        flat, full = _K1 * (1 - _B + _B * size), _K1 * size
         for unit, inside in here.items():
             often = len(inside)
-            value += rare[unit] * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * size))
-            strong[unit] = max(strong.get(unit, 0.0), often * (_K1 + 1) / (often + _K1 * size))
+            covered += rare[unit]
+            value += rare[unit] * often * (_K1 + 1) / (often + flat)
+            much = often * (_K1 + 1) / (often + full)
+            if much > strong.get(unit, 0.0):
+                strong[unit] = much
+        # No pair adds more than its words are worth; a passage that cannot win needs no closer look.
+        if value + _PAIR * covered <= best:
+            continue
         value += _pairs(question, here, rare)
-        value *= 1 - _COVER + _COVER * sum(rare[unit] for unit in here) / total
+        value *= 1 - _COVER + _COVER * covered / (sum(rare) or 1.0)
         if value > best:
-            best, near = value, frozenset(here)
-            focus = min(inside[0] for inside in here.values())
-    return _Own(best, focus, places, near, strong)
+            best, at = value, here
+    return _Own(best, min(inside[0] for inside in at.values()), whole, frozenset(at), strong)
 
 
-def _windows(places: Sequence[Sequence[int]], length: int) -> list[tuple[int, int]]:
-    """The passages of a text that hold anything, overlapping by half."""
-    if length <= PASSAGE * 3 // 2:
-        return [(0, length)]
+def _passages(whole: dict[int, list[int]], length: int) -> Iterator[tuple[float, dict[int, list[int]]]]:
+    """The passages of a long text that hold anything, overlapping by half, each with its size."""
     half = PASSAGE // 2
-    starts = {max(0, place // half - back) * half for each in places for place in each for back in (0, 1)}
-    return [(start, min(start + PASSAGE, length)) for start in sorted(starts)]
+    halves: dict[int, dict[int, list[int]]] = {}
+    for unit, each in whole.items():
+        for place in each:
+            halves.setdefault(place // half, {}).setdefault(unit, []).append(place)
+    for start in sorted({max(0, number - back) for number in halves for back in (0, 1)}):
+        here = {unit: list(each) for unit, each in halves.get(start, {}).items()}
+        for unit, each in halves.get(start + 1, {}).items():
+            here[unit] = here[unit] + each if unit in here else each
+        yield min(PASSAGE, length - start * half) / _USUAL, here
 
 
 def _pairs(question: Question, here: dict[int, list[int]], rare: Sequence[float]) -> float:
@@ -177,9 +185,8 @@ def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[i
     counts: dict[int, dict[int, int]] = {}
     for spot in pool.spots[: pool.matched]:
         said = counts.setdefault(spot.session, {})
-        for unit, places in enumerate(own[spot.number].places):
-            if places:
-                said[unit] = said.get(unit, 0) + min(len(places), 2)
+        for unit, places in own[spot.number].places.items():
+            said[unit] = said.get(unit, 0) + min(len(places), 2)
     return {
         session: sum(rare[unit] * count / (count + 1) for unit, count in said.items())
         for session, said in counts.items()

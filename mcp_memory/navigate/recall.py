@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -16,12 +16,12 @@ from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.ranking import merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import Candidate, Library
+from mcp_memory.ports import Candidate, Library, Pool
 
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 _LEVELS = tuple(level.label for level in reversed(Level))
 KINDS = ("event", "grip", *_LEVELS)
-_POOL = 100
+_POOL = 50
 _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
@@ -121,9 +121,14 @@ async def _events(
     favoured: TimeRange | None,
     limit: int,
 ) -> list[Ranked]:
-    pool = await library.pool(question.terms, project=project, cited=cited, **_times(when), limit=_POOL)
+    def offered(within: TimeRange | None, many: int) -> Awaitable[Pool]:
+        speaker = question.speaker
+        return library.pool(question.terms, project=project, cited=cited, **_times(within), limit=many, speaker=speaker)
+
+    many = _POOL + limit
+    pool = await offered(when, many)
     if favoured:
-        within = await library.pool(question.terms, project=project, cited=cited, **_times(favoured), limit=_POOL // 2)
+        within = await offered(favoured, many // 2)
         pool = merged(within, pool)
     weighed = weigh(question, pool, favoured)
     chosen = weighed[:limit]

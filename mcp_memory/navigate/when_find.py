@@ -22,6 +22,12 @@ _STARTER = re.compile(
     r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
     re.I,
 )
+#: No phrase is without one of these; looking for them first spares most runs of words a closer look.
+_ANCHOR = re.compile(
+    r"\d|(?<![a-z])(?:tod|yest|toni|minu|hour|day|week|mont|quar|year|morn|afte|even|nigh|jan|feb|mar|apr|may|jun|jul|aug"
+    r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|chri|xmas|boxi|new)",
+    re.I,
+)
 _PREPOSITION = re.compile(
     r"(?P<word>(?:as )?mentioned on|in|on|during|over|at|around|throughout|from|of|about) (?P<core>.+)"
 )
@@ -64,11 +70,13 @@ class Candidate:
 def candidates(text: str, this_year: int) -> Iterator[Candidate]:
     """Runs of words that are phrases beyond doubt, from left to right, the longest first."""
     words = [match for _, match in zip(range(_MOST_WORDS), _WORD.finditer(text), strict=False)]
+    anchors = [number for number, word in enumerate(words) if _ANCHOR.search(word[0])]
     for first, word in enumerate(words):
-        if not _STARTER.match(word[0]):
+        anchor = next((number for number in anchors if number >= first), len(words))
+        if anchor - first >= _LONGEST or not _STARTER.match(word[0]):
             continue
         before = words[first - 1][0].lower() if first else ""
-        for last in reversed(_ends(words, first)):
+        for last in reversed(_ends(words, first)[anchor - first :]):
             after = words[last + 1][0] if last + 1 < len(words) else ""
             candidate = _trimmed(text, word.start(), words[last].end())
             if candidate and _sure(candidate, text, this_year, before, after):

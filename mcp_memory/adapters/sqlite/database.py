@@ -1,4 +1,4 @@
-"""The one SQLite file: two connections, one lock for writing, errors that tell the next step."""
+"""The one SQLite file: its connections, one lock for writing, errors that tell the next step."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ class Transaction:
 class Database:
     """Owns the connections. Reads see the last committed state; writes go through `write`.
 
-    Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own.
+    Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own, and so do
+    reads that belong together.
     """
 
     def __init__(self, path: Path, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
@@ -88,6 +89,8 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._lock = anyio.Lock()
+        self._together: sqlite3.Connection | None = None
+        self._reading = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -99,7 +102,9 @@ class Database:
                 await to_thread.run_sync(migrate, path)
                 writer = stack.enter_context(_writer(path))
                 reader = await stack.enter_async_context(_reader(path))
-            yield cls(path, writer, reader)
+            database = cls(path, writer, reader)
+            stack.callback(database._close)
+            yield database
 
     async def write(
         self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
@@ -142,6 +147,28 @@ class Database:
         with told(self.path):
             return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
 
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
+        async with self._reading:
+            with told(self.path):
+                return await to_thread.run_sync(self._read, lambda connection: work(connection, *args, **named))
+
+    def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        if self._together is None:
+            self._together = _connected(self.path)
+            self._together.execute("PRAGMA query_only = 1")
+        self._together.execute("BEGIN")
+        try:
+            return work(self._together)
+        finally:
+            self._together.execute("COMMIT")
+
+    def _close(self) -> None:
+        if self._together is not None:
+            self._together.close()
+
     async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         rows = await self.fetch(sql, values)
         return rows[0][0] if rows else None
@@ -154,13 +181,23 @@ class Database:
 @contextmanager
 def _writer(path: Path) -> Iterator[sqlite3.Connection]:
     """The writing connection. Worker threads use it in turn, each under the lock of `Database.write`."""
+    connection = _connected(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection that worker threads may use in turn."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=False)
     try:
         for pragma in _PRAGMAS:
             connection.execute(pragma)
-        yield connection
-    finally:
+    except BaseException:
         connection.close()
+        raise
+    return connection
 
 
 @asynccontextmanager

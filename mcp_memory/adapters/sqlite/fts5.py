@@ -37,5 +37,6 @@ class Fts5Index:
         start_ms: int | None,
         end_ms: int | None,
         limit: int,
+        speaker: str = "",
     ) -> Pool:
-        return await pooling.pool(self._database, terms, project, cited, start_ms, end_ms, limit)
+        return await pooling.pool(self._database, terms, project, cited, start_ms, end_ms, limit, speaker)

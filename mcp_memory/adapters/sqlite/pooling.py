@@ -1,15 +1,16 @@
 """Teleport's candidates: which events are worth ranking for a question, read in a bounded number of steps.
 
 The index counts how often each term occurs, offers the best events for the rarer ones, and their neighbours are read
-by key. Common words find nothing that rarer ones do not, but cost a scan of half the history, so they only rank.
+by key. Common words find little that rarer ones do not, but cost a scan of half the history. So they find only what was
+said by the one whose words are meant, and the commonest only rank.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Database, Row
-from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.domain.indexing import Term, match_expression
 from mcp_memory.ports import Pool, Spot
 
@@ -17,21 +18,24 @@ from mcp_memory.ports import Pool, Spot
 COUNTED = 2_000
 #: How many occurrences of terms one question may scan, beyond its rarest term.
 SCANNED = 40_000
-#: With a filter, so many times more of the best are taken before filtering, which is cheaper than filtering first.
-DEPTH = 5
-NEIGHBOURS_OF = 40
+#: How many of them in the words of anyone: so many, or this share of all documents.
+ANYWHERE, SHARE = 600, 20
+#: What stands beside the best third is read as well, and beside so many at least.
+BESIDE = 20
 #: What lies further on in an endless text is found by the index but not weighed.
 LONGEST = 6_000
 _CHUNK = 500
+_COLUMNS = ("user", "assistant")
 
-_COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
-_RANKED = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
-# The plus keeps SQLite from asking the index once for every row that it may hold.
-_RANKED_WITHIN = "SELECT rowid FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?"
-_WITHIN = "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where}"
+_COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
+# The index hands over its rows best first, so that the filter sees no more of them than are needed.
+_RANKED = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {kept} ORDER BY rank LIMIT ?"
+_KEPT = (
+    "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
+)
 _SPOTS = (
     f"SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, substr(e.text, 1, {LONGEST}) "
-    "FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
+    "FROM event e WHERE e.id IN ({marks})"
 )
 KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
 _CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
@@ -55,60 +59,87 @@ async def pool(
     start_ms: int | None,
     end_ms: int | None,
     limit: int,
+    speaker: str = "",
 ) -> Pool:
-    documents, counts = await _frequencies(database, terms)
-    match = match_expression(scannable(terms, counts))
-    where, values = await conditions(database, project, cited, start_ms, end_ms)
-    timed = start_ms is not None or end_ms is not None
-    numbers = await _ranked(database, match, where, values, timed, limit) if match else []
-    return await pool_of(database, numbers, cited, documents, counts)
+    def read(connection: sqlite3.Connection) -> Pool:
+        documents, counts = _frequencies(connection, terms)
+        match = expression(terms, counts, documents, speaker)
+        where, values = _conditions(connection, project, cited, start_ms, end_ms)
+        numbers = _ranked(connection, match, where, values, limit) if match else []
+        return _pool_of(connection, numbers, cited, documents, counts)
+
+    return await database.read(read)
 
 
 async def pool_of(
     database: Database, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
 ) -> Pool:
     """The events that an index found, best first, with what stands beside them."""
-    spots = await _spots(database, numbers)
-    messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
-    beside = await _beside(database, messages[:NEIGHBOURS_OF])
-    known = {spot.number for spot in spots}
-    others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
-    around = [] if cited else await _spots(database, list(others))
-    return Pool((*spots, *around), len(spots), beside, counts, documents)
-
-
-async def _frequencies(database: Database, terms: Sequence[Term]) -> tuple[int, dict[str, int]]:
-    """In how many documents each term occurs, counting no more than a bounded number of them."""
-    last = int(await database.value("SELECT coalesce(max(id), 0) FROM event"))
-    if not terms:
-        return last, {}
-    sql = " UNION ALL ".join([_COUNT.replace("SELECT", "SELECT ?,", 1)] * len(terms))
-    values = [value for number, term in enumerate(terms) for value in (number, term.match, COUNTED)]
-    counts = {}
-    for number, count, reached in await database.fetch(sql, values):
-        share = (last * 4) / max(reached, 1) if count == COUNTED else 1.0
-        counts[terms[number].match] = round(count * max(share, 1.0))
-    return last, counts
-
-
-def scannable(terms: Sequence[Term], counts: dict[str, int]) -> list[Term]:
-    """The rarer terms, as many as may be scanned; always at least the rarest that occurs."""
-    chosen: list[Term] = []
-    scanned = 0
-    for term in sorted(terms, key=lambda term: counts[term.match]):
-        count = counts[term.match]
-        if count and (not chosen or scanned + count <= SCANNED):
-            chosen.append(term)
-            scanned += count
-    return chosen
+    return await database.read(_pool_of, numbers, cited, documents, counts)
 
 
 async def conditions(
     database: Database, project: str | None, cited: bool, start_ms: int | None, end_ms: int | None
 ) -> tuple[str, list[object]]:
+    return await database.read(_conditions, project, cited, start_ms, end_ms)
+
+
+async def by_number(
+    database: Database, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
+) -> list[Row]:
+    return await database.read(_by_number, sql, numbers, where, values)
+
+
+def _pool_of(
+    connection: sqlite3.Connection, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
+    spots = _spots(connection, numbers)
+    messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
+    beside = _beside(connection, messages[: max(BESIDE, len(numbers) // 3)])
+    known = {spot.number for spot in spots}
+    others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
+    around = [] if cited else _spots(connection, list(others))
+    return Pool((*spots, *around), len(spots), beside, counts, documents)
+
+
+def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term]) -> tuple[int, dict[str, int]]:
+    """In how many documents each term occurs, counting no more than a bounded number of them."""
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
+    counts = {}
+    sql = " UNION ALL ".join([_COUNT] * len(terms))
+    values = [value for number, term in enumerate(terms) for value in (number, term.match, COUNTED)]
+    for number, count, reached in connection.execute(sql, values) if terms else ():
+        share = (last * 4) / max(reached, 1) if count == COUNTED else 1.0
+        counts[terms[number].match] = round(count * max(share, 1.0))
+    return int(last), counts
+
+
+def expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
+    """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
+    anywhere = scannable(terms, counts, max(ANYWHERE, min(documents // SHARE, SCANNED)))
+    match = match_expression(anywhere)
+    more = [term for term in scannable(terms, counts) if term not in anywhere] if speaker in _COLUMNS else []
+    return f"{match} OR {{{speaker}}} : ({match_expression(more)})" if more else match
+
+
+def scannable(terms: Sequence[Term], counts: dict[str, int], most: int = SCANNED) -> list[Term]:
+    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
+    chosen: list[Term] = []
+    scanned = 0
+    for term in sorted(terms, key=lambda term: counts[term.match]):
+        count = counts[term.match]
+        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
+            chosen.append(term)
+            scanned += count
+    return chosen
+
+
+def _conditions(
+    connection: sqlite3.Connection, project: str | None, cited: bool, start_ms: int | None, end_ms: int | None
+) -> tuple[str, list[object]]:
     clauses, values = [], list[object]()
     if project is not None:
-        rows = await database.fetch("SELECT id, slug FROM project LIMIT 2")
+        rows = connection.execute("SELECT id, slug FROM project LIMIT 2").fetchall()
         # A memory of one project needs no filter; that is how most are used.
         if len(rows) != 1 or rows[0][1] != project:
             clauses.append("s.project = (SELECT id FROM project WHERE slug = ?)")
@@ -122,44 +153,33 @@ async def conditions(
     return " AND ".join(clauses), values
 
 
-async def _ranked(
-    database: Database, match: str, where: str, values: list[object], timed: bool, limit: int
-) -> list[int]:
-    """The best events, best first. A time is narrow and filters first; a project is wide and filters the best."""
-    within = _RANKED_WITHIN.format(inner=_WITHIN.format(where=where))
-    if timed:
-        return [row[0] // 4 for row in await database.fetch(within, (match, *values, limit))]
-    depth = limit * (DEPTH if where else 1)
-    rows = await database.fetch(_RANKED, (match, depth + limit // 4))
-    ranked = [row[0] // 4 for row in rows if row[0] % 4 == EVENT]
-    if not where:
-        return ranked[:limit]
-    kept = {row[0] for row in await by_number(database, KEPT, ranked, where, values)}
-    found = [number for number in ranked if number in kept][:limit]
-    if len(found) < limit and len(rows) >= depth:
-        found = [row[0] // 4 for row in await database.fetch(within, (match, *values, limit))]
-    return found
+def _ranked(connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int) -> list[int]:
+    """The best events that fit, best first."""
+    sql = _RANKED.format(kept=_KEPT.format(where=where) if where else "")
+    return [number for (number,) in connection.execute(sql, (match, *values, limit))]
 
 
-async def _spots(database: Database, numbers: Sequence[int]) -> list[Spot]:
-    rows = await by_number(database, _SPOTS, numbers, "1", [])
-    found = {row[0]: Spot(*row) for row in rows}
+def _spots(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Spot]:
+    found = {row[0]: Spot(*row) for row in _by_number(connection, _SPOTS, numbers)}
     return [found[number] for number in numbers if number in found]
 
 
-async def _beside(database: Database, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:
+def _beside(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:
     beside = {}
-    for number, before, after in await by_number(database, _BESIDE, numbers, "1", []):
+    for number, before, after in _by_number(connection, _BESIDE, numbers):
         beside[number] = tuple(int(each) for side in (before, after) if side for each in side.split(","))
     return beside
 
 
-async def by_number(
-    database: Database, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
+def _by_number(
+    connection: sqlite3.Connection,
+    sql: str,
+    numbers: Sequence[int],
+    where: str = "",
+    values: Sequence[object] = (),
 ) -> list[Row]:
     rows: list[Row] = []
     for start in range(0, len(numbers), _CHUNK):
         part = numbers[start : start + _CHUNK]
-        text = sql.format(marks=",".join("?" * len(part)), where=where)
-        rows += await database.fetch(text, (*part, *values))
+        rows += connection.execute(sql.format(marks=",".join("?" * len(part)), where=where), (*part, *values))
     return rows

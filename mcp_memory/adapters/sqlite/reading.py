@@ -207,9 +207,10 @@ class SqliteLibrary:
         start_ms: int | None,
         end_ms: int | None,
         limit: int,
+        speaker: str = "",
     ) -> Pool:
         return await self._index.pool(
-            terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit
+            terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit, speaker=speaker
         )
 
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.adapters.sqlite.events import EVENT
@@ -136,16 +136,21 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
 
 async def events(database: Database, numbers: Sequence[int]) -> dict[int, Candidate]:
     """Events by number, each with its segment and the first grip that cites it."""
-    found: dict[int, Candidate] = {}
-    for row in await _fetch(database, _EVENTS, numbers):
+    return await database.read(_events, numbers) if numbers else {}
+
+
+def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Candidate]:
+    marks = ",".join("?" * len(numbers))
+    cited: dict[int, tuple[str, str]] = {}
+    for number, key, timestamp_ms, excerpt in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
+        cited.setdefault(number, (grip_id(timestamp_ms, key), excerpt))
+    found = {}
+    for row in connection.execute(_EVENTS.format(marks=marks), numbers):
         event = event_of(row[1:10], *row[10:13])
+        grip, excerpt = cited.get(row[0], ("", ""))
         found[row[0]] = Candidate(
-            "event", 0.0, event.project, event.timestamp_ms, event=event, segment_id=_segment_id(row[13])
+            "event", 0.0, event.project, event.timestamp_ms, event, grip, excerpt, segment_id=_segment_id(row[13])
         )
-    for number, key, timestamp_ms, excerpt in await _fetch(database, _GRIPS_OF, numbers):
-        if number in found and not found[number].grip_id:
-            cited = grip_id(timestamp_ms, key)
-            found[number] = replace(found[number], grip_id=cited, excerpt=excerpt)
     return found
 
 

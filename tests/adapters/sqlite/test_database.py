@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction, explain
-from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreFull
+from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +51,30 @@ async def test_a_write_whose_caller_is_cancelled_is_finished_and_the_next_one_wo
                 await database.write(slow)
         await database.write(Transaction.run, "INSERT INTO meta VALUES ('e', 'f')")
         assert await database.fetch("SELECT key FROM meta ORDER BY key") == [("a",), ("c",), ("e",)]
+
+
+async def test_reads_that_belong_together_see_one_state(tmp_path: Path) -> None:
+    def look(connection: sqlite3.Connection, other: Path) -> list[int]:
+        seen = []
+        for _ in range(2):
+            seen.append(connection.execute("SELECT count(*) FROM meta").fetchone()[0])
+            with sqlite3.connect(other) as writing:
+                writing.execute("INSERT INTO meta VALUES (?, '')", (str(len(seen)),))
+            writing.close()
+        return seen
+
+    async with Database.open(tmp_path / "memory.db") as database:
+        assert await database.read(look, database.path) == [0, 0]
+        assert await database.value("SELECT count(*) FROM meta") == 2
+
+
+async def test_what_fails_while_reading_is_told_and_the_next_read_works(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+        with pytest.raises(StoreError, match="no such table"):
+            await database.read(lambda connection: connection.execute("SELECT 1 FROM nowhere").fetchall())
+        with pytest.raises(StoreFull):
+            await database.read(lambda connection: connection.execute("DELETE FROM meta").fetchall())
+        assert await database.read(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
 
 
 async def test_writes_of_one_process_wait_for_each_other(tmp_path: Path) -> None:

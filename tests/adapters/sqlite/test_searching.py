@@ -56,6 +56,30 @@ async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
         assert (250 <= common <= 350, rare) == (True, 1)
 
 
+@pytest.mark.parametrize(("speaker", "found"), [("", 1), ("user", 201), ("assistant", 101)])
+async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str, found: int
+) -> None:
+    monkeypatch.setattr(pooling, "ANYWHERE", 50)
+    lines = [
+        said(f"a common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", role="user" if n % 3 else "assistant")
+        for n in range(300)
+    ]
+    rare = [said("a rare bird is a seldom thing", "2026-03-03T10:00:00Z", session="rare", role="tool")]
+    async with memory(tmp_path) as app:
+        await tell(app, [*lines, *rare])
+        pooled = await app.library.pool(
+            terms_of("common rare seldom"),
+            project=None,
+            cited=False,
+            start_ms=None,
+            end_ms=None,
+            limit=300,
+            speaker=speaker,
+        )
+        assert pooled.matched == found
+
+
 async def test_neighbours_are_messages_of_the_same_session(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [*conversation(), said("elsewhere", "2026-03-02T09:04:10Z", session="s2")])
