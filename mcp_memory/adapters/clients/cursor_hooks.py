@@ -187,11 +187,11 @@ def _agent(call: Call, what: str, event_type: EventType, text: str) -> Captured:
 
 
 def _compaction(call: Call) -> Hooked:
-    """Cursor tells that it compacts, but not what it keeps."""
+    """Cursor tells that it is about to compact, but not what it keeps."""
     tokens = call.payload.get("context_tokens")
     key, before = f"compact:{_turn(call)}:{tokens}", tokens if isinstance(tokens, int) else None
     event = call.event(key, EventType.COMPACTION, Role.SYSTEM, "", trigger=call.text("trigger"), pre_tokens=before)
-    return call.hooked(event)
+    return replace(call.hooked(event), compacting=True)
 
 
 _READERS: dict[str, Reader] = {

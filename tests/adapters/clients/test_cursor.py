@@ -224,7 +224,9 @@ def test_a_subagent_is_linked_to_its_conversation(tmp_path: Path) -> None:
 
 
 def test_a_compaction_is_told_although_cursor_keeps_its_summary() -> None:
-    (event,) = Cursor().hook(payload("preCompact", context_tokens=90_000, trigger="auto"), 5).events
+    hooked = Cursor().hook(payload("preCompact", context_tokens=90_000, trigger="auto"), 5)
+    (event,) = hooked.events
+    assert hooked.compacting
     assert (event.event_type, event.metadata["pre_tokens"]) == (EventType.COMPACTION, 90_000)
 
 
