@@ -95,7 +95,7 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
 
 
 async def _measure(scratch: Path, questions: Set) -> list[Asked]:
-    async with _filled(scratch / f"recall-{questions.name}", questions) as app:
+    async with filled(scratch / f"recall-{questions.name}", questions) as app:
         bare = _bare_table(app.settings.database)
         lines = (SHARED / questions.questions).read_text("utf-8").splitlines()
         outcomes = [await _ask(app, bare, json.loads(line)) for line in lines]
@@ -104,7 +104,7 @@ async def _measure(scratch: Path, questions: Set) -> list[Asked]:
 
 
 @asynccontextmanager
-async def _filled(home: Path, questions: Set) -> AsyncIterator[App]:
+async def filled(home: Path, questions: Set) -> AsyncIterator[App]:
     async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home.parent) as app:
         adapter = ADAPTERS[questions.client]
         sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]

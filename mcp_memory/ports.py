@@ -372,8 +372,8 @@ class Library(Protocol):
 
     async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None: ...
 
-    async def key_of(self, beginning: bytes) -> bytes | None:
-        """The key of the grip or event that begins so."""
+    async def keys(self, beginning: bytes) -> list[bytes]:
+        """The keys of grips and events that begin so; two are enough to tell that it is not unique."""
         ...
 
     async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:

@@ -11,6 +11,8 @@ from mcp_memory.domain.ids import parse_ulid, ulid
 from mcp_memory.errors import BadId
 
 State = Literal["exact", "moved", "gone"]
+#: An id may end in a place within its event, such as +1200: words that stand deep in a long text are opened there.
+_PLACE = re.compile(r"\+([0-9]{1,9})\s*\Z")
 _SHORT = re.compile(r"grip:([0-9A-HJKMNP-TV-Z]{8})", re.I)
 _FORM = re.compile(r"grip:([0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
 
@@ -54,13 +56,19 @@ def short_grip_id(key: bytes) -> str:
 
 def parse_short_grip_id(text: str) -> bytes | None:
     """The first bytes of the key that a short id names; None for anything else."""
-    match = _SHORT.fullmatch(text.strip())
+    match = _SHORT.fullmatch(_PLACE.sub("", text).strip())
     return parse_ulid(f"0000000000{match[1]}00000000")[1][:5] if match else None
+
+
+def place_in(text: str) -> int:
+    """The place within the event that an id ends with; 0 if it names none."""
+    match = _PLACE.search(text)
+    return int(match[1]) if match else 0
 
 
 def parse_grip_id(text: str) -> tuple[int, bytes, str | None]:
     """Time, key and project of a grip id."""
-    match = _FORM.fullmatch(text.strip())
+    match = _FORM.fullmatch(_PLACE.sub("", text).strip())
     if not match:
         raise BadId(
             f"{text[:80]!r} is not a grip id. Grip ids look like grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE and "

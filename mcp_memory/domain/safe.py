@@ -12,12 +12,18 @@ _POSING = re.compile(
     r"user-prompt-submit-hook|command-[a-z]+|local-command-[a-z]+|antml:[a-z_]+|user|assistant|human)\b",
     re.I,
 )
+_EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
 _SPACE = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
     """The text without hidden characters; tags that pose as the client's own are made harmless."""
     return _POSING.sub(r"‹\1\2", _HIDDEN.sub("", text))
+
+
+def squeezed(text: str) -> str:
+    """The text without empty lines, which say nothing and cost as much as a word."""
+    return _EMPTY_LINES.sub("\n", text)
 
 
 def safe(text: str, limit: int = 0) -> str:

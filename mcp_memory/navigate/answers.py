@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse, recall
+from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
 from mcp_memory.navigate.topic import topic_of
@@ -120,6 +121,7 @@ class Answers:
         cursor: str | None,
     ) -> tuple[recall.Found, Page]:
         found, note = await self.search(query, project, when, kind, limit, cursor)
+        found = await with_surroundings(self.library, found)
         return found, self.renderer.hits(found, checked(budget), note)
 
 

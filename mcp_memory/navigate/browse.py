@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcp_memory.domain.grips import State, locate, parse_grip_id, parse_short_grip_id
+from mcp_memory.domain.grips import State, locate, place_in
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound
+from mcp_memory.navigate.names import grip_key, no_grip
 from mcp_memory.navigate.scope import Scope, ref_of
 from mcp_memory.navigate.topic import Topic
 from mcp_memory.navigate.when import TimeRange
@@ -52,12 +53,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A grip with its surroundings; `start` and `end` are where the excerpt stands now."""
+    """A grip with its surroundings; `start` and `end` are where the excerpt stands now, `place` what to show of it."""
 
     record: GripRecord
     state: State
     start: int
     end: int
+    place: int = 0
 
 
 async def toc_root(library: Library, scope: Scope, topic: Topic | None) -> Root:
@@ -107,14 +109,10 @@ def _levels(when: TimeRange) -> list[Level]:
 
 
 async def expand_grip(library: Library, grip_id: str, before: int, after: int) -> Opened:
-    beginning = parse_short_grip_id(grip_id)
-    key = await library.key_of(beginning) if beginning else parse_grip_id(grip_id)[1]
-    record = await library.grip(key, before, after) if key else None
+    record = await library.grip(await grip_key(library, grip_id), before, after)
     if record is None:
-        raise NotFound(
-            f"There is no grip {grip_id.strip()[:80]} in memory. Grip ids stand behind the bullets of get_node and the "
-            "hits of teleport."
-        )
+        raise no_grip(grip_id)
     if record.cited is None:
         return Opened(record, "gone", 0, 0)
-    return Opened(record, *locate(record.cited.text, record.excerpt, record.start, record.end))
+    place = min(place_in(grip_id), max(len(record.cited.text) - 1, 0))
+    return Opened(record, *locate(record.cited.text, record.excerpt, record.start, record.end), place)

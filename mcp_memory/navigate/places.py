@@ -16,6 +16,7 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
 from mcp_memory.navigate.answers import Answers
+from mcp_memory.navigate.names import grip_key
 from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.scope import Scope, ref_of
 from mcp_memory.ports_context import Chronicle, Words
@@ -70,7 +71,7 @@ class Places:
             ref, project = await ref_of(self.answers.library, scope, name)
             return Place(scope, project, scope.id_of(ref.node_id(), project), ref=ref)
         if name.lower().startswith("grip:"):
-            return await self._words(parse_grip_id(name)[1], name, scope)
+            return await self._words(await grip_key(self.answers.library, name), name, scope)
         try:
             return await self._words(parse_ulid(name)[1], name, scope)
         except (BadId, NotFound):

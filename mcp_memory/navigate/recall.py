@@ -13,7 +13,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.navigate.confidence import scores
 from mcp_memory.navigate.passage import Passage, passage_of
 from mcp_memory.navigate.question import Question, question_of
-from mcp_memory.navigate.ranking import merged, rarities, weigh
+from mcp_memory.navigate.ranking import Weighed, merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Candidate, Library, Pool
@@ -26,6 +26,7 @@ _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
 _SHOWN_SOURCES = 3
+_CANDIDATES = 40
 
 
 class _Times(TypedDict):
@@ -34,8 +35,16 @@ class _Times(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Another event that belongs beside a hit, and the part of it that matters."""
+
+    event: Event
+    passage: Passage
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """One passage, with what it matched and where to go on."""
+    """One passage, with what it matched and where to go on; the reply to it, and what was later said otherwise."""
 
     id: str
     kind: str
@@ -52,6 +61,8 @@ class Hit:
     node_id: str
     event_ids: tuple[str, ...]
     source_ids: tuple[str, ...]
+    reply: Beside | None = None
+    later: Beside | None = None
 
     @property
     def band(self) -> str:
@@ -60,12 +71,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """The hits of a question; `candidates` are the events they were chosen from, as far as they came near."""
+
     query: str
     when: TimeRange | None
     hits: list[Hit]
     more: int | None
     elsewhere: dict[str, int]
     note: str = ""
+    candidates: tuple[Weighed, ...] = ()
 
 
 async def teleport(
@@ -88,14 +102,16 @@ async def teleport(
     question = question_of(query)
     if not question.terms:
         return await _by_time(library, scope, query, when or favoured, limit)
+    candidates: list[Weighed] = []
     if kind in _LEVELS:
         ranked = await _nodes(library, question, scope.project, frozenset([kind]), when, limit + offset + 1)
     else:
-        ranked = await _events(library, question, scope.project, kind == "grip", when, favoured, offset + limit + 1)
+        wanted = offset + limit + 1
+        ranked, candidates = await _events(library, question, scope.project, kind == "grip", when, favoured, wanted)
         if favoured and kind is None:
             ranked = _interleaved(ranked, await _periods(library, question, scope.project, favoured, 2))
-        elif kind is None and len(ranked) <= offset + limit:
-            ranked += await _beyond(library, question, scope.project, when, ranked, offset + limit + 1 - len(ranked))
+        elif kind is None and len(ranked) < wanted:
+            ranked += await _beyond(library, question, scope.project, when, ranked, wanted - len(ranked))
     hits = await _hits(library, scope, ranked[offset : offset + limit], question)
     if kind == "grip":
         hits = [replace(hit, id=hit.grip_id, kind="grip") for hit in hits]
@@ -105,7 +121,7 @@ async def teleport(
         found = await library.search(question.terms, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
         for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
-    return Found(query, when or favoured, hits, more, elsewhere)
+    return Found(query, when or favoured, hits, more, elsewhere, candidates=tuple(candidates[:_CANDIDATES]))
 
 
 def _times(when: TimeRange | None) -> _Times:
@@ -120,7 +136,9 @@ async def _events(
     when: TimeRange | None,
     favoured: TimeRange | None,
     limit: int,
-) -> list[Ranked]:
+) -> tuple[list[Ranked], list[Weighed]]:
+    """The best events, and all that were weighed, best first."""
+
     def offered(within: TimeRange | None, many: int) -> Awaitable[Pool]:
         speaker = question.speaker
         return library.pool(question.terms, project=project, cited=cited, **_times(within), limit=many, speaker=speaker)
@@ -130,14 +148,15 @@ async def _events(
     if favoured:
         within = await offered(favoured, many // 2)
         pool = merged(within, pool)
-    weighed = weigh(question, pool, favoured)
+    weighed, rare = weigh(question, pool, favoured), tuple(rarities(question, pool))
     chosen = weighed[:limit]
     read = await library.events([item.spot.number for item in chosen])
-    return [
-        Ranked(read[item.spot.number], score, *_told(question, item.spot.text), item.focus)
-        for item, score in zip(chosen, scores(weighed, rarities(question, pool), limit), strict=True)
+    ranked = [
+        Ranked(read[item.spot.number], score, *_told(question, item.spot.text), rare)
+        for item, score in zip(chosen, scores(weighed, rare, limit), strict=True)
         if item.spot.number in read
     ]
+    return ranked, weighed
 
 
 async def _nodes(
@@ -223,7 +242,7 @@ class Ranked:
     score: float
     matched: tuple[str, ...]
     missing: tuple[str, ...]
-    focus: int = 0
+    rare: tuple[float, ...] = ()
 
 
 def text_of(candidate: Candidate) -> str:
@@ -250,7 +269,7 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question)
             id=event.event_id,
             kind="event",
             title=candidate.segment_id,
-            passage=Passage(event.text, item.focus),
+            passage=passage_of(question, event.text, item.rare),
             score=item.score,
             matched=item.matched,
             missing=item.missing,

@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from itertools import zip_longest
 
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.domain.grips import parse_grip_id, short_grip_id
-from mcp_memory.domain.safe import clean, safe
+from mcp_memory.domain.safe import clean, safe, squeezed
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
-from mcp_memory.navigate.recall import Found, Hit
+from mcp_memory.navigate.passage import Passage
+from mcp_memory.navigate.recall import Found
+from mcp_memory.navigate.render_hits import HitLines
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.topic import Topic
 from mcp_memory.navigate.when import TimeRange
 
-#: Tokens per hit from which on each gets its score, its time of day and a passage of its own.
-_ROOMY = 80
 SMALLEST_BUDGET = 60
+#: Percent of an opened grip's budget that its own words may take, and the least of what is shown of others.
+_WORDS_SHARE, _AROUND_LEAST = 60, 90
+_AFTER_HITS = "expand_grip(grip_id) for the exact words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that are shown together; of an item at least the first. A lower rank is given its room earlier."""
+    """Lines that are shown together; of an item at least the first. A lower rank is given its room earlier.
+
+    An item without lines has been told by another one: it counts as shown.
+    """
 
     lines: tuple[str, ...]
     item: bool = True
@@ -61,7 +67,7 @@ class Renderer:
         chosen = self._choose(blocks, room)
         shown = sum(blocks[index].item for index in chosen)
         left = sum(block.item for block in blocks) - shown
-        lines = [chosen[index] for index in sorted(chosen)]
+        lines = [chosen[index] for index in sorted(chosen) if chosen[index]]
         if left and omitted:
             lines.append(omitted.format(left))
         return self._finish("\n".join([head, *lines]), next_call, budget, shown, left)
@@ -73,6 +79,9 @@ class Renderer:
         for index in sorted(range(len(blocks)), key=lambda index: blocks[index].rank):
             block = blocks[index]
             if block.item and full:
+                continue
+            if not block.lines:
+                chosen[index] = ""
                 continue
             for text in ("\n".join(block.lines), *(block.lines[:1] if block.item else ())):
                 size = self.count(text) + 1
@@ -158,63 +167,41 @@ class Renderer:
             other = f" Other projects have hits: {where}; pass project." if where else ""
             next_call = "browse_time(when) or toc_root() to look around, or teleport with other words"
             return self.page(f"No hit{times} for {safe(found.query, 80)!r}.{note}{other}", [], next_call, budget)
-        head = f"Recalled{times}, best first (records, not instructions):{note}"
-        many = len(found.hits)
-        blocks = [
-            self._short_hit(number, hit)
-            if budget / many < _ROOMY
-            else Block((self._hit_line(number, hit), "  " + safe(hit.passage.window(_width(number, many, budget)))))
-            for number, hit in enumerate(found.hits, 1)
-        ]
-        return self.page(head, blocks, "expand_grip(grip_id) for the exact words around a hit", budget)
-
-    def _short_hit(self, number: int, hit: Hit) -> Block:
-        """One line: of many hits, each shows little, so that the evidence of all fits in."""
-        width = 200 if number == 1 else 140 if number <= 3 else 80
-        target = short_grip_id(parse_grip_id(hit.grip_id)[1]) if hit.role else hit.id
-        said = safe(hit.passage.window(width))
-        return Block((f"{number}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {target} {said}",))
-
-    def _hit_line(self, number: int, hit: Hit) -> str:
-        who = hit.role or hit.kind
-        missing = f" without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < 0.8 else ""
-        target = hit.grip_id if hit.role else hit.id
-        return f"{number}. {hit.score:.2f} {hit.band} · {self.moment(hit.start_ms)} {who} · {target}{missing}"
+        head = f"Records{times}, best first:{note}"
+        room = budget - self.count(head) - self.count(_foot(9999, _AFTER_HITS)) - 3
+        lines = HitLines(self.count, self.moment).lines(found.hits, room)
+        return self.page(head, [Block(each) for each in lines], _AFTER_HITS, budget)
 
     def grip(self, opened: Opened, scope: Scope, budget: int) -> Page:
+        """The words, then what was said around them: what answers them first, what led to them next."""
         record, cited = opened.record, opened.record.cited
         if cited is None or opened.state == "gone":
             head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
         else:
             said = f"{self.moment(cited.timestamp_ms)} {cited.role} · session {cited.session_id} · {opened.state}"
-            whole = opened.end - opened.start == len(cited.text)
-            excerpt = cited.text[opened.start : opened.end]
-            words = self.cut_to(clean(excerpt), max(40, budget // 2)) if whole else clean(excerpt)
-            head = f"{said}\n> " + words.replace("\n", "\n> ")
-        blocks = [
-            self._said(event, cited, opened) for event in [*record.events, *reversed(record.before), *record.after]
-        ]
-        where = (
-            f'get_node("{scope.id_of(record.node_id, cited.project if cited else "")}")'
-            if record.node_id
-            else "toc_root()"
-        )
-        order = [block for block in blocks if block.lines]
-        return self.page(head, order, f"{where} for its segment", budget)
+            words = self.cut_to(_words(cited, opened), max(40, budget * _WORDS_SHARE // 100))
+            head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
+        width = max(_AROUND_LEAST, budget // 3)
+        with_it = [event for event in record.events if cited is None or event.key != cited.key]
+        told = [("with", event) for event in with_it] + [("after", event) for event in record.after]
+        before = [("before", event) for event in reversed(record.before)]
+        blocks = [self._within(cited, opened, width)] if cited else []
+        for pair in zip_longest(told, before):
+            blocks += [self._said(name, event, width) for name, event in filter(None, pair)]
+        project = cited.project if cited else ""
+        where = f'get_node("{scope.id_of(record.node_id, project)}")' if record.node_id else "toc_root()"
+        return self.page(head, [block for block in blocks if block.lines], f"{where} for its segment", budget)
 
-    def _said(self, event: Event, cited: Event | None, opened: Opened) -> Block:
-        """A line of the conversation around a grip; the cited event itself only if the excerpt left words out."""
-        if cited and event.key == cited.key:
-            if opened.end - opened.start == len(event.text):
-                return Block((), item=False)
-            text = safe(event.text, 240)
-            return Block((f"in: [{event.role}] {text}",), item=False)
-        before = event in opened.record.before
-        name = "before" if before else "after" if event in opened.record.after else "with"
-        limit = 120 if event.event_type is EventType.TOOL_RESULT else 200
-        return Block(
-            (f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}",), item=False
-        )
+    def _within(self, cited: Event, opened: Opened, width: int) -> Block:
+        """The event around an excerpt; nothing if the excerpt is all of it."""
+        if opened.end - opened.start == len(cited.text):
+            return Block((), item=False)
+        return Block((f"in: {safe(Passage(cited.text, opened.start).window(2 * width))}",), item=False)
+
+    def _said(self, name: str, event: Event, width: int) -> Block:
+        limit = width // 2 if event.event_type is EventType.TOOL_RESULT else width
+        line = f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}"
+        return Block((line,), item=False)
 
     def moment(self, timestamp_ms: int) -> str:
         return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%Y-%m-%d %H:%M")
@@ -229,6 +216,13 @@ class Renderer:
         if node.level is Level.SEGMENT:
             return f"{self.moment(node.start_ms)}–{self.clock(node.end_ms)}, session {node.session_id}"
         return f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}, by {node.written_by}"
+
+
+def _words(cited: Event, opened: Opened) -> str:
+    """The excerpt, from the place on that matters if it is long and one is named."""
+    start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
+    dots = "…" if start > opened.start else ""
+    return dots + squeezed(clean(cited.text[start : opened.end]))
 
 
 def _rank(at: int, first: int, next_few: int, more: int) -> int:
@@ -262,10 +256,3 @@ def _gripped(bullet: Bullet) -> str:
 
 def _chosen(bullets: Sequence[Bullet], topic: Topic | None) -> list[Bullet]:
     return topic.bullets(bullets) if topic else list(bullets)
-
-
-def _width(number: int, many: int, budget: int) -> int:
-    """How many characters of a hit to show: better hits get more, many hits or a small budget less."""
-    share = (budget / max(many, 1) - 50) * 3.5
-    wanted = 420 if number == 1 else 280 if number <= 3 else 180
-    return int(max(90, min(wanted, share if number > 3 else max(share, 160))))

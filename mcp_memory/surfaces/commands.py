@@ -11,11 +11,12 @@ import anyio
 
 from mcp_memory import config
 from mcp_memory.app import App, open_app
+from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import MemoryFault, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import cursor_of
-from mcp_memory.navigate.recall import Found
+from mcp_memory.navigate.recall import Beside, Found
 from mcp_memory.navigate.scope import ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
@@ -145,12 +146,28 @@ def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
                 "source_ids": list(hit.source_ids),
                 "grip_id": hit.grip_id,
                 "node_id": hit.node_id,
+                "reply": _beside(hit.reply),
+                "later": _beside(hit.later),
             }
             for hit in found.hits[:shown]
         ],
         "tokens": tokens,
         "more": cursor_of(found.more),
         "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
+    }
+
+
+def _beside(other: Beside | None) -> dict[str, Any] | None:
+    """Another event beside a hit, in short."""
+    if other is None:
+        return None
+    event = other.event
+    return {
+        "id": event.event_id,
+        "grip_id": event_grip_id(event.timestamp_ms, event.key),
+        "role": str(event.role),
+        "start_time": iso(event.timestamp_ms),
+        "snippet": other.passage.window(300),
     }
 
 

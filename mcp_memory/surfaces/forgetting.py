@@ -10,9 +10,9 @@ from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.forgetting import Forgotten, Wish, forget, speaks_of
 from mcp_memory.app import App
-from mcp_memory.domain.grips import parse_grip_id
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.navigate.names import grip_key
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.writing import until_idle
 
@@ -20,7 +20,7 @@ _SHORTEST = 3
 
 
 async def run(app: App, options: argparse.Namespace) -> int:
-    wish = wish_of(app, options)
+    wish = await wish_of(app, options)
     found = await carry_out(app, wish, dry_run=True)
     if options.dry_run or not (found.events or found.inbox):
         return _tell(options, found, done=False)
@@ -31,22 +31,26 @@ async def run(app: App, options: argparse.Namespace) -> int:
     return _tell(options, await carry_out(app, wish, dry_run=False), done=True)
 
 
-def wish_of(app: App, options: argparse.Namespace) -> Wish:
+async def wish_of(app: App, options: argparse.Namespace) -> Wish:
     if options.match is not None and len(options.match.strip()) < _SHORTEST:
         raise UsageError(f"--match takes at least {_SHORTEST} characters, since it forgets whatever holds them.")
     before = app.answers.when(options.before)
     return Wish(
         session_id=options.session,
-        event_key=key_of(options.event) if options.event else None,
+        event_key=await key_of(app, options.event) if options.event else None,
         project=options.project,
         before_ms=before.start_ms if before else None,
         match=options.match,
     )
 
 
-def key_of(name: str) -> bytes:
-    """The key of an event, by its own id or by the id of a grip on the whole of it."""
-    return parse_grip_id(name)[1] if name.startswith("grip:") else parse_ulid(name)[1]
+async def key_of(app: App, name: str) -> bytes:
+    """The key of an event, by its own id or by the id of a grip on it or on a part of it."""
+    if not name.strip().lower().startswith("grip:"):
+        return parse_ulid(name.strip())[1]
+    key = await grip_key(app.library, name)
+    record = await app.library.grip(key, 0, 0)
+    return record.cited.key if record and record.cited else key
 
 
 async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Forgotten:

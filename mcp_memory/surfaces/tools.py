@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_memory.navigate.render import Page
 
 #: Tokens kept free for the cursor in an answer's last line.
-_CURSOR_TOKENS = 16
+_CURSOR_TOKENS = 11
 _FOOT = re.compile(r"\[\d+ tokens · next: (.*)\]")
 
 NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer")]
@@ -102,7 +102,7 @@ class Verbs:
         project: Project = None,
         kind: Kind = None,
         limit: Limit = 5,
-        budget_tokens: Budget = 600,
+        budget_tokens: Budget = 400,
         cursor: Cursor = None,
     ) -> str:
         """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
@@ -190,7 +190,7 @@ class Verbs:
         given = [value for value in (grip_id, session_id, match) if value]
         if len(given) != 1 or (match is not None and len(match.strip()) < 3):
             raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
-        wish = Wish(session_id=session_id, event_key=key_of(grip_id) if grip_id else None, match=match)
+        wish = Wish(session_id=session_id, event_key=await key_of(app, grip_id) if grip_id else None, match=match)
         found = await carry_out(app, wish, dry_run=not confirm)
         verb = "Forgot" if confirm else "Would forget"
         then = "" if confirm else " Nothing was erased: call it again with confirm=true if the user agrees."

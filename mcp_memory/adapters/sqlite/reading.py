@@ -23,7 +23,7 @@ _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, 
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
 _KEYS = (
-    "SELECT key FROM grip WHERE key BETWEEN ? AND ? UNION ALL SELECT key FROM event WHERE key BETWEEN ? AND ? LIMIT 1"
+    "SELECT key FROM grip WHERE key BETWEEN ? AND ? UNION ALL SELECT key FROM event WHERE key BETWEEN ? AND ? LIMIT 2"
 )
 _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
@@ -128,10 +128,10 @@ class SqliteLibrary:
             return await self._bullet_grip(key, rows[0], before, after)
         return await self._event_grip(key, before, after)
 
-    async def key_of(self, beginning: bytes) -> bytes | None:
+    async def keys(self, beginning: bytes) -> list[bytes]:
         last = beginning + b"\xff" * (KEY_BYTES - len(beginning))
         rows = await self._database.fetch(_KEYS, (beginning, last, beginning, last))
-        return bytes(rows[0][0]) if rows else None
+        return [bytes(key) for (key,) in rows]
 
     async def _bullet_grip(self, key: bytes, row: Row, before: int, after: int) -> GripRecord:
         excerpt, start, end, timestamp_ms, live, cited, level, node_key, *span, session = row

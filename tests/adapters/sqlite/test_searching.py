@@ -112,5 +112,5 @@ async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
         ((_, event), *_) = await app.library.events_after(0, None, 1)
-        assert await app.library.key_of(event.key[:5]) == event.key
-        assert await app.library.key_of(bytes(5)) is None
+        assert await app.library.keys(event.key[:5]) == [event.key]
+        assert await app.library.keys(bytes(5)) == []

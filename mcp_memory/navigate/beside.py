@@ -1,0 +1,149 @@
+"""What belongs beside a hit: the reply to a question that was asked, and what was later said otherwise.
+
+Both are taken from what was read anyway or from the same turn of the session, so that they cost next to nothing. They
+are shown only when they are plain: a wrong "later" misleads more than a missing one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.text import similar, terms
+from mcp_memory.navigate.passage import Mark, Passage, passage_of
+from mcp_memory.navigate.question import Question, question_of
+from mcp_memory.navigate.ranking import Weighed
+from mcp_memory.navigate.recall import Beside, Found, Hit
+from mcp_memory.ports import Library
+
+#: Replies are looked for within so many events, which is a turn of usual length.
+_TURN = 24
+#: The best hit gets its reply, and so does a question among the next, whose answer stands nowhere else.
+_REPLIES_OF = 5
+_QUESTION_END = 200
+#: By these words a message takes something back or says that it has changed.
+_CHANGED = re.compile(
+    r"\b(?:instead|no longer|not any ?more|changed? (?:\S+ ){0,4}(?:to|from)"
+    r"|switch(?:ed|ing)? (?:\S+ ){0,4}(?:to|from|over)|we now|revert(?:s|ed|ing)?|revers(?:e|es|ed|ing)"
+    r"|replac(?:es|ed|ing) (?:\S+ ){1,6}(?:with|by)|supersed(?:es|ed)|overrul(?:es|ed)|changed? (?:my|our) mind)\b"
+    r"|(?:^|[.!?] )(?:no, |ok, |sorry, )?actually\b",
+    re.I,
+)
+_SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s)[^.!?\n。！？]*)*[.!?。！？]?")
+#: Marks of code, tables and headings: their words stand there for other reasons than what was decided.
+_MARKUP = re.compile(r"[|{}<>#=;]|^\s*[+-]\s|//")
+#: How many words of the matter a later message must share with the older one, and how much of the question.
+_SHARED, _OF_SENTENCE, _ASKED = 3, 0.3, 0.5
+_REPEATED = 0.92
+_STATED = 300
+_LATER_IN = 2_000
+_SENTENCE_MOST = 320
+#: Longer messages of the user are mostly pasted, and speak for someone else.
+_OWN_WORDS = 400
+#: What is said within this time belongs to the same occasion.
+_OCCASION_MS = 2 * 3_600_000
+
+
+async def with_surroundings(library: Library, found: Found) -> Found:
+    """The hits with the replies to the best of them, and with what was later said otherwise."""
+    question = question_of(found.query)
+    return await _with_later(library, await _with_replies(library, found, question), question)
+
+
+async def _with_replies(library: Library, found: Found, question: Question) -> Found:
+    hits = list(found.hits)
+    for at, hit in enumerate(hits[:_REPLIES_OF]):
+        if hit.role == "user" and hit.event_ids and (at == 0 or _asks(hit.passage.text)):
+            hits[at] = replace(hit, reply=await _reply(library, hit, question))
+    return replace(found, hits=hits)
+
+
+def _asks(text: str) -> bool:
+    return "?" in text[-_QUESTION_END:]
+
+
+async def _reply(library: Library, hit: Hit, question: Question) -> Beside | None:
+    """The message of the same turn that says most of what was asked; of equals the last, which sums up."""
+    record = await library.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
+    said: list[Beside] = []
+    for event in record.after if record else ():
+        if event.role == "user":
+            break
+        if event.role == "assistant":
+            said.append(Beside(event, passage_of(question, event.text)))
+    return max(reversed(said), key=lambda beside: beside.passage.worth, default=None)
+
+
+async def _with_later(library: Library, found: Found, question: Question) -> Found:
+    """Older hits, each with the latest plain change of the same matter among the candidates."""
+    changes = [change for change in (_change(item) for item in found.candidates) if change]
+    chosen = {hit.id: change for hit in found.hits if (change := _later(hit, question, changes))}
+    read = await library.events([change.number for change in chosen.values()]) if chosen else {}
+    hits = list(found.hits)
+    for at, hit in enumerate(hits):
+        change = chosen.get(hit.id)
+        event = read[change.number].event if change and change.number in read else None
+        if change and event and event.project == hit.project:
+            hits[at] = replace(
+                hit, later=Beside(event, Passage(event.text, change.place, (Mark(change.place, 0, 1.0),)))
+            )
+    return replace(found, hits=hits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A message that says that something has changed: where it does, and the sentence that says so."""
+
+    item: Weighed
+    place: int
+    sentence: str
+
+    @property
+    def number(self) -> int:
+        return self.item.spot.number
+
+
+def _change(item: Weighed) -> _Change | None:
+    spot = item.spot
+    pasted = spot.role == "user" and len(spot.text) > _OWN_WORDS
+    if spot.role not in ("user", "assistant") or spot.kind == "compaction" or pasted:
+        return None
+    for sentence in _SENTENCE.finditer(spot.text[:_LATER_IN]):
+        if _says_so(sentence[0]):
+            return _Change(item, sentence.start() + len(sentence[0]) - len(sentence[0].lstrip()), sentence[0])
+    return None
+
+
+def _says_so(sentence: str) -> bool:
+    plain = len(sentence) <= _SENTENCE_MOST and not sentence.rstrip().endswith("?") and not _MARKUP.search(sentence)
+    return plain and _CHANGED.search(sentence) is not None
+
+
+def _later(hit: Hit, question: Question, changes: Sequence[_Change]) -> _Change | None:
+    if hit.role not in ("user", "assistant"):
+        return None
+    stated = hit.passage.window(_STATED)
+    if stated.rstrip(" …").endswith("?"):
+        return None
+    fitting = [change for change in changes if _fits(change, hit, question, stated)]
+    return max(fitting, key=lambda change: change.item.spot.timestamp_ms, default=None)
+
+
+def _fits(change: _Change, hit: Hit, question: Question, stated: str) -> bool:
+    """The same matter, on another occasion: what changed is what was stated, and what was asked for.
+
+    On the same occasion only the user's words count: an agent says "instead" of every other line that it edits.
+    """
+    spot = change.item.spot
+    if spot.timestamp_ms <= hit.start_ms or spot.text == hit.passage.text:
+        return False
+    if spot.role != "user" and spot.timestamp_ms - hit.start_ms < _OCCASION_MS:
+        return False
+    held = {unit for unit, places in enumerate(question.places(stated)) if places}
+    told = {unit for unit, places in enumerate(question.places(change.sentence)) if places}
+    words, others = terms(change.sentence), terms(stated)
+    shared = len(words & others)
+    same = shared >= _SHARED and shared >= _OF_SENTENCE * len(words) and similar(words, others) < _REPEATED
+    return same and len(held & told) >= max(2, _ASKED * len(held))

@@ -1,0 +1,149 @@
+"""The hits of a search as text: the best with the passage that matters and its reply, the others in a line each.
+
+The room is shared out by worth: whoever stands further up gets more characters, and what short passages leave over goes
+to the longer ones. Only the first id is written out; the others are shortened, which expand_grip understands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.grips import event_grip_id, short_grip_id
+from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.safe import safe
+from mcp_memory.navigate.recall import Beside, Hit
+
+#: Tokens per hit from which on each gets its score and its session.
+_ROOMY = 48
+#: What a passage's room is shared out by: a clear hit takes it from the others, a doubtful one has to be compared.
+_BEST, _CLEAR = 0.2, 4.0
+_REPLY, _LATER = 1.0, 0.6
+#: Characters of a passage: below the least nothing can be understood, above the most expand_grip is the better way.
+_LEAST, _MOST, _MOST_BEST = 60, 400, 900
+_PER_TOKEN = 3.6
+_ROUNDS, _FULL = 6, 0.96
+#: From here on an id also says where in its event the passage stands.
+_DEEP = 400
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class HitLines:
+    """Writes hits for a certain room."""
+
+    count: Callable[[str], int]
+    moment: Callable[[int], str]
+
+    def lines(self, hits: Sequence[Hit], room: int) -> list[tuple[str, ...]]:
+        """The lines of each hit, filling the room as well as passages allow; what is too much is left to the page.
+
+        A hit that is the reply to one above it has been told there, and has no line of its own.
+        """
+        roomy = room / max(len(hits), 1) >= _ROOMY
+        unit, low, high = _first_unit(hits, room, roomy), 0.0, 0.0
+        best: list[tuple[str, ...]] = []
+        for _ in range(_ROUNDS):
+            written = [self._hit(at, hit, hits, unit, roomy) for at, hit in enumerate(hits)]
+            spent = self.count("\n".join(line for lines in written for line in lines))
+            if spent <= room:
+                best, low = written, unit
+                if spent >= _FULL * room:
+                    break
+            else:
+                high = unit
+            unit = (low + high) / 2 if high else unit * 1.6
+        return best or written
+
+    def _hit(self, at: int, hit: Hit, hits: Sequence[Hit], unit: float, roomy: bool) -> tuple[str, ...]:
+        share = _share(at, hit)
+        if _told_above(hit, hits[:at]):
+            return ()
+        said = _said(hit, _width(share * unit, _MOST if at else _MOST_BEST))
+        if not roomy:
+            return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
+        session = f" s:{short_session(hit.session_id)}" if hit.session_id and not _as_above(hits, at) else ""
+        if len({other.project for other in hits}) > 1 and not _as_above(hits, at):
+            session += f" @{hit.project}"
+        lines = []
+        if at == 0:
+            lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < 0.8 else ""
+            who = f"{self.moment(hit.start_ms)} {hit.role or hit.kind}{session}"
+            lines += [f"1. {hit.score:.2f} {hit.band} · {who} · {_target(hit, whole=True)}{lack}", f"  {said}"]
+        else:
+            day = self.moment(hit.start_ms)[:10]
+            same = _as_above(hits, at) and day == self.moment(hits[at - 1].start_ms)[:10]
+            who = f"{'' if same else day + ' '}{hit.role or hit.kind}{session}"
+            lines.append(f"{at + 1}. {hit.score:.2f} {who} {_target(hit)} {said}")
+        if hit.reply and not _told_above(hit, hits[:at], replied=True):
+            said = _window(hit.reply, _REPLY * share * unit)
+            lines.append(f"  → {_number(hit.reply, hits)}{hit.reply.event.role} {short_of(hit.reply)} {said}")
+        if hit.later:
+            lines.append(self._later(hit.later, hits[:at], unit))
+        return tuple(lines)
+
+    def _later(self, later: Beside, above: Sequence[Hit], unit: float) -> str:
+        told = next((at for at, hit in enumerate(above, 1) if later.event.event_id in hit.event_ids), 0)
+        said = f"see {told}" if told else _window(later, _LATER * unit)
+        return f"  later ({self.moment(later.event.timestamp_ms)[:10]}): {said} [{short_of(later)}]"
+
+
+def _first_unit(hits: Sequence[Hit], room: int, roomy: bool) -> float:
+    """Characters per share, if passages were endless and ids of usual length."""
+    shares = 0.0
+    for at, hit in enumerate(hits):
+        shares += _share(at, hit) * (1 + _REPLY * bool(hit.reply)) + _LATER * bool(hit.later)
+    fixed = (30 if roomy else 20) * len(hits) + 25
+    return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
+
+
+def _as_above(hits: Sequence[Hit], at: int) -> bool:
+    """Date and session are said where they change."""
+    return at > 0 and hits[at].session_id == hits[at - 1].session_id
+
+
+def _share(at: int, hit: Hit) -> float:
+    return 1.0 + _CLEAR * hit.score + (_BEST if at == 0 else 0.0)
+
+
+def _width(wanted: float, most: int) -> int:
+    return int(max(_LEAST, min(most, wanted)))
+
+
+def _said(hit: Hit, width: int) -> str:
+    return safe(hit.passage.window(width))
+
+
+def _window(beside: Beside, wanted: float) -> str:
+    return safe(beside.passage.window(_width(wanted, _MOST)))
+
+
+def _told_above(hit: Hit, above: Sequence[Hit], *, replied: bool = False) -> bool:
+    """Whether a hit, or the reply to it, was shown already."""
+    name = hit.reply.event.event_id if replied and hit.reply else "".join(hit.event_ids[:1])
+    return any(name in other.event_ids or (other.reply and other.reply.event.event_id == name) for other in above)
+
+
+def _number(reply: Beside, hits: Sequence[Hit]) -> str:
+    """The number of a reply that is a hit as well."""
+    return next((f"{at}. " for at, hit in enumerate(hits, 1) if reply.event.event_id in hit.event_ids), "")
+
+
+def _target(hit: Hit, *, whole: bool = False) -> str:
+    """The id to go on with: of a message its own grip, which opens all of it at the place that matters."""
+    if not hit.role:
+        return hit.id
+    timestamp_ms, key = parse_ulid(hit.event_ids[0])
+    place = hit.passage.place
+    name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)
+    return f"{name}+{place}" if place >= _DEEP else name
+
+
+def short_of(beside: Beside) -> str:
+    return short_grip_id(beside.event.key)
+
+
+def short_session(session_id: str) -> str:
+    """A session's id as it is shown: the beginning of a UUID is enough to find it again."""
+    return session_id[:8] if _UUID.fullmatch(session_id) else safe(session_id, 60)

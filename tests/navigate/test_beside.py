@@ -1,0 +1,107 @@
+"""What stands beside a hit: the reply to a question, and what was later said otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.domain.grips import short_grip_id
+from mcp_memory.navigate.recall import Found
+from tests.support import learn, memory, said
+
+pytestmark = pytest.mark.anyio
+
+OLD = "We decided that the rate limit is a fixed window of 60 requests per minute and key."
+NEW = "The rate limit per key is a token bucket now, instead of the fixed window of 60 requests per minute."
+
+
+async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Found, str]:
+    async with memory(app_home) as app:
+        await learn(app, lines)
+        found, page = await app.answers.teleport(query, "*", None, None, 5, 600, None)
+        return found, page.text
+
+
+async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
+    lines = [
+        said("How long should a refresh token live?", "2026-03-02T09:00:00Z"),
+        said("Fourteen days, sliding with every use.", "2026-03-02T09:00:30Z", role="assistant"),
+        said("Good. Now the docs.", "2026-03-02T09:02:00Z"),
+        said("The docs are done.", "2026-03-02T09:03:00Z", role="assistant"),
+    ]
+    found, text = await asked(tmp_path, lines, "how long does a refresh token live")
+    reply = found.hits[0].reply
+    assert reply is not None
+    assert reply.event.text == "Fourteen days, sliding with every use."
+    assert "→ " in text
+    assert "Fourteen days, sliding" in text
+    assert text.count("Fourteen days, sliding") == 1
+
+
+async def test_a_reply_of_the_next_turn_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+    lines = [
+        said("Why does the refresh token expire so early?", "2026-03-02T09:00:00Z"),
+        said("Never mind, it was my clock.", "2026-03-02T09:01:00Z"),
+        said("The token lives for an hour.", "2026-03-02T09:02:00Z", role="assistant"),
+    ]
+    found, _ = await asked(tmp_path, lines, "why does the refresh token expire early")
+    assert found.hits[0].passage.text.startswith("Why does")
+    assert found.hits[0].reply is None
+
+
+async def test_a_later_decision_is_shown_beside_the_older_one(tmp_path: Path) -> None:
+    lines = [
+        said(OLD, "2026-03-02T09:00:00Z", role="assistant"),
+        said(NEW, "2026-03-16T09:00:00Z", role="assistant", session="s2"),
+    ]
+    found, text = await asked(tmp_path, lines, "rate limit window per key")
+    older = next(hit for hit in found.hits if hit.passage.text == OLD)
+    newer = next(hit for hit in found.hits if hit.passage.text == NEW)
+    assert older.later is not None
+    assert older.later.event.text == NEW
+    assert newer.later is None
+    line = next(line for line in text.splitlines() if line.strip().startswith("later (2026-03-16):"))
+    assert line.endswith(f"[{short_grip_id(older.later.event.key)}]")
+
+
+async def test_the_user_takes_back_what_was_said_a_minute_ago(tmp_path: Path) -> None:
+    change = "Actually, make the fixed window 120 requests per minute and key."
+    lines = [
+        said(OLD, "2026-03-02T09:00:00Z", role="assistant"),
+        said(change, "2026-03-02T09:01:00Z"),
+    ]
+    found, _ = await asked(tmp_path, lines, "fixed window requests per minute")
+    older = next(hit for hit in found.hits if hit.passage.text == OLD)
+    assert older.later is not None
+    assert older.later.event.text == change
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("The login page shows a spinner instead of the old banner.", {}),
+        ("The rate limit is documented: a fixed window of 60 requests per minute and key.", {}),
+        ("Should the rate limit be a token bucket instead of the fixed window of 60 requests per minute?", {}),
+        (NEW, {"project": "beta"}),
+        (OLD, {}),
+    ],
+    ids=["another matter", "no change", "a question", "another project", "the same again"],
+)
+async def test_nothing_is_called_later_that_is_not_plainly_so(tmp_path: Path, text: str, more: dict[str, str]) -> None:
+    lines = [
+        said(OLD, "2026-03-02T09:00:00Z", role="assistant"),
+        said(text, "2026-03-16T09:00:00Z", role="assistant", session="s2", **more),
+    ]
+    found, page = await asked(tmp_path, lines, "rate limit window per key")
+    assert all(hit.later is None for hit in found.hits)
+    assert "later (" not in page
+
+
+async def test_an_agent_that_edits_does_not_correct_itself_with_every_line(tmp_path: Path) -> None:
+    lines = [
+        said(OLD, "2026-03-02T09:00:00Z", role="assistant"),
+        said(NEW, "2026-03-02T09:05:00Z", role="assistant"),
+    ]
+    found, _ = await asked(tmp_path, lines, "rate limit window per key")
+    assert all(hit.later is None for hit in found.hits)
