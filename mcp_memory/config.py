@@ -108,6 +108,7 @@ class Settings:
     compaction: Compaction = field(default_factory=Compaction)
     project: str = ""
     now_ms: int | None = None
+    client_folders: Mapping[str, Path] = field(default_factory=dict)
     #: The key of the model's provider; it is shown nowhere.
     api_key: str = field(default="", repr=False)
 
@@ -230,6 +231,9 @@ def _zone(value: Any) -> str:
         raise ValueError('must be the name of a time zone, such as "Europe/Berlin"') from None
 
 
+#: The clients' own variables, which say where they keep their settings and transcripts.
+CLIENT_VARIABLES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
+
 #: Every setting with the check it must pass: section → key → check. The docs list the same names.
 SETTINGS: dict[str, dict[str, Check]] = {
     "calendar": {"timezone": _zone},
@@ -288,7 +292,13 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
             f"compaction.reset_ratio = {settings.compaction.reset_ratio} must be below compaction.trigger_ratio = "
             f"{settings.compaction.trigger_ratio}, in {settings.config_file} or the environment."
         )
-    return replace(settings, api_key=_api_key(settings.summarizer, env))
+    return replace(settings, api_key=_api_key(settings.summarizer, env), client_folders=_client_folders(env))
+
+
+def _client_folders(env: Mapping[str, str]) -> dict[str, Path]:
+    """The folders that clients were told to use instead of their own in the home directory."""
+    moved = {client: env.get(variable, "") for client, variable in CLIENT_VARIABLES.items()}
+    return {client: Path(folder).expanduser().absolute() for client, folder in moved.items() if folder}
 
 
 def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from mcp_memory import __version__, config
 from mcp_memory.adapters.clients import ADAPTERS, default_places
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration.catalog import CLIENTS
 from mcp_memory.capture import redaction
 from mcp_memory.domain.events import EventType
@@ -282,7 +283,7 @@ def test_every_client_is_documented() -> None:
         assert f"`{name}`" in read("docs/CAPTURE.md"), name
     formats = table(read("docs/IMPORT.md").partition("## Generic")[0])
     assert set(formats) >= {"auto", *ADAPTERS}
-    for name, places in default_places(Path("~")).items():
+    for name, places in default_places(Folders(Path("~"))).items():
         shown = [place.as_posix().removeprefix(f"{Path.cwd().as_posix()}/") for place in places]
         unnamed = [place for place in shown if f"`{place}`" not in formats[name][-1]]
         assert not unnamed, name

@@ -11,6 +11,7 @@ from mcp_memory import config
 from mcp_memory.adapters import diagnosis, integrity
 from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.diagnosis import Facts, Problem
+from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration import health
 from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_root
 from mcp_memory.adapters.registration.launch import this_installation
@@ -48,7 +49,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems += _switched_off(settings)
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
-    here = [client for client in CLIENTS.values() if client.is_here(Path.home())]
+    here = [client for client in CLIENTS.values() if client.is_here(of_user(settings.client_folders))]
     for client in here:
         problems += _client(client, settings, facts)
     checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture"]
@@ -56,13 +57,13 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
 
 
 def _client(client: Client, settings: Settings, facts: Facts) -> list[Problem]:
-    home = Path.home()
+    home = of_user(settings.client_folders)
     held, problems = health.registrations(client, home, project_root())
     problems += health.check(client, held, this_installation(settings.home), home)
     return problems or list(_silent(client, settings, facts, home))
 
 
-def _silent(client: Client, settings: Settings, facts: Facts, home: Path) -> Iterator[Problem]:
+def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> Iterator[Problem]:
     """A hook that is registered but has not spoken although sessions took place since."""
     since = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
     newest = newest_transcript(client, home)
@@ -75,7 +76,7 @@ def _silent(client: Client, settings: Settings, facts: Facts, home: Path) -> Ite
             yield Problem(f"{client.name}: the hook is silent", why, fix)
 
 
-def newest_transcript(client: Client, home: Path) -> int | None:
+def newest_transcript(client: Client, home: Folders) -> int | None:
     """When a session of the client last wrote something, as its files tell."""
     found = ADAPTERS[client.name].transcripts(default_places(home).get(client.name, []))
     return max((path.stat().st_mtime_ns // 1_000_000 for path in found), default=None)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mcp_memory.adapters import diagnosis
+from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration.catalog import CLIENTS
 from mcp_memory.adapters.registration.record import Record
 from mcp_memory.config import Settings
@@ -21,12 +22,12 @@ def capture_gap(settings: Settings) -> str:
     """What to say of it, or nothing. Looks at most every quarter of an hour, since it reads directories."""
     when, text = _looked.get(settings.home, (-_FRESH_SECONDS, ""))
     if time.monotonic() - when >= _FRESH_SECONDS:
-        text = _look(settings, Path.home())
+        text = _look(settings, of_user(settings.client_folders))
         _looked[settings.home] = (time.monotonic(), text)
     return text
 
 
-def _look(settings: Settings, home: Path) -> str:
+def _look(settings: Settings, home: Folders) -> str:
     facts, damage = diagnosis.database(settings.database)
     if damage:
         return ""

@@ -6,9 +6,9 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration import changes as making
 from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, USER, Client, project_root
 from mcp_memory.adapters.registration.changes import Change
@@ -31,7 +31,7 @@ _WORDS = {
 
 def install(settings: Settings, options: argparse.Namespace) -> int:
     """Register with the named client, or with every one found."""
-    home = Path.home()
+    home = of_user(settings.client_folders)
     root = _root(options.scope, home)
     present = [client for client in CLIENTS.values() if options.scope in client.hooks and client.is_here(home)]
     chosen = _chosen(options, present, "install")
@@ -45,8 +45,8 @@ def install(settings: Settings, options: argparse.Namespace) -> int:
 
 def uninstall(settings: Settings, options: argparse.Namespace) -> int:
     """Undo whatever was installed for the named client, or for every one, wherever it was installed."""
-    home, record = Path.home(), Record(settings.home)
-    roots = [(USER, home), (PROJECT, project_root())]
+    record = Record(settings.home)
+    roots = [(USER, of_user(settings.client_folders)), (PROJECT, Folders(project_root()))]
     planned = {client.name: making.plan_uninstall(client, roots, record) for client in _named(options)}
     chosen = _chosen(options, [CLIENTS[name] for name, plan in planned.items() if plan], "uninstall")
     plans = [(client, planned[client.name]) for client in chosen]
@@ -56,13 +56,13 @@ def uninstall(settings: Settings, options: argparse.Namespace) -> int:
     return _tell(plans, options, None)
 
 
-def _root(scope: str, home: Path) -> Path:
+def _root(scope: str, home: Folders) -> Folders:
     if scope == USER:
         return home
     root = project_root()
-    if root == home:
+    if root == home.root:
         raise UsageError("The home directory is no project: use --scope user, or run this in the project's directory.")
-    return root
+    return Folders(root)
 
 
 def _named(options: argparse.Namespace) -> Sequence[Client]:

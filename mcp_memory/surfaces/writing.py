@@ -16,6 +16,7 @@ import anyio
 from mcp_memory import sample
 from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
 from mcp_memory.adapters.clients.jsonl import told_of
+from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.sqlite.meta import rebuild
 from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.app import App
@@ -44,7 +45,8 @@ The server alone, by hand:        claude mcp add memory -- {program} serve
 
 
 async def load(app: App, options: argparse.Namespace) -> int:
-    sources, unknown = await anyio.to_thread.run_sync(find_sources, options.paths, options.client)
+    home = of_user(app.settings.client_folders)
+    sources, unknown = await anyio.to_thread.run_sync(find_sources, home, options.paths, options.client)
     root = await app.library.root_of(options.project) if options.project else None
     with output.progress("Importing", enabled=not options.json) as progress:
         result = await import_files(
@@ -61,10 +63,12 @@ async def load(app: App, options: argparse.Namespace) -> int:
     return output.document(shape) if options.json else output.imported(shape)
 
 
-def find_sources(paths: list[str], client: str) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
+def find_sources(
+    home: Folders, paths: list[str], client: str
+) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
     """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
     if not paths:
-        places = default_places(Path.home())
+        places = default_places(home)
         chosen = [client] if client != "auto" else list(places)
         return [
             (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))

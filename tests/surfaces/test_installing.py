@@ -35,6 +35,26 @@ def test_the_whole_round_leaves_nothing_behind(machine: Machine, client: str) ->
     assert machine.files() == {}
 
 
+@pytest.mark.parametrize(
+    ("client", "variable", "files"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", {"settings.json", ".claude.json"}),
+        ("codex", "CODEX_HOME", {"hooks.json", "config.toml"}),
+        ("gemini", "GEMINI_CLI_HOME", {".gemini/settings.json"}),
+    ],
+)
+def test_a_client_whose_folder_was_moved_is_registered_where_it_looks(
+    machine: Machine, client: str, variable: str, files: set[str]
+) -> None:
+    folder = machine.home / "elsewhere"
+    folder.mkdir()
+    machine.env[variable] = str(folder)
+    machine.json("install", client)
+    assert set(machine.files()) == {str(folder / name) for name in files}
+    machine.json("uninstall", client)
+    assert machine.files() == {}
+
+
 def test_project_scope_is_written_at_the_top_of_the_project_and_undone_from_below(machine: Machine) -> None:
     done = machine.run("install", "claude-code", "--scope", "project", cwd=machine.project / "src")
     assert done.returncode == 0, done.stderr

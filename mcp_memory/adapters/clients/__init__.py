@@ -11,6 +11,7 @@ from mcp_memory.adapters.clients.codex import Codex
 from mcp_memory.adapters.clients.cursor import Cursor
 from mcp_memory.adapters.clients.gemini import Gemini
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports import ClientAdapter
 
 _ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), GenericJsonl())
@@ -23,6 +24,6 @@ def detect(path: Path) -> ClientAdapter | None:
     return next((adapter for adapter in _ALL if adapter.recognizes(path)), None)
 
 
-def default_places(home: Path) -> dict[str, list[Path]]:
+def default_places(home: Folders) -> dict[str, list[Path]]:
     """Where the known clients keep their transcripts below a home directory, by the client's name."""
     return {adapter.name: places for adapter in _ALL if (places := adapter.default_places(home))}

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.clients import claude_hooks, claude_transcript
 from mcp_memory.adapters.clients.lines import files_below, peek
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = frozenset("user assistant system attachment progress queue-operation pr-link".split())
@@ -33,8 +34,8 @@ class ClaudeCode:
     def recognizes(self, path: Path) -> bool:
         return any(map(_is_ours, peek(path)))
 
-    def default_places(self, home: Path) -> list[Path]:
-        return [home / ".claude" / "projects"]
+    def default_places(self, home: Folders) -> list[Path]:
+        return [home.path(self.name, ".claude/projects")]
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:

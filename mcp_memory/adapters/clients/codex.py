@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.clients import codex_hooks, codex_rollout
 from mcp_memory.adapters.clients.lines import files_below, peek
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = frozenset("session_meta turn_context response_item event_msg compacted".split())
@@ -31,8 +32,8 @@ class Codex:
     def recognizes(self, path: Path) -> bool:
         return any(map(_is_ours, peek(path)))
 
-    def default_places(self, home: Path) -> list[Path]:
-        return [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"]
+    def default_places(self, home: Folders) -> list[Path]:
+        return [home.path(self.name, f".codex/{name}") for name in ("sessions", "archived_sessions")]
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:

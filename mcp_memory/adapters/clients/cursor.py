@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.clients import cursor_hooks, cursor_specstory, cursor_transcript
 from mcp_memory.adapters.clients.lines import files_below, peek
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
 
 _EXPORT = ".md"
@@ -35,10 +36,10 @@ class Cursor:
             return cursor_specstory.looks_exported(path)
         return any(map(_is_ours, peek(path)))
 
-    def default_places(self, home: Path) -> list[Path]:
+    def default_places(self, home: Folders) -> list[Path]:
         """Exports lie in the projects themselves: those of the one that we are called in are found."""
         # A relative place is that of the directory we are called in, even if that is gone.
-        return [home / ".cursor" / "projects", Path(".specstory") / "history"]
+        return [home.path(self.name, ".cursor/projects"), Path(".specstory") / "history"]
 
 
 def _is_ours(value: Mapping[str, Any]) -> bool:

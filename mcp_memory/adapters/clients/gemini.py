@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.clients import gemini_hooks, gemini_transcript
 from mcp_memory.adapters.clients.lines import files_below, parse, peek
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
 
 _HEADER = frozenset({"sessionId", "projectHash"})
@@ -36,8 +37,8 @@ class Gemini:
             return _is_document(path)
         return any(value.keys() >= _HEADER for value in peek(path))
 
-    def default_places(self, home: Path) -> list[Path]:
-        return [home / ".gemini" / "tmp"]
+    def default_places(self, home: Folders) -> list[Path]:
+        return [home.path(self.name, ".gemini/tmp")]
 
     def _is_chat(self, path: Path) -> bool:
         return path.parent.name == "chats" or path.parent.parent.name == "chats" or self.recognizes(path)

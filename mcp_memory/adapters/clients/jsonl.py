@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mcp_memory.adapters.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
 
@@ -46,7 +47,7 @@ class GenericJsonl:
     def recognizes(self, path: Path) -> bool:
         return any({"session_id", "role", "text"} <= value.keys() for value in peek(path))
 
-    def default_places(self, home: Path) -> list[Path]:
+    def default_places(self, home: Folders) -> list[Path]:
         return []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration.launch import Launch
 from mcp_memory.adapters.registration.wanted import Wanted
 from mcp_memory.errors import UsageError
@@ -50,19 +51,19 @@ class Client:
             for event in self.events
         }
 
-    def wanted(self, scope: str, root: Path, launch: Launch) -> dict[Path, Wanted]:
+    def wanted(self, scope: str, root: Folders, launch: Launch) -> dict[Path, Wanted]:
         """What each settings file of the scope should hold of ours."""
         self.check(scope)
-        hooks, servers = root / self.hooks[scope], root / self.servers[scope]
+        hooks, servers = (root.path(self.name, names[scope]) for names in (self.hooks, self.servers))
         handlers, entry = self.handlers(launch), {**self.server_extra, **launch.entry()}
         if hooks == servers:
             return {hooks: Wanted(handlers, entry, self.grouped, self.version)}
         return {hooks: Wanted(handlers, None, self.grouped, self.version), servers: Wanted(server=entry, top=self.top)}
 
-    def files(self, scope: str, root: Path) -> list[Path]:
+    def files(self, scope: str, root: Folders) -> list[Path]:
         """The settings files of the scope; none if the client has no such scope."""
         names = [places[scope] for places in (self.hooks, self.servers) if scope in places]
-        return [root / name for name in dict.fromkeys(names)]
+        return [root.path(self.name, name) for name in dict.fromkeys(names)]
 
     def check(self, scope: str) -> None:
         if scope not in self.hooks:
@@ -71,9 +72,9 @@ class Client:
                 f"mcp-memory install {self.name} --scope user"
             )
 
-    def is_here(self, home: Path) -> bool:
+    def is_here(self, home: Folders) -> bool:
         """Whether the client seems to be in use on this machine."""
-        return any((home / sign).exists() for sign in self.signs) or any(map(shutil.which, self.programs))
+        return any(home.exists(self.name, sign) for sign in self.signs) or any(map(shutil.which, self.programs))
 
 
 _CLAUDE_EVENTS = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration import files
 from mcp_memory.adapters.registration.catalog import USER, Client
 from mcp_memory.adapters.registration.jsonc_read import COMMENT, JsonError, load
@@ -45,13 +46,15 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def plan_install(client: Client, scope: str, root: Path, launch: Launch, record: Record, now_ms: int) -> list[Change]:
+def plan_install(
+    client: Client, scope: str, root: Folders, launch: Launch, record: Record, now_ms: int
+) -> list[Change]:
     """What to write into each of the client's files of this scope."""
     changes = []
     for path, wanted in client.wanted(scope, root, launch).items():
         before = files.read(path)
         after = _registered(path, before, wanted)
-        template = Entry(client.name, scope, str(root), str(path), "", "", installed_ms=now_ms)
+        template = Entry(client.name, scope, str(root.root), str(path), "", "", installed_ms=now_ms)
         changes.append(Change(path, before, after, _entry(template, path, before, after, record)))
     return changes
 
@@ -97,7 +100,7 @@ def install(changes: Sequence[Change], record: Record) -> None:
     _write(changes)
 
 
-def plan_uninstall(client: Client, roots: Iterable[tuple[str, Path]], record: Record) -> list[Change]:
+def plan_uninstall(client: Client, roots: Iterable[tuple[str, Folders]], record: Record) -> list[Change]:
     """How to undo every recorded installation, and what else of ours stands in these scopes' files."""
     known = {Path(entry.path): entry for entry in record.entries(client.name)}
     others = [path for scope, root in roots for path in client.files(scope, root) if path not in known]

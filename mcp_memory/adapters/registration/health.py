@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.adapters.diagnosis import Problem
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration import changes, files
 from mcp_memory.adapters.registration.catalog import PROJECT, USER, Client
 from mcp_memory.adapters.registration.jsonc_read import JsonError, load
@@ -32,12 +33,12 @@ class Registration:
     found: Found
 
 
-def registrations(client: Client, home: Path, project: Path) -> tuple[list[Registration], list[Problem]]:
+def registrations(client: Client, home: Folders, project: Path) -> tuple[list[Registration], list[Problem]]:
     """Everything of ours in the client's files, and the files that cannot be read."""
     held: list[Registration] = []
     problems: list[Problem] = []
-    for scope, root in ((USER, home), (PROJECT, project)):
-        if scope == PROJECT and project == home:
+    for scope, root in ((USER, home), (PROJECT, Folders(project))):
+        if scope == PROJECT and project == home.root:
             continue
         parts = []
         for path in client.files(scope, root):
@@ -50,15 +51,15 @@ def registrations(client: Client, home: Path, project: Path) -> tuple[list[Regis
         servers = [entry for part in parts for entry in part.servers]
         found = Found(hooks, servers, [place for part in parts for place in part.places])
         if found:
-            held.append(Registration(scope, root / client.hooks[scope], found))
+            held.append(Registration(scope, root.path(client.name, client.hooks[scope]), found))
     return held, problems
 
 
-def check(client: Client, held: list[Registration], launch: Launch, home: Path) -> list[Problem]:
+def check(client: Client, held: list[Registration], launch: Launch, home: Folders) -> list[Problem]:
     """What is wrong with the registrations of a client that is in use here."""
     mend = f"mcp-memory install {client.name}"
     hooked = any(registration.found.hooks for registration in held)
-    if client.name == "claude-code" and _has_plugin(home / client.hooks[USER]):
+    if client.name == "claude-code" and _has_plugin(home.path(client.name, client.hooks[USER])):
         why = "Every event is captured twice; the second is dropped, but both take time."
         fix = "mcp-memory uninstall claude-code"
         return [Problem("claude-code: both the plugin and the settings have the hook", why, fix)] if hooked else []
@@ -146,10 +147,10 @@ def _home_of(words: list[str]) -> str:
     return words[words.index("--home") + 1] if "--home" in words[:-1] else ""
 
 
-def _forbidden(client: Client, held: list[Registration], home: Path) -> Iterator[Problem]:
+def _forbidden(client: Client, held: list[Registration], home: Folders) -> Iterator[Problem]:
     """Hooks that the client will not run although they are registered."""
     if client.name == "codex":
-        yield from _codex(held, home / client.servers[USER])
+        yield from _codex(held, home.path(client.name, client.servers[USER]))
     for registration in held:
         settings = _json(registration.hooks)
         if settings.get("disableAllHooks") is True:

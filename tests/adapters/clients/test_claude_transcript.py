@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.adapters.clients.claude_code import ClaudeCode
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports import BadLine, TranscriptState
 
@@ -362,7 +363,7 @@ def test_sessions_come_before_their_subagents(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = ClaudeCode().transcripts([tmp_path])
     assert [path.name for path in found] == ["s1.jsonl", "agent-a7.jsonl", "s2.jsonl"]
-    assert ClaudeCode().default_places(tmp_path) == [tmp_path / ".claude" / "projects"]
+    assert ClaudeCode().default_places(Folders(tmp_path)) == [tmp_path / ".claude" / "projects"]
 
 
 KEYS = st.sampled_from("type text content message id name input tool_use_id model".split())

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.app import App
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces.writing import find_sources
@@ -203,7 +204,7 @@ def test_a_directory_gives_each_file_to_the_client_that_wrote_it(tmp_path: Path)
     (tmp_path / "session-e.json").write_text('{\n "sessionId": "s",\n "projectHash": "h",\n "messages": []\n}\n')
     (tmp_path / "NOTES.md").write_text("# Nothing said\n")
     (tmp_path / "other.jsonl").write_text('{"what": "is this"}\n')
-    sources, unknown = find_sources([str(tmp_path)], "auto")
+    sources, unknown = find_sources(Folders(tmp_path), [str(tmp_path)], "auto")
     assert {path.name: adapter.name for adapter, path in sources} == {
         "a.jsonl": "codex",
         "b.jsonl": "gemini",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
+from mcp_memory.adapters.folders import Folders
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_adapters_are_found_by_the_names_they_give_themselves() -> None:
 
 def test_the_places_of_the_clients_are_known() -> None:
     home = Path("/home/dev")
-    assert default_places(home) == {
+    assert default_places(Folders(home)) == {
         "claude-code": [home / ".claude" / "projects"],
         "codex": [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"],
         "gemini": [home / ".gemini" / "tmp"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration.catalog import CLIENTS, USER
 from mcp_memory.adapters.registration.launch import Launch
 from mcp_memory.adapters.registration.wanted import Wanted
@@ -14,7 +15,7 @@ MOVED = Launch("/new/bin/python", "/new/memory/hooks/capture.py", ("/new/bin/pyt
 
 def wanted(client: str = "gemini", launch: Launch = LAUNCH) -> Wanted:
     """All that the client's JSON files should hold, as if it were one file."""
-    parts = list(CLIENTS[client].wanted(USER, Path("/home/dev"), launch).values())
+    parts = list(CLIENTS[client].wanted(USER, Folders(Path("/home/dev")), launch).values())
     hooks = next(part for part in parts if part.hooks)
     server = next(part.server for part in parts if part.server)
     return Wanted(hooks.hooks, server, hooks.grouped, hooks.version)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, USER, project_root
 from mcp_memory.adapters.registration.changes import Change, install, plan_install, plan_uninstall, uninstall
 from mcp_memory.adapters.registration.launch import Launch
@@ -28,19 +29,19 @@ class Place:
             folder.mkdir()
 
     def install(self, client: str, scope: str = USER, launch: Launch = LAUNCH) -> list[Change]:
-        root = self.home if scope == USER else self.project
+        root = Folders(self.home if scope == USER else self.project)
         changes = plan_install(CLIENTS[client], scope, root, launch, Record(self.data), now_ms=1)
         install(changes, Record(self.data))
         return changes
 
     def uninstall(self, client: str) -> list[Change]:
-        roots = [(USER, self.home), (PROJECT, self.project)]
+        roots = [(USER, Folders(self.home)), (PROJECT, Folders(self.project))]
         changes = plan_uninstall(CLIENTS[client], roots, Record(self.data))
         uninstall(changes, Record(self.data))
         return changes
 
     def seed(self, client: str, scope: str = USER) -> dict[str, bytes]:
-        root = self.home if scope == USER else self.project
+        root = Folders(self.home if scope == USER else self.project)
         for path in CLIENTS[client].files(scope, root):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"# mine\na = 1\n" if path.suffix == ".toml" else b'\xef\xbb\xbf{"a": "\\u00e9"}\r\n')
@@ -174,7 +175,7 @@ def test_one_broken_file_stops_the_whole_installation(place: Place, broken: byte
 
 
 def test_a_change_by_another_program_in_between_is_not_overwritten(place: Place) -> None:
-    changes = plan_install(CLIENTS["gemini"], USER, place.home, LAUNCH, Record(place.data), now_ms=1)
+    changes = plan_install(CLIENTS["gemini"], USER, Folders(place.home), LAUNCH, Record(place.data), now_ms=1)
     path = place.home / ".gemini/settings.json"
     path.parent.mkdir()
     path.write_text('{"new": true}')
@@ -225,7 +226,7 @@ def test_codex_has_no_project_scope(place: Place) -> None:
 def test_the_difference_is_shown_as_a_unified_diff(place: Place) -> None:
     (place.home / ".cursor").mkdir()
     (place.home / ".cursor/mcp.json").write_text('{"mcpServers": {}}')
-    changes = plan_install(CLIENTS["cursor"], USER, place.home, LAUNCH, Record(place.data), now_ms=1)
+    changes = plan_install(CLIENTS["cursor"], USER, Folders(place.home), LAUNCH, Record(place.data), now_ms=1)
     created, changed = (change.diff() for change in changes)
     assert created.startswith("--- /dev/null\n+++ ")
     assert '\n-{"mcpServers": {}}\n\\ No newline at end of file\n+{"mcpServers": {"memory": ' in changed
