@@ -33,7 +33,7 @@ async def _at(scratch: Path, size: int) -> list[Figure]:
     table = _bare_table(home)
     figures = []
     async with opened(home) as app:
-        queries = _queries(home / "memory.db")
+        queries = questions_of(home / "memory.db")
         for scope, project in (("one project of three", PROJECTS[0]), ("all projects", "*")):
             ours, bare = await _timings(app, table, queries, project)
             figures += _compare(f"{size:,} events, {scope}", ours, bare)
@@ -83,7 +83,7 @@ def _bare_table(home: Path) -> sqlite3.Connection:
     return connection
 
 
-def _queries(database: Path) -> list[str]:
+def questions_of(database: Path) -> list[str]:
     """Questions in the words of events: a name, a few words, or both."""
     rng = random.Random(11)
     connection = sqlite3.connect(database)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -36,6 +37,7 @@ from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules
 from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.windows import parse_table
+from mcp_memory.errors import SettingsError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.context import Contexts
 from mcp_memory.navigate.render import Renderer
@@ -46,6 +48,7 @@ from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports import Clock, Summarizer
+from mcp_memory.ports_index import IndexKeeper, SearchIndex
 
 if TYPE_CHECKING:
     from mcp_memory.adapters.summarizers.models.calling import Caller
@@ -86,6 +89,7 @@ class App:
     home_root: str
     home_label: str
     ledger: SqliteLedger
+    index: IndexKeeper
     #: The model that is set, and what it upgrades; none for the extractive summarizer.
     caller: Caller | None = None
     upgrades: Upgrades | None = None
@@ -106,7 +110,8 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
                 zone.key,
                 settings.calendar.timezone,
             )
-        library = SqliteLibrary(database, Fts5Index(database))
+        index, keeper = _index(settings, database, stack)
+        library = SqliteLibrary(database, index)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
         log = SqliteEvents(database)
@@ -125,7 +130,8 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             log=log,
             library=library,
             intaker=intaker,
-            pipeline=_pipeline(settings, database, log, intaker, clock, zone, upgrades),
+            pipeline=_pipeline(settings, database, log, intaker, clock, zone, upgrades, keeper),
+            index=keeper,
             answers=answers,
             chronicle=chronicle,
             contexts=Contexts(answers, chronicle),
@@ -139,6 +145,24 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             caller=caller,
             upgrades=upgrades,
         )
+
+
+def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tuple[SearchIndex, IndexKeeper]:
+    """The index that is set. FTS5 is always written, with the data, and stands in while Whoosh is out of step."""
+    if settings.index.kind == "fts5":
+        fts5 = Fts5Index(database, leftovers=settings.whoosh)
+        return fts5, fts5
+    if find_spec("whoosh") is None:
+        raise SettingsError(
+            'The setting [index] kind = "whoosh" needs a package that is not installed: '
+            "pip install 'mcp-memory[whoosh]', or set it to \"fts5\"."
+        )
+    from mcp_memory.adapters.whoosh.index import WhooshIndex
+    from mcp_memory.adapters.whoosh.keeping import WhooshKeeper
+
+    whoosh = WhooshIndex(database, settings.whoosh, Fts5Index(database))
+    stack.callback(whoosh.close)
+    return whoosh, WhooshKeeper(database, settings.whoosh)
 
 
 def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | None:
@@ -178,6 +202,7 @@ def _pipeline(
     clock: Clock,
     zone: ZoneInfo,
     upgrades: Upgrades | None,
+    keeper: IndexKeeper,
 ) -> Pipeline:
     return Pipeline(
         log=log,
@@ -189,6 +214,7 @@ def _pipeline(
         compactor=_compactor(settings, database, clock, upgrades.author if upgrades else None),
         backlog=SqliteBacklog(database),
         lease=SqliteLease(database),
+        index=keeper,
         summarizer=ExtractiveSummarizer(),
         adapters=dict(ADAPTERS),
         intaker=intaker,

@@ -117,6 +117,10 @@ class Settings:
         return self.home / "memory.db"
 
     @property
+    def whoosh(self) -> Path:
+        return self.home / "whoosh"
+
+    @property
     def spool(self) -> Path:
         return self.home / "spool"
 
@@ -269,7 +273,7 @@ SETTINGS: dict[str, dict[str, Check]] = {
         "refresh_after_messages": _number(0, 1_000_000),
         "context_lengths": _lengths,
     },
-    "index": {"kind": _choice("fts5")},
+    "index": {"kind": _choice("fts5", "whoosh")},
 }
 
 

@@ -1,8 +1,9 @@
-"""The interface of the search index: what the read side asks of it."""
+"""The interfaces of the search index: what the read side asks of it, and how it is kept in step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.indexing import Term
@@ -46,3 +47,29 @@ class SearchIndex(Protocol):
         work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """Which index answers, how it stands to the database, and the bytes of its own files, if it has some."""
+
+    kind: str
+    state: str
+    own_bytes: int = 0
+
+
+class IndexKeeper(Protocol):
+    """Brings an index into step that is not written together with the data.
+
+    It goes by what is in the database, so that doing it twice changes nothing and a crash loses nothing.
+    """
+
+    async def behind(self) -> bool:
+        """Whether there is anything to bring into step."""
+        ...
+
+    async def catch_up(self) -> int:
+        """Take a bounded step; returns how much was done, 0 if nothing is left or another process is at it."""
+        ...
+
+    async def state(self) -> IndexState: ...

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from mcp_memory.navigate.shapes import iso
 from mcp_memory.ports import Library
 from mcp_memory.ports_context import CompactionStore
+from mcp_memory.ports_index import IndexKeeper
 from mcp_memory.ports_models import Ledger
 
 
@@ -20,6 +21,8 @@ class Watched(Protocol):
     def ledger(self) -> Ledger: ...
     @property
     def compactions(self) -> CompactionStore: ...
+    @property
+    def index(self) -> IndexKeeper: ...
     @property
     def settings(self) -> Places: ...
 
@@ -35,6 +38,7 @@ class Places(Protocol):
 
 async def status(memory: Watched) -> dict[str, Any]:
     counts = await memory.library.counts()
+    index = await memory.index.state()
     places = memory.settings
     return {
         "home": str(places.home),
@@ -57,6 +61,7 @@ async def status(memory: Watched) -> dict[str, Any]:
         "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
         "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
         "db_bytes": _bytes(places.database),
+        "index": {"kind": index.kind, "state": index.state, **({"bytes": index.own_bytes} if index.own_bytes else {})},
         **(await memory.ledger.facts()),
         "compactions": await _compactions(memory.compactions),
         "lease": counts.lease,

@@ -23,6 +23,7 @@ from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import QUIET_MS, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports import Backlog, ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
+from mcp_memory.ports_index import IndexKeeper
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +42,11 @@ class Done:
     segments: int = 0
     nodes: int = 0
     sessions: int = 0
+    indexed: int = 0
 
     @property
     def anything(self) -> bool:
-        return bool(self.inbox or self.events or self.segments or self.nodes or self.sessions)
+        return bool(self.inbox or self.events or self.segments or self.nodes or self.sessions or self.indexed)
 
     def add(self, other: Done) -> None:
         self.inbox += other.inbox
@@ -52,6 +54,7 @@ class Done:
         self.segments += other.segments
         self.nodes += other.nodes
         self.sessions += other.sessions
+        self.indexed += other.indexed
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class Pipeline:
     compactor: Compactor
     backlog: Backlog
     lease: Lease
+    index: IndexKeeper
     summarizer: Summarizer
     adapters: dict[str, ClientAdapter]
     intaker: Intaker
@@ -96,12 +100,16 @@ class Pipeline:
             done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count, now, token)
         if not done.anything:
             await self.briefs.refresh(token)
+            # Last, so that a large import is taken in by few large commits.
+            done.indexed = await self.index.catch_up()
         return done
 
     async def waits(self) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        return self._spooled() or await self.backlog.waits(now, now - QUIET_MS, now - self.rules.gap_ms)
+        if self._spooled() or await self.backlog.waits(now, now - QUIET_MS, now - self.rules.gap_ms):
+            return True
+        return await self.index.behind()
 
     async def until_idle(self) -> Done:
         """Run rounds until nothing is left to do."""

@@ -17,6 +17,7 @@ from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_ro
 from mcp_memory.adapters.registration.launch import this_installation
 from mcp_memory.adapters.registration.record import Record
 from mcp_memory.adapters.summarizers.models.health import model_problems
+from mcp_memory.adapters.whoosh.diagnosis import index_problems
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError
@@ -47,12 +48,14 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += integrity.records(settings.database)
     problems += _switched_off(settings)
+    if settings.index.kind == "whoosh":
+        problems += index_problems(settings.database, settings.whoosh)
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     here = [client for client in CLIENTS.values() if client.is_here(of_user(settings.client_folders))]
     for client in here:
         problems += _client(client, settings, facts)
-    checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture"]
+    checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
 
 

@@ -276,3 +276,55 @@ def test_the_text_gives_each_problem_with_its_reason_and_its_remedy(machine: Mac
     assert done.returncode == 1
     assert [line[:2] for line in done.stdout.splitlines()] in (["✗ ", "  ", "  "], ["? ", "  ", "  "])
     assert "mcp-memory install cursor" in done.stdout
+
+
+def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_memory.adapters.whoosh.diagnosis.find_spec", lambda name: None)
+    (problem,) = problems(installed, MCP_MEMORY_INDEX_KIND="whoosh")
+    assert problem["what"] == "the package for the Whoosh index is missing"
+    assert "pip install 'mcp-memory[whoosh]'" in problem["fix"]
+
+
+def test_an_index_out_of_step_is_told_and_mended(installed: Machine) -> None:
+    (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
+    assert whats(installed) == []
+    assert installed.run("remember", "the harbour gate is green").returncode == 0
+    assert whats(installed) == ["the Whoosh index is to be built"]
+    mend(installed)
+    assert whats(installed) == []
+    assert installed.json("status")["index"]["state"] == "current"
+    (position,) = (installed.memory / "whoosh").glob("position_*.json")
+    os.utime(position, (0, 0))
+    assert installed.run("remember", "the harbour gate is blue").returncode == 0
+    assert whats(installed) == ["the Whoosh index is behind"]
+    mend(installed)
+    (installed.memory / "whoosh" / "damaged").touch()
+    assert whats(installed) == ["the Whoosh index is to be built"]
+    mend(installed)
+    found = installed.json("search", "harbour gate")
+    assert len(found["hits"]) >= 2
+
+
+def test_status_names_the_index_and_its_state(installed: Machine) -> None:
+    assert installed.json("status")["index"] == {"kind": "fts5", "state": "current"}
+    (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
+    assert installed.run("remember", "the harbour gate is green").returncode == 0
+    assert installed.json("status")["index"]["state"] == "to be built"
+    assert installed.run("process").returncode == 0
+    told = installed.json("status")["index"]
+    assert (told["kind"], told["state"], told["bytes"] > 0) == ("whoosh", "current", True)
+
+
+def test_forget_reaches_the_files_of_the_whoosh_index(installed: Machine) -> None:
+    (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
+    for note in ("the harbour gate is green", "the walrus sleeps"):
+        assert installed.run("remember", note).returncode == 0
+    assert installed.run("process").returncode == 0
+
+    def holding() -> list[Path]:
+        return [path for path in installed.memory.rglob("*") if path.is_file() and b"walru" in path.read_bytes()]
+
+    assert holding()
+    assert installed.run("forget", "--match", "walrus", "--yes").returncode == 0
+    assert holding() == []
+    assert installed.json("status")["index"]["state"] == "current"

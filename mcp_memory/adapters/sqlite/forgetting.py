@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mcp_memory.adapters.sqlite.compactions import forget_records
 from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
+from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.domain.events import LIFECYCLE
@@ -61,6 +62,7 @@ def _forget(tx: Transaction, wish: Wish) -> Forgotten:
     _drop_events(tx, rows)
     # Kept answers of a model may quote what was asked.
     tx.run("DELETE FROM llm_answer")
+    note_erasure(tx)
     # The index keeps words in its old parts until these are merged.
     tx.run("INSERT INTO search (search) VALUES ('optimize')")
     return Forgotten(len(rows), len({row[1] for row in rows}), len(waiting))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
+
+from anyio import to_thread
 
 from mcp_memory.adapters.sqlite import pooling, searching
-from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.database import Database, told
 from mcp_memory.domain.indexing import Term
 from mcp_memory.ports import Candidate, Pool
+from mcp_memory.ports_index import IndexState
 
 
 class Fts5Index:
-    """Implements the SearchIndex port."""
+    """Implements the SearchIndex and IndexKeeper ports. It is always in step.
 
-    def __init__(self, database: Database) -> None:
+    What is left of another index that was chosen before is no longer kept, and so must not stay: it would still tell
+    what is forgotten from now on.
+    """
+
+    def __init__(self, database: Database, leftovers: Path | None = None) -> None:
         self._database = database
+        self._leftovers = leftovers
 
     async def search(
         self,
@@ -40,3 +50,15 @@ class Fts5Index:
         speaker: str = "",
     ) -> Pool:
         return await pooling.pool(self._database, terms, project, cited, start_ms, end_ms, limit, speaker)
+
+    async def behind(self) -> bool:
+        return self._leftovers is not None and self._leftovers.exists()
+
+    async def catch_up(self) -> int:
+        if self._leftovers is not None and self._leftovers.exists():
+            with told(self._leftovers / "index"):
+                await to_thread.run_sync(shutil.rmtree, self._leftovers)
+        return 0
+
+    async def state(self) -> IndexState:
+        return IndexState("fts5", "current")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import index_events
 
 _ZONE = "timezone"
@@ -26,6 +27,7 @@ async def rebuild(database: Database, timezone: str) -> None:
 def _start_anew(tx: Transaction, timezone: str) -> None:
     for table in _DERIVED:
         tx.run(f"DELETE FROM {table}")
+    note_erasure(tx)
     tx.run("INSERT INTO search (search) VALUES ('delete-all')")
     _index_all(tx)
     tx.run("DELETE FROM dirty_session")

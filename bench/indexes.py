@@ -1,0 +1,219 @@
+"""The two indexes side by side, over the same memory: what they cost, how fast and how well they find.
+
+FTS5 is the baseline of every ratio. Building is measured in processor time, since Whoosh works in threads.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from bench.histories import PROJECTS, invented
+from bench.measure import SHARED, Figure, median, ms, p95
+from bench.recall import SETS, Set
+from bench.teleport import questions_of
+from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.whoosh.position import Position, reached
+from mcp_memory.adapters.whoosh.source import portion
+from mcp_memory.adapters.whoosh.storage import right_to_write
+from mcp_memory.adapters.whoosh.writing import Document, put, start_anew
+from mcp_memory.app import App, open_app
+from mcp_memory.config import Calendar, Index, Settings
+from mcp_memory.domain.indexing import Columns
+from mcp_memory.pipeline.importing import import_files
+
+KINDS = ("fts5", "whoosh")
+TRIES = 3
+_END_MS = 4_733_510_400_000  # 2120, when all periods are closed
+_TABLE = (
+    "CREATE VIRTUAL TABLE search USING fts5 (head, user, assistant, tool, parts, content = '', "
+    "tokenize = 'porter unicode61 remove_diacritics 2')"
+)
+_INSERT = "INSERT INTO search (rowid, head, user, assistant, tool, parts) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Processor seconds and bytes of an index, and the seconds it takes to take in one more message."""
+
+    seconds: float
+    size: int
+    one_more: float
+
+
+def run(scratch: Path, *, large: bool) -> list[Figure]:
+    figures: list[Figure] = []
+    for size in (20_000, 100_000) if large else (20_000,):
+        figures += anyio.run(_at, scratch, size)
+    for each in SETS:
+        if not (SHARED / each.questions).exists():
+            print(f"   {each.name}: skipped, {each.questions} is not beside the repository")
+            continue
+        figures += anyio.run(_recall, scratch, each)
+    return figures
+
+
+async def _at(scratch: Path, size: int) -> list[Figure]:
+    print(f"   building {size:,} events", flush=True)
+    home = await invented(scratch, size)
+    fts5, whoosh = await _build_fts5(home, scratch / f"indexes-{size}.db"), await _build_whoosh(home)
+    built = [
+        Figure(
+            f"{size:,} events, building the index",
+            whoosh.seconds / fts5.seconds,
+            note=f"Whoosh {whoosh.seconds:.1f} s to FTS5 {fts5.seconds:.1f} s of processor time",
+        ),
+        Figure(
+            f"{size:,} events, size on disk",
+            whoosh.size / fts5.size,
+            note=f"{whoosh.size / 1e6:.1f} MB to {fts5.size / 1e6:.1f} MB",
+        ),
+        Figure(
+            f"{size:,} events, taking in one more",
+            whoosh.one_more / fts5.one_more,
+            note=f"{ms(whoosh.one_more)} to {ms(fts5.one_more)} of processor time",
+        ),
+    ]
+    queries = questions_of(home / "memory.db")
+    for scope, project in (("one project of three", PROJECTS[0]), ("all projects", "*")):
+        taken = await _timings(home, queries, project)
+        built += [
+            Figure(
+                f"{size:,} events, {scope}, {label}",
+                of(taken["whoosh"]) / of(taken["fts5"]),
+                note=f"{ms(of(taken['whoosh']))} to {ms(of(taken['fts5']))}, {len(queries)} queries",
+            )
+            for label, of in (("p50", median), ("p95", p95))
+        ]
+    await anyio.to_thread.run_sync(shutil.rmtree, home / "whoosh")
+    return built
+
+
+@asynccontextmanager
+async def _opened(home: Path, kind: str) -> AsyncIterator[App]:
+    chosen = Settings(home=home, calendar=Calendar("UTC"), now_ms=_END_MS, index=Index(kind))
+    async with open_app(chosen, cwd=home) as app:
+        yield app
+
+
+async def _portions(database: Database) -> AsyncIterator[list[Document]]:
+    held, now = Position(), await reached(database)
+    while (held.event, held.version) != (now.event, now.version):
+        found = await portion(database, held, now)
+        held = found.position
+        yield found.documents
+
+
+async def _build_fts5(home: Path, file: Path) -> Built:
+    """The same columns in a file of their own, committed in portions of the size that Whoosh is given."""
+    connection = _empty_table(file)
+
+    def put_in(documents: Sequence[Document]) -> float:
+        started = time.process_time()
+        connection.execute("BEGIN")
+        connection.executemany(_INSERT, [(each.number, *each.columns.values) for each in documents])
+        connection.execute("COMMIT")
+        return time.process_time() - started
+
+    seconds = 0.0
+    async with _opened(home, "fts5") as app:
+        async for documents in _portions(app.database):
+            seconds += put_in(documents)
+    one_more = median([put_in([document]) for document in _more()])
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (size,) = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
+    connection.close()
+    return Built(seconds, size, one_more)
+
+
+def _empty_table(file: Path) -> sqlite3.Connection:
+    file.unlink(missing_ok=True)
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(_TABLE)
+    return connection
+
+
+async def _build_whoosh(home: Path) -> Built:
+    folder = home / "whoosh"
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    seconds, position = 0.0, Position()
+    async with _opened(home, "whoosh") as app:
+        now = await reached(app.database)
+        with right_to_write(folder):
+            start_anew(folder, position)
+            while (position.event, position.version) != (now.event, now.version):
+                found = await portion(app.database, position, now)
+                position = replace(found.position, erasure=now.erasure)
+                started = time.process_time()
+                put(folder, found.documents, found.replaced, position)
+                seconds += time.process_time() - started
+            size = (await app.index.state()).own_bytes
+            one_more = []
+            for document in _more():
+                started = time.process_time()
+                put(folder, [document], [], position)
+                one_more.append(time.process_time() - started)
+        assert not await app.index.behind()
+    return Built(seconds, size, median(one_more))
+
+
+def _more() -> list[Document]:
+    texts = [f"one more message about the harbour, number {number}" for number in range(20)]
+    return [Document((1 << 40) + 4 * number + 3, 0, Columns(user=text)) for number, text in enumerate(texts)]
+
+
+async def _timings(home: Path, queries: Sequence[str], project: str) -> dict[str, list[float]]:
+    """The seconds of each query by each index, the fastest of several tries, taken in turn."""
+    taken: dict[str, list[list[float]]] = {kind: [[] for _ in queries] for kind in KINDS}
+    async with _opened(home, "fts5") as fts5, _opened(home, "whoosh") as whoosh:
+        for _ in range(TRIES):
+            for number, query in enumerate(queries):
+                for kind, app in (("fts5", fts5), ("whoosh", whoosh)):
+                    started = time.perf_counter()
+                    await app.answers.search(query, project)
+                    taken[kind][number].append(time.perf_counter() - started)
+    return {kind: [min(tries) for tries in each] for kind, each in taken.items()}
+
+
+async def _recall(scratch: Path, questions: Set) -> list[Figure]:
+    """The same questions to the same memory, answered with either index."""
+    home = scratch / f"indexes-{questions.name}"
+    async with _opened(home, "whoosh") as app:
+        adapter = ADAPTERS[questions.client]
+        sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
+        await import_files(app.log, sources, app.intaker)
+        await app.pipeline.until_idle()
+        await app.pipeline.lease.release()
+        assert not await app.index.behind()
+    shares = {kind: await _shares(home, kind, questions) for kind in KINDS}
+    return [
+        Figure(f"{questions.name} {name}, {kind}", shares[kind][name], unit="")
+        for name in shares["fts5"]
+        for kind in KINDS
+    ]
+
+
+async def _shares(home: Path, kind: str, questions: Set) -> dict[str, float]:
+    lines = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()]
+    sums = dict.fromkeys(("hit@1", "hit@10", "R@5", "R@10"), 0.0)
+    async with _opened(home, kind) as app:
+        for line in lines:
+            found, _ = await app.answers.search(line["question"], line.get("project", "*"))
+            evidence = {name for part in line["evidence"] for name in part["uuids"]}
+            # A hit shows what its first sources say; more of them would name a whole segment.
+            named = [set(hit.source_ids[:3]) for hit in found.hits]
+            for name in sums:
+                some = evidence & set().union(*named[: int(name.partition("@")[2])])
+                sums[name] += bool(some) if name.startswith("hit") else len(some) / len(evidence)
+    return {name: total / len(lines) for name, total in sums.items()}

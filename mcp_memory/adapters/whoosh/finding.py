@@ -1,0 +1,171 @@
+"""Finding documents by their words in an open generation of the index, ranked by BM25 over weighted fields."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_memory.adapters.sqlite.pooling import ANYWHERE, SCANNED, SHARE, scannable
+from mcp_memory.adapters.whoosh.analysis import words
+from mcp_memory.adapters.whoosh.schema import WEIGHTS
+from mcp_memory.domain.indexing import Term
+
+_K1, _B = 1.2, 0.75
+#: How many words a beginning may stand for.
+_EXPANDED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A segment of the index, with the columns that every document found is looked up in."""
+
+    reader: Any
+    numbers: Sequence[int]
+    sizes: Sequence[int]
+    times: Sequence[int]
+
+
+#: A document as its segment knows it: the number of the segment, and its own within that.
+_Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to find: terms, in documents of these kinds, which begin within a time if one is given.
+
+    `sparing` leaves common terms out, except in the words of the `speaker`.
+    """
+
+    terms: Sequence[Term]
+    kinds: Collection[int]
+    limit: int
+    start_ms: int | None = None
+    end_ms: int | None = None
+    sparing: bool = False
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for a question: documents, best first, with their ranks, and in how many of all each term is."""
+
+    ranked: list[tuple[int, float]]
+    counts: dict[str, int]
+    documents: int
+
+
+class Finder:
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        self._leaves = leaves
+        self._documents = sum(len(leaf.numbers) for leaf in leaves)
+        self._few = max(ANYWHERE, min(self._documents // SHARE, SCANNED))
+        self._usual = sum(sum(leaf.sizes) for leaf in leaves) / max(self._documents, 1)
+
+    def find(self, asked: Asked) -> Found:
+        """The best documents: rarer terms count wherever they stand, commoner ones in the words of the speaker."""
+        phrases = {term.match: self._phrases(term) for term in asked.terms}
+        counts = {match: sum(map(self._at_most, found)) for match, found in phrases.items()}
+        affordable = scannable(asked.terms, counts)
+        anywhere = scannable(asked.terms, counts, self._few) if asked.sparing else affordable
+        values: dict[_Place, float] = {}
+        for term in anywhere:
+            told = self._occurrences(phrases[term.match], WEIGHTS)
+            counts[term.match] = len(told)
+            self._add_values(values, told, len(told))
+        if asked.speaker in WEIGHTS:
+            theirs = {asked.speaker: WEIGHTS[asked.speaker]}
+            for term in affordable:
+                if term not in anywhere:
+                    self._add_values(values, self._occurrences(phrases[term.match], theirs), counts[term.match])
+        best = heapq.nlargest(
+            asked.limit, ((value, place) for place, value in values.items() if self._fits(place, asked))
+        )
+        ranked = [(self._leaves[leaf].numbers[document], -value) for value, (leaf, document) in best]
+        return Found(ranked, counts, self._documents)
+
+    def _fits(self, place: _Place, asked: Asked) -> bool:
+        leaf, document = self._leaves[place[0]], place[1]
+        if leaf.numbers[document] % 4 not in asked.kinds:
+            return False
+        at = leaf.times[document]
+        return (asked.start_ms is None or at >= asked.start_ms) and (asked.end_ms is None or at < asked.end_ms)
+
+    def _phrases(self, term: Term) -> list[tuple[str, ...]]:
+        """The term as the index knows its words; nothing of it may be left, as of one that is all marks."""
+        if term.prefix:
+            return [(word,) for word in self._beginning_with("".join(words(term.phrases[0][0])))]
+        analyzed = [tuple(word for given in phrase for word in words(given)) for phrase in term.phrases]
+        return list(dict.fromkeys(phrase for phrase in analyzed if phrase))
+
+    def _beginning_with(self, start: str) -> list[str]:
+        found: dict[str, None] = {}
+        for leaf in self._leaves if start else ():
+            for field in WEIGHTS:
+                for word in leaf.reader.expand_prefix(field, start):
+                    found[word.decode("utf-8")] = None
+                    if len(found) == _EXPANDED:
+                        return list(found)
+        return list(found)
+
+    def _at_most(self, phrase: Sequence[str]) -> int:
+        """In how many documents a phrase may stand: no more than the rarest of its words."""
+        return min(sum(self._frequency(word, leaf) for leaf in self._leaves) for word in phrase)
+
+    @staticmethod
+    def _frequency(word: str, leaf: Leaf) -> int:
+        reader = leaf.reader
+        return sum(reader.doc_frequency(field, word) for field in WEIGHTS if (field, word) in reader)
+
+    def _occurrences(self, phrases: Sequence[Sequence[str]], fields: Mapping[str, float]) -> dict[_Place, float]:
+        """How often any of the phrases stands in these fields of each document, weighted by field."""
+        told: dict[_Place, float] = {}
+        for number, leaf in enumerate(self._leaves):
+            for phrase in phrases:
+                for field, weight in fields.items():
+                    for document, often in _standing(leaf.reader, field, phrase):
+                        place = (number, document)
+                        told[place] = told.get(place, 0.0) + weight * often
+        return told
+
+    def _add_values(self, values: dict[_Place, float], told: dict[_Place, float], count: int) -> None:
+        """Add what a term that is in so many documents is worth to those it was found in."""
+        count = min(count, self._documents)
+        rarity = math.log(1 + (self._documents - count + 0.5) / (count + 0.5))
+        for place, often in told.items():
+            length = self._leaves[place[0]].sizes[place[1]] / self._usual
+            value = rarity * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * length))
+            values[place] = values.get(place, 0.0) + value
+
+
+def _standing(reader: Any, field: str, phrase: Sequence[str]) -> Iterator[tuple[int, float]]:
+    """The documents in whose field the words stand in a row, and how often they do."""
+    if not all((field, word) in reader for word in phrase):
+        return
+    first, *others = [reader.postings(field, word) for word in phrase]
+    if not others:
+        while first.is_active():
+            yield first.id(), first.weight()
+            first.next()
+        return
+    while first.is_active():
+        document = first.id()
+        if not all(_reach(other, document) for other in others):
+            # One of them has no more documents, so that none can hold them all.
+            return
+        if all(other.id() == document for other in others):
+            places = set(first.value_as("positions"))
+            for step, other in enumerate(others, 1):
+                places &= {place - step for place in other.value_as("positions")}
+            if places:
+                yield document, float(len(places))
+        first.next()
+
+
+def _reach(matcher: Any, document: int) -> bool:
+    """Go on to this document or the next after it; false at the end."""
+    if matcher.is_active() and matcher.id() < document:
+        matcher.skip_to(document)
+    return bool(matcher.is_active())
