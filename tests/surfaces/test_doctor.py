@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters import diagnosis
-from tests.support import REPO
+from tests.support import REPO, needs_whoosh
 from tests.surfaces.machine import Machine
 
 HOUR = 3_600_000
@@ -285,6 +285,7 @@ def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch
     assert "pip install 'mcp-memory[whoosh]'" in problem["fix"]
 
 
+@needs_whoosh
 def test_an_index_out_of_step_is_told_and_mended(installed: Machine) -> None:
     (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
     assert whats(installed) == []
@@ -305,6 +306,7 @@ def test_an_index_out_of_step_is_told_and_mended(installed: Machine) -> None:
     assert len(found["hits"]) >= 2
 
 
+@needs_whoosh
 def test_status_names_the_index_and_its_state(installed: Machine) -> None:
     assert installed.json("status")["index"] == {"kind": "fts5", "state": "current"}
     (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
@@ -315,6 +317,7 @@ def test_status_names_the_index_and_its_state(installed: Machine) -> None:
     assert (told["kind"], told["state"], told["bytes"] > 0) == ("whoosh", "current", True)
 
 
+@needs_whoosh
 def test_forget_reaches_the_files_of_the_whoosh_index(installed: Machine) -> None:
     (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
     for note in ("the harbour gate is green", "the walrus sleeps"):

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("whoosh")
+
 from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.adapters.whoosh import writing
 from mcp_memory.adapters.whoosh.storage import right_to_write
