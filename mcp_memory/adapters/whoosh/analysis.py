@@ -14,11 +14,11 @@ LONGEST = 64
 
 
 class _Plain(dict[int, str]):
-    """Letters without their accents, found out once for each."""
+    """Latin letters without their accents, found out once for each; in other scripts a mark makes another letter."""
 
     def __missing__(self, code: int) -> str:
         apart = unicodedata.normalize("NFD", chr(code))
-        plain = apart[0] if len(apart) > 1 and all(map(_ACCENTS.match, apart[1:])) else chr(code)
+        plain = apart[0] if len(apart) > 1 and apart[0].isascii() else chr(code)
         self[code] = plain
         return plain
 

@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.adapters.sqlite.database import Database
+from anyio import to_thread
+
+from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import NODE
 from mcp_memory.adapters.whoosh.position import Position, Reached, names
@@ -45,17 +47,21 @@ async def portion(database: Database, held: Position, now: Reached) -> Portion:
     versions = await database.fetch(_VERSIONS, (held.version, now.version, BATCH))
     event = events[-1][0] if len(events) == BATCH else now.event
     version = versions[-1][0] if len(versions) == BATCH else now.version
-    documents = [
-        Document(number * 4 + EVENT, at, event_columns(role, kind, text))
-        for number, at, role, kind, text in events
-        if kind not in LIFECYCLE and text.strip()
-    ]
     nodes = [node for _, node in versions]
-    documents += await _nodes(database, nodes)
+    # Taking texts apart would keep a server from answering meanwhile.
+    documents = await to_thread.run_sync(_events, events) + await _nodes(database, nodes)
     name, version_name = await names(database, event, version)
     position = Position(event, name, version, version_name, held.erasure)
     # A node that the index has not seen need not be looked for in it.
     return Portion(documents, [node * 4 + NODE for node in nodes] if held.version else [], position)
+
+
+def _events(rows: Sequence[Row]) -> list[Document]:
+    return [
+        Document(number * 4 + EVENT, at, event_columns(role, kind, text))
+        for number, at, role, kind, text in rows
+        if kind not in LIFECYCLE and text.strip()
+    ]
 
 
 async def _nodes(database: Database, nodes: Sequence[int]) -> list[Document]:

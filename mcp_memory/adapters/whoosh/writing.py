@@ -21,8 +21,10 @@ from mcp_memory.domain.indexing import Columns
 #: Segments of one size are merged when there are so many, as long as they hold no more documents than that together:
 #: a commit must not take minutes.
 _MANY = 4
-_LARGEST = 20_000
+_LARGEST = 10_000
 _SMALL = 16
+#: What is sorted in one go. Nothing else runs meanwhile, so a server would not answer for as long as it takes.
+_SORTED_MB = 32
 
 Merge = Callable[[Any, list[Any]], list[Any]]
 
@@ -71,7 +73,7 @@ def take_out(folder: Path, kept: Collection[int], held: Position, reached: Posit
 def _writer(folder: Path) -> Iterator[Any]:
     """A writer that is committed within, or given up with all it has opened."""
     with files(folder) as storage:
-        writer = FileIndex(storage, schema=SCHEMA, indexname=NAME).writer(codec=Codec())
+        writer = FileIndex(storage, schema=SCHEMA, indexname=NAME).writer(codec=Codec(), limitmb=_SORTED_MB)
         try:
             yield writer
         except BaseException:
