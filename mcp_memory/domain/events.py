@@ -84,7 +84,7 @@ class Event:
     @property
     def says_something(self) -> bool:
         """Whether a summary could cite this event."""
-        return self.event_type not in LIFECYCLE and bool(self.text.strip())
+        return self.event_type not in LIFECYCLE and bool(self.text) and not self.text.isspace()
 
 
 def event_key(client: str, session_id: str, source_key: str) -> bytes:

@@ -41,6 +41,9 @@ _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u090
 _MARKS += "\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 
+# The same for plain English, which is most of what is read, and several times faster.
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+
 # Han, kana, Hangul, Thai, Lao, Khmer and Burmese. Hangul is spaced, but its particles cling to the word before.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
 _UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -74,7 +77,8 @@ _LINE_MARK = re.compile(
 
 def words(text: str) -> list[str]:
     """The words of a text, lower-cased. `don't` and `snake_case` give two words each, as in the search index."""
-    return _WORD.findall(text.lower())
+    low = text.lower()
+    return _ASCII_WORD.findall(low) if low.isascii() else _WORD.findall(low)
 
 
 def identifier_parts(word: str) -> list[str]:
@@ -130,8 +134,10 @@ def _without_ending(word: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
-    found = {stem(word) for word in words(text) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)}
-    found.update(bigrams(text))
+    found = {stem(word) for word in words(text) if word not in STOP_WORDS}
+    if not text.isascii():
+        found = {word for word in found if not _UNSPACED_RUN.match(word)}
+        found.update(bigrams(text))
     return frozenset(found)
 
 
@@ -165,7 +171,8 @@ def strip_markup(text: str) -> str:
     text = without_tags(text)
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text).replace("```", "")
-    text = _LINE_MARK.sub("", text)
+    if "\n" in text or not text[:1].isalpha():
+        text = _LINE_MARK.sub("", text)
     if "*" in text or "_" in text:
         text = _EMPHASIS.sub(lambda match: match[1] or match[2], text.replace("**", ""))
     return text.replace("~~", "")

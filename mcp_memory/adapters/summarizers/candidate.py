@@ -28,12 +28,21 @@ class Candidate(NamedTuple):
     more: tuple[tuple[Event, int, int], ...] = ()
 
 
-def candidate(event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0) -> Candidate:
+def candidate(
+    event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0, *, listed: bool = False
+) -> Candidate:
     if end - start > MAX_EXCERPT:
         cut = event.text.rfind(" ", start, start + MAX_EXCERPT)
         end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
     text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus)
+    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus, listed)
+
+
+def ordered(pick: Candidate, order: int, bonus: float) -> Candidate:
+    """The same with its place in the segment, and what is known of it only there."""
+    return Candidate(
+        pick.event, pick.start, pick.end, pick.text, pick.kind, order, pick.turn, bonus, pick.listed, pick.more
+    )
 
 
 def user_text(body: str, kind: Kind, speaker: str) -> str:

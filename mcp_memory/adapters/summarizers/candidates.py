@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import cues, patterns
+from mcp_memory.adapters.summarizers import cues
 from mcp_memory.adapters.summarizers.actions import actions, changes_something, error_text, from_tool, mended_calls
-from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, user_text
+from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, ordered, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import (
     is_log,
@@ -52,9 +52,9 @@ _EXACT = 0.2
 _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 
 
-def candidates(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Candidate]:
-    """All candidates of a segment, in conversation order; the context tells only whether people talk by name."""
-    named = bool(speakers([*context, *events]))
+def candidates(events: Sequence[Event], named: bool | None = None) -> list[Candidate]:
+    """All candidates of a segment, in conversation order; `named` tells if people talk by name, if known."""
+    named = bool(speakers(events)) if named is None else named
     mended = mended_calls(events)
     final = next((event for event in reversed(events) if event.role is Role.ASSISTANT and event.says_something), None)
     found: list[Candidate] = []
@@ -69,12 +69,12 @@ def candidates(events: Sequence[Event], context: Sequence[Event] = ()) -> list[C
             turn += 1
             worked = not tools
         worked = worked or changes_something(event)
-        place = _Place(turn, _is_last_word(events, index), worked)
+        place = _Place(turn, event.role is not Role.TOOL and _is_last_word(events, index), worked)
         for pick in sorted(_of_event(event, place, named=named), key=lambda one: one.start):
             # What is still open at the end is what one comes back for.
             bonus = pick.bonus + (0.5 if pick.kind is Kind.OPEN and event is final else 0.0)
             bonus -= _MENDED if pick.kind is Kind.ERROR and event.key in mended else 0.0
-            found.append(pick._replace(order=len(found), bonus=bonus))
+            found.append(ordered(pick, len(found), bonus))
     return found + actions(events, len(found), turn)
 
 
@@ -163,7 +163,7 @@ def _user_bonus(body: str, kind: Kind, turn: int, first: bool, form: str, struct
 def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
     turn, last, worked = place
     text = event.text
-    section = ""
+    section, key_section = "", False
     found = _sentences(text)
     skip_until = listed = 0
     for index, sentence in enumerate(found):
@@ -173,6 +173,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         body = plain(text[start:end])
         if sentence.form == "heading":
             section = body.lower()
+            key_section = _KEY_SECTION.search(section) is not None
             if not cues.is_label(body) and body.count(" ") > 1:
                 yield candidate(event, start, end, body, Kind.HEADING, turn)
             continue
@@ -191,8 +192,8 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         if kind is Kind.NOISE or len(body) < 6 or _named_only(body) or _LINK_ONLY.match(text, start, end):
             continue
         listed = listed + 1 if sentence.form in ("item", "row") else 0
-        bonus = (0.35 if last else 0.0) + (0.4 if _KEY_SECTION.search(section) else 0.0)
-        bonus += 0.3 if kind is Kind.DECISION and patterns.REASON.search(body) else 0.0
+        bonus = (0.35 if last else 0.0) + (0.4 if key_section else 0.0)
+        bonus += 0.3 if kind is Kind.DECISION and cues.gives_reason(body) else 0.0
         bonus += _EXACT if kind is not Kind.FIGURE and cues.gives_figures(body) else 0.0
         bonus -= (
             (_REPORTED if reported else 0.0)
@@ -200,8 +201,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
             + (0.5 if announces else 0.0)
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
-        found_one = candidate(event, start, end, _shown(body, kind), kind, turn, bonus)
-        yield found_one._replace(listed=bool(listed))
+        yield candidate(event, start, end, _shown(body, kind), kind, turn, bonus, listed=bool(listed))
 
 
 def _named_only(body: str) -> bool:

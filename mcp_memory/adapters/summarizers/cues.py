@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers import patterns, wordings
 
 
 class Kind(StrEnum):
@@ -62,32 +62,61 @@ PRIORITY = {
 @lru_cache(maxsize=1 << 12)
 def assistant_kind(plain: str) -> Kind:
     """The kind of an assistant's sentence, given without markup."""
-    if patterns.EMPTY.fullmatch(plain):
-        return Kind.NOISE
     body = unopened(plain)
-    if not body or patterns.EMPTY.fullmatch(body):
+    if not body or is_empty(plain) or (body != plain and is_empty(body)):
         return Kind.NOISE
     planned = patterns.NARRATION.match(body) is not None
     if patterns.ROUTINE.fullmatch(body):
         return Kind.PLANNED
     if planned:
-        decides = len(body) > 60 and patterns.DECISION.search(body) and not patterns.INSPECTION.match(plan_of(body))
+        decides = len(body) > 60 and _says(wordings.DECISION, body) and not patterns.INSPECTION.match(plan_of(body))
         return Kind.DECISION if decides else Kind.PLANNED
     if body.endswith(("?", "？")):
         return Kind.OPEN if len(body) > 40 else Kind.NOISE
-    for pattern, kind in (
-        (patterns.DECIDED, Kind.DECISION),
-        (patterns.CAUSE, Kind.CAUSE),
-        (patterns.OUTCOME, Kind.OUTCOME),
-        (patterns.DECISION, Kind.DECISION),
-        (patterns.OPEN, Kind.OPEN),
-        (patterns.RULE, Kind.RULE),
-        (patterns.FAILURE, Kind.FINDING),
-        (patterns.FIGURE, Kind.FIGURE),
+    return _by_wording(body.lower()) or (Kind.FIGURE if gives_figures(body) else Kind.STATED)
+
+
+def _by_wording(low: str) -> Kind | None:
+    """The first kind whose wording fits; most words are of none, so they are looked up only once."""
+    for place, _, expression in sorted(
+        entry for word in wordings.words_of(low) & _TURNING.keys() for entry in _TURNING[word]
     ):
-        if pattern.search(body):
-            return kind
-    return Kind.STATED
+        if expression is None or expression.search(low):
+            return _ASSISTANT[place][1]
+    return None
+
+
+_ASSISTANT = (
+    (wordings.DECIDED, Kind.DECISION),
+    (wordings.CAUSE, Kind.CAUSE),
+    (wordings.OUTCOME, Kind.OUTCOME),
+    (wordings.DECISION, Kind.DECISION),
+    (wordings.OPEN, Kind.OPEN),
+    (wordings.RULE, Kind.RULE),
+    (wordings.FAILURE, Kind.FINDING),
+)
+
+
+def _turning() -> dict[str, list[tuple[int, int, re.Pattern[str] | None]]]:
+    """The wordings of all kinds by word: the kind's place, a number of the wording's own, and its expression."""
+    by_word: dict[str, list[tuple[int, int, re.Pattern[str] | None]]] = {}
+    for place, (cue, _) in enumerate(_ASSISTANT):
+        for number, (word, expression) in enumerate(cue.by_word.items()):
+            by_word.setdefault(word, []).append((place, number, expression))
+    return by_word
+
+
+_TURNING = _turning()
+
+
+def _says(cue: wordings.Cue, plain: str) -> bool:
+    low = plain.lower()
+    return cue.fits(low, wordings.words_of(low))
+
+
+def gives_reason(plain: str) -> bool:
+    """Whether it says why, or what was avoided."""
+    return _says(wordings.REASON, plain)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -96,15 +125,28 @@ def user_kind(plain: str) -> Kind:
     body = without_politeness(plain)
     if is_trivial(plain):
         return Kind.NOISE
-    if body != plain and patterns.POLITE.match(plain) and patterns.ASKING.search(plain):
+    low = plain.lower()
+    words = wordings.words_of(low)
+    if wordings.first_word(body.lower()) in patterns.IMPERATIVES or _asks(plain, low, words):
         return Kind.REQUEST
-    if patterns.IMPERATIVE.match(body) or patterns.ASKING.search(plain) or patterns.THEN_ASKED.search(plain):
-        return Kind.REQUEST
-    if patterns.EMPTY.fullmatch(plain):
+    if is_empty(plain):
         return Kind.NOISE
-    if patterns.PROBLEM.search(plain) and not patterns.SETTLED.match(plain):
+    if wordings.PROBLEM.fits(low, words) and not patterns.SETTLED.match(plain):
         return Kind.REPORT
-    return Kind.RULE if patterns.RULE.search(plain) else Kind.SAID
+    return Kind.RULE if wordings.RULE.fits(low, words) else Kind.SAID
+
+
+def _asks(plain: str, low: str, words: frozenset[str]) -> bool:
+    if wordings.ASKING.fits(low, words) or patterns.ASKING.search(plain):
+        return True
+    return any(match[1] in patterns.IMPERATIVES for match in patterns.THEN_ASKED.finditer(low))
+
+
+def is_empty(plain: str) -> bool:
+    """Whether it says nothing by itself: `Done!`, `Here is what I found:`."""
+    if patterns.EMPTY.fullmatch(plain):
+        return True
+    return "here" in plain.lower() and patterns.ANNOUNCING.fullmatch(plain) is not None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -178,7 +220,7 @@ def finding(plain: str) -> str:
 
 def is_label(plain: str) -> bool:
     """Whether a line, a heading or one that ends in a colon, only announces a list and says nothing itself."""
-    return patterns.LABEL.fullmatch(unopened(plain)) is not None or patterns.EMPTY.fullmatch(plain) is not None
+    return patterns.LABEL.fullmatch(unopened(plain)) is not None or is_empty(plain)
 
 
 def is_question(plain: str) -> bool:
@@ -191,9 +233,14 @@ def asks_only(plain: str) -> bool:
     return (patterns.WH.match(body) or patterns.SHOWING.match(body)) is not None
 
 
+# As far before its first digit as a figure may begin: `September 3`, `from 5 to 6`.
+_BEFORE_DIGIT = 12
+
+
 def gives_figures(plain: str) -> bool:
     """Whether a number with its unit, a version, a port or a date stands in it."""
-    return patterns.DIGIT.search(plain) is not None and patterns.FIGURE.search(plain) is not None
+    digit = patterns.DIGIT.search(plain)
+    return digit is not None and patterns.FIGURE.search(plain, max(0, digit.start() - _BEFORE_DIGIT)) is not None
 
 
 def is_trivial(plain: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from mcp_memory.adapters.summarizers.actions import edited_files
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
@@ -28,6 +28,8 @@ _POOL = 30
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 _BASE = 0.3
 _SAYS_ENOUGH = 6
+#: What a term loses that another bullet tells.
+_TOLD_AGAIN = 0.6
 
 
 class ExtractiveSummarizer:
@@ -44,11 +46,11 @@ class ExtractiveSummarizer:
 
 def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
     """Title, bullets and keywords of a run of one session's events."""
-    vocabulary = Vocabulary(_passages(events, context), speakers([*context, *events]), edited_files(events))
-    found = candidates(events, context)
+    people = speakers([*context, *events])
+    vocabulary = Vocabulary(_passages(events, context), people, edited_files(events))
+    found = candidates(events, named=bool(people))
     chosen = choose(found, vocabulary.names) or _fallback(events)
-    matters = vocabulary.keywords(KEYWORDS, by_name=False)
-    title = title_of(found or chosen, context, matters, vocabulary.weights) or _plain_title(chosen, events)
+    title = title_of(found or chosen, context, vocabulary) or _plain_title(chosen, events)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
     return SegmentSummary(title, bullets, vocabulary.keywords(KEYWORDS))
 
@@ -58,7 +60,8 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     low, high = BULLETS[Level.SEGMENT]
     chosen: list[Candidate] = []
     covered: set[str] = set()
-    rest = _most_telling([_Option(pick, weights) for pick in found if pick.kind is not Kind.HEADING])
+    weighed = _Weights(weights)
+    rest = _most_telling([_Option(pick, weighed) for pick in found if pick.kind is not Kind.HEADING])
     while rest and len(chosen) < high:
         best = max(rest, key=lambda option: option.gain)
         if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):
@@ -72,12 +75,19 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     return sorted(chosen, key=lambda pick: pick.order)
 
 
+class _Weights(dict[str, float]):
+    """The weights of terms; one that is not known counts a little."""
+
+    def __missing__(self, term: str) -> float:
+        return 0.1
+
+
 class _Option:
     """A candidate while bullets are chosen, and what it would add to those chosen so far."""
 
     __slots__ = ("_base", "_factor", "_told", "_weights", "gain", "own", "pick")
 
-    def __init__(self, pick: Candidate, weights: Mapping[str, float]) -> None:
+    def __init__(self, pick: Candidate, weights: _Weights) -> None:
         self.pick = pick
         self.own = terms(pick.text)
         self._weights = weights
@@ -85,11 +95,13 @@ class _Option:
         said = len(self.own) - len(self.own & COMMON_STEMS)
         self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if pick.kind in _TELLING else 0.0
         self._factor = 1.0
-        self._tell(())
+        self._tell(frozenset())
 
-    def _tell(self, covered: Collection[str]) -> None:
-        weights = self._weights
-        new = math.fsum([weights.get(term, 0.1) * (0.4 if term in covered else 1.0) for term in self.own])
+    def _tell(self, covered: Set[str]) -> None:
+        weigh = self._weights.__getitem__
+        new = math.fsum(map(weigh, self.own))
+        if covered:
+            new -= _TOLD_AGAIN * math.fsum(map(weigh, self.own & covered))
         told = min(new / (3.0 + 0.6 * len(self.own)), 1.0)
         self._told = self._base + (1.0 - self._base) * told
         self._rate()
@@ -97,7 +109,7 @@ class _Option:
     def _rate(self) -> None:
         self.gain = (PRIORITY[self.pick.kind] + self.pick.bonus) * self._told * self._factor
 
-    def after(self, other: Candidate, covered: Collection[str] | None) -> None:
+    def after(self, other: Candidate, covered: Set[str] | None) -> None:
         """Rate it again when another was chosen; `covered` is given if that one told some of its terms."""
         pick = self.pick
         if other.kind is pick.kind:

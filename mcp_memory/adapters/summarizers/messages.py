@@ -32,6 +32,8 @@ _LOG_LINE = re.compile(
     r"(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
     r"npm |\{\")"
 )
+# Anything that a clean line may be without.
+_MARKED = re.compile(r"[\x00-\x1f\x7f<*~|\\]|(?<!\w)_|\]\(|/home|/Users|/root|://|www\.|```|  |^[^a-zA-Z`\"'(]| $")
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
 
 
@@ -61,6 +63,8 @@ def command_name(event: Event) -> str:
 
 def plain(raw: str) -> str:
     """A stretch of a message as one clean line."""
+    if raw.isascii() and not _MARKED.search(raw):
+        return raw
     text = without_places(strip_markup(raw))
     if text[:1] == "|":
         cells = [cell.strip() for cell in text.strip(" |\n").split("|")]

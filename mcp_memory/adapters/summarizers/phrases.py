@@ -56,7 +56,7 @@ _STATE = (
 )
 # Headlines do without the copula: `the label is missing` is `label missing`.
 _COPULA = re.compile(
-    rf"(?<=[\w)\"'])(?<!\bwhat)(?<!\bthat)(?<!\bwhich)\s(?:is|are|was|were|has been|have been|had been)"
+    rf"\s(?<=[\w)\"']\s)(?<!\bwhat\s)(?<!\bthat\s)(?<!\bwhich\s)(?:is|are|was|were|has been|have been|had been)"
     rf"(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
     re.I,
 )
@@ -113,6 +113,7 @@ _DANGLING = frozenset(
 _TAIL = re.compile(
     r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I
 )
+_TAIL_ENDS = frozenset("well all more anymore necessary possible needed time that this it now".split())
 _FILLER = re.compile(
     r"(?:(?:the|a|an|my|our|their|its|his|her|(?:this|that|these)(?! (?:is|was|are|were|has|have|will|should|can|"
     r"could|does|means|still|also|\w+s)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|"
@@ -121,6 +122,7 @@ _FILLER = re.compile(
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
+_LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 
@@ -146,10 +148,14 @@ def phrases(sentence: str) -> Iterator[Phrase]:
 def tidied(sentence: str) -> str:
     """A sentence without symbols, parentheses, directories, labels and copulas."""
     text = _SYMBOLS.sub("", sentence)
-    text = _PARENTHESIS.sub("", text)
-    text = _TEST_ID.sub("", text)
-    text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
-    text = _LINE_REF.sub(r"\1", text)
+    if "(" in text or "[" in text or "（" in text:
+        text = _PARENTHESIS.sub("", text)
+    if "::" in text or "FAIL" in text or "ERROR" in text:
+        text = _TEST_ID.sub("", text)
+    if text.count("/") > 1:
+        text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
+    if ":" in text:
+        text = _LINE_REF.sub(r"\1", text)
     while (label := _LABEL.match(text)) and label.end() < len(text):
         text = text[label.end() :]
     return _COPULA.sub(" ", " ".join(text.split()))
@@ -199,13 +205,15 @@ def trimmed(words: list[str]) -> str:
     if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
         words = words[:-2]
     text = " ".join(words)
-    shorter = _TAIL.sub("", text)
+    shorter = _TAIL.sub("", text) if words and words[-1].lower() in _TAIL_ENDS else text
     return trimmed(shorter.split()) if shorter != text and " " in shorter else text
 
 
 def finished(title: str) -> str:
     """A phrase as a title: no filler before it, no stray marks, quotes and parentheses in pairs, a capital first."""
-    title = _QUOTES.sub("", title).rstrip(_MARKS).lstrip(_MARKS.replace(".", "").replace("-", ""))
+    if not title.isascii() or "'" in title or '"' in title:
+        title = _QUOTES.sub("", title)
+    title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
     title = title if _DOTTED.match(title) else title.lstrip(".- ")
     if word_count(title) > 3 and (filler := _FILLER.match(title)):
         title = title[filler.end() :]

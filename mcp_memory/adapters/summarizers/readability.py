@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers.wordings import PROBLEM, first_word, words_of
 
 
 def _set(words: str) -> frozenset[str]:
@@ -37,16 +38,18 @@ _INCOMPLETE = _set(
     """
 )
 
+#: What a phrase gets at most.
+MOST_READABLE = 1.6
+
 _BY_WORD = ((_PERSONAL, 0.6), (_MODAL, 0.8), (_VERDICT, 0.7))
 _BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.55), (_SWEEPING, 0.8))
 _NEVER_OBJECT = _set("this it that them these those all")
-_VAGUE = re.compile(
-    r"\b(?:it|it's|that's|there's|(?:this|that|these|those)(?! (?:\w{5,}|test|file|code|repo|page|week))|them|"
-    r"something|stuff|things?|again|the (?:old|other) one)\b",
-    re.I,
-)
+_VAGUE = _set("it it's that's there's them something stuff thing things again")
+_SHOWING = _set("this that these those")
+_POINTS_AT_NOTHING = re.compile(r"\b(?:this|that|these|those)\b(?! (?:\w{5,}|test|file|code|repo|page|week))")
+_SOME_ONE = re.compile(r"\bthe (?:old|other) one\b")
 _POINTING = re.compile(
-    r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b", re.I
+    r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b"
 )
 _CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
 _DASH = re.compile(r"\s[-–—]\s")
@@ -76,18 +79,33 @@ def readability(title: str) -> float:
 
 
 def _by_shape(title: str) -> float:
-    value = 0.65 if _VAGUE.search(title) else 1.0
-    value *= 0.4 if _POINTING.match(title) else 0.5 if patterns.REACTION.match(title) else 1.0
+    low = title.lower()
+    words = words_of(low)
+    first = first_word(low)
+    value = 0.65 if _is_vague(low, words) else 1.0
+    if first in _SHOWING and _POINTING.match(low):
+        value *= 0.4
+    elif first in patterns.REACTIONS or low.startswith("thank you"):
+        value *= 0.5
     value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(len(_BROKEN.findall(title)), 2)
     value *= 0.7 if _DASH.search(title) else 1.0
-    value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if patterns.PROBLEM.search(title) else 1.0)
-    if patterns.IMPERATIVE.match(title):
-        value *= 0.8 if patterns.INSPECTION.match(title) else 1.15
+    value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if PROBLEM.fits(low, words) else 1.0)
+    if first in patterns.IMPERATIVES:
+        value *= 0.8 if first in patterns.INSPECTIONS else 1.15
     return value
+
+
+def _is_vague(low: str, words: frozenset[str]) -> bool:
+    """Whether it speaks of something that only what stood before could name."""
+    if not words.isdisjoint(_VAGUE):
+        return True
+    if not words.isdisjoint(_SHOWING) and _POINTS_AT_NOTHING.search(low):
+        return True
+    return "one" in words and _SOME_ONE.search(low) is not None
 
 
 def _by_names(words: list[str], title: str) -> float:
     """A name or two say what it is about; more of them than words cannot be read."""
-    names = sum(1 for word in words if _NAME.search(word))
+    names = sum(1 for word in words if not (word.isalpha() and word[1:].islower()) and _NAME.search(word))
     value = 1.15 if 1 <= names <= 2 else 1.0 if not names else 0.75
     return value * (0.6 if names * 2 > len(words) else 1.0) * 0.9 ** len(_NUMBER.findall(title))

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind
+from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind, gives_reason
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
-from mcp_memory.adapters.summarizers.patterns import REASON
 from mcp_memory.adapters.summarizers.topics import plainness, topic_of
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
 from mcp_memory.domain.text import similar, terms
@@ -86,7 +85,7 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
                 priority += _RESULTS.get(kind, 0.0)
             if kind is Kind.REQUEST and position and "?" in bullet.text:
                 priority *= _QUESTION
-            if kind is Kind.DECISION and REASON.search(bullet.text):
+            if kind is Kind.DECISION and gives_reason(bullet.text):
                 priority += _REASONED
             value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]

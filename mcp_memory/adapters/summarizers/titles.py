@@ -11,13 +11,14 @@ from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
-from mcp_memory.adapters.summarizers.keywords import stems_of
+from mcp_memory.adapters.summarizers.keywords import Vocabulary, stems_of
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
-from mcp_memory.adapters.summarizers.readability import readability
+from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 
 _POOL = 7
+_MATTERS = 10
 _SHORT = 6
 _SECOND = 0.45
 _DISTINCT = 0.25
@@ -54,18 +55,24 @@ _LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
 
 def headline(sentence: str, weights: Mapping[str, float]) -> str:
     """The most telling five to ten words of a sentence, from whole clauses where possible."""
-    return max(_rated(sentence, weights), key=lambda entry: entry[0], default=(0.0, ""))[1]
+    rated = [(rough * readability(text), text) for rough, text in _rated(sentence, weights)]
+    return max(rated, key=lambda entry: entry[0], default=(0.0, ""))[1]
 
 
 def worth(title: str, weights: Mapping[str, float]) -> float:
     """How much a title tells: the weight of what it names, each thing once however many words its name has."""
+    if has_unspaced_script(title):
+        return _unspaced_worth(title, weights)
     told: dict[tuple[str, ...], float] = {}
     for word in title.split():
         parts = stems_of(word.strip("`'\".,;:()"))
-        if parts and not all(map(str.isdigit, parts)):
+        if len(parts) == 1:
+            if not parts[0].isdigit():
+                told[parts] = weights.get(parts[0], 0.0)
+        elif parts and not all(map(str.isdigit, parts)):
             ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
             told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
-    return math.fsum(told.values()) if not has_unspaced_script(title) else _unspaced_worth(title, weights)
+    return math.fsum(told.values())
 
 
 def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
@@ -73,46 +80,67 @@ def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
 
 
 def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str]]:
-    """The phrases of a sentence, each once, with how fit they are."""
+    """The phrases of a sentence, each once, with how fit they are but for how they read."""
     best: dict[str, Phrase] = {}
     for phrase in phrases(sentence):
         known = best.get(phrase.text)
         if known is None or (phrase.opens, phrase.stops) > (known.opens, known.stops):
             best[phrase.text] = phrase
-    return [(scored(phrase, weights), phrase.text) for phrase in best.values()]
+    return [(_rough(phrase, weights), phrase.text) for phrase in best.values()]
+
+
+def _rough(phrase: Phrase, weights: Mapping[str, float]) -> float:
+    length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
+    told = math.pow(worth(phrase.text, weights) + 0.2, 1.25)
+    return told * length * phrase.opens * (1.2 if phrase.stops else 1.0)
 
 
 def scored(phrase: Phrase, weights: Mapping[str, float]) -> float:
     """How fit a phrase is as a title."""
-    length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
-    told = math.pow(worth(phrase.text, weights) + 0.2, 1.25)
-    return told * length * readability(phrase.text) * phrase.opens * (1.2 if phrase.stops else 1.0)
+    return _rough(phrase, weights) * readability(phrase.text)
 
 
 class _Option(NamedTuple):
-    """A phrase that could be the title, or half of it."""
+    """A phrase that could be the title, or half of it; `rough` is how fit it is but for how it reads."""
 
-    score: float
+    rough: float
     text: str
     pick: Candidate
 
+    @property
+    def score(self) -> float:
+        return self.rough * readability(self.text)
 
-def title_of(
-    found: Sequence[Candidate], context: Sequence[Event], keywords: Sequence[str], weights: Mapping[str, float]
-) -> str:
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """What sorts the fittest first, and always the same one of equals."""
+        return -self.score, self.pick.order, self.text
+
+
+def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
     """The phrase that names the matter best, together with a second matter where both fit."""
+    weights = vocabulary.weights
     options = [
-        _Option(value * score, text, pick)
+        _Option(value * rough, text, pick)
         for value, pick in _pool(found, weights)
-        for score, text in _rated(_sentence(pick), weights)
+        for rough, text in _rated(_sentence(pick), weights)
     ]
-    options.sort(key=lambda option: (-option.score, option.pick.order, option.text))
     if not options:
         return ""
-    best = options[0]
+    best = _fittest(options)
     if best.pick.kind in (Kind.DID, Kind.NOISE, Kind.PLANNED) and (task := _task_before(context, weights)):
-        return _enriched(task, found, keywords, weights)
-    return _joined(best, options) or _enriched(best.text, found, keywords, weights)
+        return _enriched(task, found, vocabulary)
+    return _joined(best, options) or _enriched(best.text, found, vocabulary)
+
+
+def _fittest(options: Sequence[_Option]) -> _Option:
+    """The fittest option. How well a phrase reads takes time to tell, so it is told only of those that may be it."""
+    first, *rest = sorted(options, key=lambda option: -option.rough)
+    for option in rest:
+        if option.rough * MOST_READABLE < first.score:
+            break
+        first = min(first, option, key=lambda one: one.rank)
+    return first
 
 
 def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tuple[float, Candidate]]:
@@ -142,13 +170,19 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     """Two matters of one conversation as one title, if the second is nearly as weighty and both can be said shortly."""
     if best.pick.kind not in _RAISES or has_unspaced_script(best.text):
         return ""
-    firsts = [option for option in options if option.pick is best.pick and _is_short(option)]
+    firsts = _short_ones([option for option in options if option.pick is best.pick])
     # Long phrases score high; what is compared is how shortly each matter can be said.
     low = _SECOND * max((option.score for option in firsts), default=math.inf)
-    second = next((option for option in options if option.score >= low and _is_another(option, best)), None)
-    if second is None:
+    others = [one for one in options if one.pick.kind in _RAISES and one.pick.turn != best.pick.turn]
+    told = terms(best.text)
+    seconds = [
+        option
+        for option in _short_ones([one for one in others if one.rough * MOST_READABLE >= low])
+        if option.score >= low and similar(terms(option.text), told) < _DISTINCT
+    ]
+    if not seconds:
         return ""
-    seconds = [option for option in options if option.pick is second.pick and _is_short(option)]
+    seconds = _short_ones([option for option in options if option.pick is seconds[0].pick])
     fitting = [
         (first.score + other.score, first, other)
         for first in firsts
@@ -163,13 +197,9 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     return title if len(title) <= MAX_CHARS else ""
 
 
-def _is_another(option: _Option, best: _Option) -> bool:
-    return (
-        option.pick.kind in _RAISES
-        and option.pick.turn != best.pick.turn
-        and _is_short(option)
-        and similar(terms(option.text), terms(best.text)) < _DISTINCT
-    )
+def _short_ones(options: Sequence[_Option]) -> list[_Option]:
+    """Those that can stand as half of a title, fittest first."""
+    return sorted((option for option in options if _is_short(option)), key=lambda option: option.rank)
 
 
 def _is_short(option: _Option) -> bool:
@@ -187,7 +217,7 @@ def _lowered(text: str, source: str) -> str:
 def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
     """The task a segment carries on with, when in itself nothing but work was done."""
     before = [pick for pick in candidates(context) if pick.kind not in (Kind.DID, Kind.PLANNED, Kind.HEADING)]
-    titles = [headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: -_FITNESS[pick.kind])]
+    titles = (headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: -_FITNESS[pick.kind]))
     return next((title for title in titles if word_count(title) >= 3 and readability(title) >= 0.6), "")
 
 
@@ -200,9 +230,9 @@ def _sentence(pick: Candidate) -> str:
     return (body if prefixed and body else pick.text).rstrip("…")
 
 
-def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], weights: Mapping[str, float]) -> str:
+def _enriched(title: str, found: Sequence[Candidate], vocabulary: Vocabulary) -> str:
     """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
-    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, weights) >= _TELLS_ENOUGH):
+    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, vocabulary.weights) >= _TELLS_ENOUGH):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
     if edited and patterns.IMPERATIVE.match(title):
@@ -215,5 +245,5 @@ def _enriched(title: str, found: Sequence[Candidate], keywords: Sequence[str], w
     if word_count(title) > 2:
         return title
     known = {part for word in title.split() for part in stems_of(word)}
-    further = [word for word in keywords if not known & set(stems_of(word))][:2]
+    further = [word for word in vocabulary.keywords(_MATTERS, by_name=False) if not known & set(stems_of(word))][:2]
     return f"{title}: {', '.join(further)}" if further and title else title

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.text import ELLIPSIS
@@ -57,8 +57,7 @@ _MAX_ERRORS = 20
 _WINDOW = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One tool call: `verb` says what was done, `target` to what; `head` is where its first line ends."""
 
     tool: str
@@ -134,16 +133,19 @@ def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 def commit_span(text: str, start: int) -> tuple[int, int] | None:
     """Where git's answer to a commit names it: `6f3ac1d] Subject`."""
+    if text.find("\n[", start, start + _WINDOW) < 0:
+        return None
     match = _COMMIT_LINE.search(text, start, start + _WINDOW)
     return match.span(1) if match else None
 
 
 def result_span(text: str, start: int) -> tuple[int, int] | None:
     """Where a test runner sums up: the last line that counts what passed or failed."""
-    if "pass" not in text and "fail" not in text:
+    start = max(start, len(text) - _WINDOW)
+    if text.find("pass", start) < 0 and text.find("fail", start) < 0:
         return None
     span = None
-    for line in _RESULT_LINE.finditer(text, max(start, len(text) - _WINDOW)):
+    for line in _RESULT_LINE.finditer(text, start):
         span = line.span()
     return _without_noise(text, *span) if span else None
 
@@ -157,6 +159,8 @@ def steps(text: str, start: int) -> list[tuple[int, int]]:
 
 def rejection_span(text: str, start: int) -> tuple[int, int] | None:
     """The user's own words inside a result that says why the tool call was turned down."""
+    if text.find("he user ", start, start + _WINDOW) < 0:
+        return None
     match = _REASON.search(text, start, start + _WINDOW)
     if not match:
         return None

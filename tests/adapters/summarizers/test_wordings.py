@@ -1,0 +1,60 @@
+"""The wordings by which sentences are told apart, each tried only where its word stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, user_kind
+from mcp_memory.adapters.summarizers.wordings import Cue, words_of
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The empty invoices came from a stale price list.", Kind.CAUSE),
+        ("What broke the upload was a renamed header.", Kind.CAUSE),
+        ("We ruled out MongoDB for the ledger.", Kind.DECISION),
+        ("Both hooks ran, so we kept only the second.", Kind.DECISION),
+        ("I bumped the minimum version of the client.", Kind.OUTCOME),
+        ("The exporter now rejects rows without a date.", Kind.OUTCOME),
+        ("The import of refunds is tracked as SHOP-812.", Kind.OPEN),
+        ("The old column may go as soon as the report is switched.", Kind.OPEN),
+        ("Prices must be stored in cents.", Kind.RULE),
+        ("A voucher can be used only once, and only in the shop that sold it, by hand.", Kind.RULE),
+        ("The login page is flaky on Safari.", Kind.FINDING),
+        ("The nightly job takes 14 minutes.", Kind.FIGURE),
+        ("The sandbox listens on port 8643.", Kind.FIGURE),
+        ("The parser hands its tree to the printer.", Kind.STATED),
+        ("I read the parser and the printer.", Kind.STATED),
+        ("Let me look at the printer first.", Kind.PLANNED),
+    ],
+)
+def test_an_assistants_sentence_is_told_by_its_wording(sentence: str, kind: Kind) -> None:
+    assert assistant_kind(sentence) is kind
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The Porto office must not see salaries.", Kind.RULE),
+        ("I always mix up the two.", Kind.SAID),
+        ("It crashes on every second start.", Kind.REPORT),
+        ("Rename it. then update the docs", Kind.REQUEST),
+        ("ok, go ahead", Kind.NOISE),
+    ],
+)
+def test_a_users_sentence_is_told_by_its_wording(sentence: str, kind: Kind) -> None:
+    assert user_kind(sentence) is kind
+
+
+def test_a_word_alone_is_enough_only_where_no_expression_is_given() -> None:
+    cue = Cue({"because": "", "led come": r"\b(?:led to|come from)\b"})
+    said = {
+        "it stopped because of that": True,
+        "this led to that": True,
+        "he led the way": False,
+        "they come from": True,
+        "becauses": False,
+        "because_of": False,
+    }
+    assert {text: cue.fits(text, words_of(text)) for text in said} == said
