@@ -14,6 +14,8 @@ from mcp_memory.adapters.whoosh.schema import WEIGHTS
 from mcp_memory.domain.indexing import Term
 
 _K1, _B = 1.2, 0.75
+#: A term that may be in no more documents is counted exactly.
+_EXACT = 4_000
 #: How many words a beginning may stand for.
 _EXPANDED = 64
 
@@ -68,23 +70,28 @@ class Finder:
         """The best documents: rarer terms count wherever they stand, commoner ones in the words of the speaker."""
         phrases = {term.match: self._phrases(term) for term in asked.terms}
         counts = {match: sum(map(self._at_most, found)) for match, found in phrases.items()}
+        told: dict[str, dict[_Place, float]] = {}
+        for match, count in counts.items():
+            # How rare the rare terms are decides what else is looked for, so these are counted exactly.
+            if 0 < count <= min(2 * self._few, _EXACT):
+                told[match] = self._occurrences(phrases[match], WEIGHTS)
+        counts |= {match: len(found) for match, found in told.items()}
         affordable = scannable(asked.terms, counts)
         anywhere = scannable(asked.terms, counts, self._few) if asked.sparing else affordable
         values: dict[_Place, float] = {}
         for term in anywhere:
-            told = self._occurrences(phrases[term.match], WEIGHTS)
-            counts[term.match] = len(told)
-            self._add_values(values, told, len(told))
-        if asked.speaker in WEIGHTS:
-            theirs = {asked.speaker: WEIGHTS[asked.speaker]}
-            for term in affordable:
-                if term not in anywhere:
-                    self._add_values(values, self._occurrences(phrases[term.match], theirs), counts[term.match])
-        best = heapq.nlargest(
-            asked.limit, ((value, place) for place, value in values.items() if self._fits(place, asked))
-        )
-        ranked = [(self._leaves[leaf].numbers[document], -value) for value, (leaf, document) in best]
-        return Found(ranked, counts, self._documents)
+            found = told[term.match] if term.match in told else self._occurrences(phrases[term.match], WEIGHTS)
+            counts[term.match] = len(found)
+            self._add_values(values, found, len(found))
+        theirs = {asked.speaker: WEIGHTS[asked.speaker]} if asked.speaker in WEIGHTS else {}
+        for term in [term for term in affordable if theirs and term not in anywhere]:
+            self._add_values(values, self._occurrences(phrases[term.match], theirs), counts[term.match])
+        return Found(self._best(values, asked), counts, self._documents)
+
+    def _best(self, values: Mapping[_Place, float], asked: Asked) -> list[tuple[int, float]]:
+        fitting = ((value, place) for place, value in values.items() if self._fits(place, asked))
+        best = heapq.nlargest(asked.limit, fitting)
+        return [(self._leaves[leaf].numbers[document], -value) for value, (leaf, document) in best]
 
     def _fits(self, place: _Place, asked: Asked) -> bool:
         leaf, document = self._leaves[place[0]], place[1]
@@ -144,24 +151,28 @@ def _standing(reader: Any, field: str, phrase: Sequence[str]) -> Iterator[tuple[
     """The documents in whose field the words stand in a row, and how often they do."""
     if not all((field, word) in reader for word in phrase):
         return
-    first, *others = [reader.postings(field, word) for word in phrase]
-    if not others:
-        while first.is_active():
-            yield first.id(), first.weight()
-            first.next()
-        return
-    while first.is_active():
-        document = first.id()
-        if not all(_reach(other, document) for other in others):
+    # The rarest word leads, since the others need only be looked at where it stands.
+    steps = sorted(range(len(phrase)), key=lambda step: int(reader.doc_frequency(field, phrase[step])))
+    lead, *others = [reader.postings(field, phrase[step]) for step in steps]
+    while lead.is_active():
+        document = lead.id()
+        if not others:
+            yield document, lead.weight()
+        elif not all(_reach(other, document) for other in others):
             # One of them has no more documents, so that none can hold them all.
             return
-        if all(other.id() == document for other in others):
-            places = set(first.value_as("positions"))
-            for step, other in enumerate(others, 1):
-                places &= {place - step for place in other.value_as("positions")}
+        elif all(other.id() == document for other in others):
+            places = _places(lead, steps[0])
+            for other, step in zip(others, steps[1:], strict=True):
+                places &= _places(other, step)
             if places:
                 yield document, float(len(places))
-        first.next()
+        lead.next()
+
+
+def _places(matcher: Any, step: int) -> set[int]:
+    """Where the phrase would begin, if its word at this step stands where it does."""
+    return {place - step for place in matcher.value_as("positions")}
 
 
 def _reach(matcher: Any, document: int) -> bool:

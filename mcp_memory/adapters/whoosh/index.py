@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -29,6 +30,8 @@ from mcp_memory.ports_index import SearchIndex
 logger = logging.getLogger(__name__)
 
 _CHUNK = 500
+#: With a filter, so many times more of the best are taken before filtering.
+_DEPTH = 5
 _FITTING = {
     EVENT: (
         "SELECT e.id FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project "
@@ -92,21 +95,32 @@ class WhooshIndex:
         speaker: str = "",
     ) -> Pool:
         where, values = await conditions(self._database, project, cited, None, None)
-        deep = SCANNED if where else limit
-        found = await self._find(Asked(terms, [EVENT], deep, start_ms, end_ms, sparing=True, speaker=speaker))
+        asked = Asked(terms, [EVENT], limit * _DEPTH if where else limit, start_ms, end_ms, True, speaker)
+        found = await self._find(asked)
+        numbers = await self._kept(found, where, values, limit) if found else []
+        if found and len(numbers) < limit and len(found.ranked) == asked.limit:
+            # What fits lies deeper; that is seldom, and takes sorting all that was found.
+            found = await self._find(replace(asked, limit=SCANNED))
+            numbers = await self._kept(found, where, values, limit) if found else []
         if found is None:
             return await self._otherwise.pool(
                 terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit, speaker=speaker
             )
+        return await pool_of(self._database, numbers, cited, found.documents, found.counts)
+
+    async def _kept(self, found: Found, where: str, values: Sequence[object], limit: int) -> list[int]:
+        """The best events that a filter of the database lets pass."""
         ranked = [number // 4 for number, _ in found.ranked]
-        numbers: list[int] = [] if where else ranked[:limit]
-        for start in range(0, len(ranked) if where else 0, _CHUNK):
+        if not where:
+            return ranked[:limit]
+        kept: list[int] = []
+        for start in range(0, len(ranked), _CHUNK):
             part = ranked[start : start + _CHUNK]
             fitting = {row[0] for row in await by_number(self._database, KEPT, part, where, values)}
-            numbers += [number for number in part if number in fitting]
-            if len(numbers) >= limit:
+            kept += [number for number in part if number in fitting]
+            if len(kept) >= limit:
                 break
-        return await pool_of(self._database, numbers[:limit], cited, found.documents, found.counts)
+        return kept[:limit]
 
     async def _find(self, asked: Asked) -> Found | None:
         """What the files say; nothing if they are not in step with the database, or cannot be read."""
