@@ -1,36 +1,34 @@
-"""What a question costs an agent: tokens and calls from the question to a verified excerpt, by a simple rule.
+"""What a question costs an agent: tokens and calls from the question to an excerpt that answers it, by a simple rule.
 
-The agent is a script that sees nothing but the texts of the tools. It reads on until the excerpt it has opened holds
-the answer, as a reader would who knows an answer when it stands before him.
+The agent is a script that sees nothing but the texts of the tools, all with their default budgets. It reads on until
+the answer stands before it, as a reader would who knows an answer when he sees one.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 from mcp import Client
 
-from bench.histories import SAMPLE_NOW, load_sample, opened
+from bench import agent_recall
+from bench.desk import Desk, shared, stems
+from bench.histories import SAMPLE_NOW, load_sample
+from bench.histories import opened as memory_at
 from bench.measure import Figure, median
-from mcp_memory.adapters import tokens
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.text import STOP_WORDS, stem
 from mcp_memory.domain.toc import Level
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
 
 WALK_CALLS, WALK_TOKENS = 6, 1_500
 JUMP_CALLS, JUMP_TOKENS = 2, 400
-#: The aims shared out among the calls; the tools' own defaults are more generous.
-WALK_BUDGET, JUMP_BUDGET = WALK_TOKENS // WALK_CALLS, JUMP_TOKENS // JUMP_CALLS
 
 _NODE = re.compile(r"(?:> )?(toc:\S+)(.*)")
-_BULLET = re.compile(r"- (.*?)(?: (grip:\S+))?")
-_GRIP = re.compile(r"grip:\S+")
-_WORD = re.compile(r"[^\W_]+")
+_LINE = re.compile(r"[-*] .*?(grip:\S+).*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +52,14 @@ QUESTIONS = (
 )
 
 
-@dataclass(slots=True)
-class Desk:
-    """What the agent has read and what it cost."""
-
-    client: Client
-    calls: int = 0
-    tokens: int = 0
-    opened: set[str] = field(default_factory=set)
-
-    async def ask(self, tool: str, **arguments: str | int) -> str:
-        result = await self.client.call_tool(tool, dict(arguments))
-        text = "\n".join(getattr(block, "text", "") for block in result.content)
-        self.calls += 1
-        self.tokens += tokens.count(text)
-        self.opened |= {str(value) for value in arguments.values()}
-        return text
-
-
 def run(scratch: Path, *, large: bool) -> list[Figure]:
-    return anyio.run(_run, scratch / "agent")
+    return [*anyio.run(_sample, scratch / "agent"), *anyio.run(agent_recall.measure, scratch)]
 
 
-async def _run(home: Path) -> list[Figure]:
-    async with opened(home, SAMPLE_NOW) as app:
+async def _sample(home: Path) -> list[Figure]:
+    async with memory_at(home, SAMPLE_NOW) as app:
         await load_sample(app)
-    told: dict[tuple[str, bool], list[tuple[Desk, bool]]] = {}
+    told: dict[str, list[tuple[Desk, bool]]] = {}
     for question in QUESTIONS:
         settings = Settings(
             home=home,
@@ -88,103 +68,101 @@ async def _run(home: Path) -> list[Figure]:
             now_ms=round(SAMPLE_NOW.timestamp() * 1000),
         )
         async with Client(build_server(Memory(settings))) as client:
-            for name, way in (("walk", _walk), ("jump", _jump)):
-                for frugal in (True, False):
-                    desk = Desk(client)
-                    seen = await way(desk, question, frugal)
-                    told.setdefault((name, frugal), []).append((desk, seen))
-                    how = f"{name}{', small budget' if frugal else ''}"
-                    cost = f"{desk.calls} calls {desk.tokens:>5} tokens, {'answer seen' if seen else 'not seen'}"
-                    print(f"   {how:<20} {cost:<36} {question.text}", flush=True)
+            for name, way in (("with topic", _walk_by_topic), ("without", _walk), ("teleport", _jump)):
+                desk = Desk(client)
+                seen = await way(desk, question)
+                told.setdefault(name, []).append((desk, seen))
+                cost = f"{desk.calls} calls {desk.tokens:>5} tokens, {'answer seen' if seen else 'not seen'}"
+                print(f"   {name:<12}{cost:<36} {question.text}", flush=True)
     return [
-        *_figures(f"toc_root down, {WALK_BUDGET} a call", told["walk", True], WALK_CALLS, WALK_TOKENS),
-        *_figures("toc_root down, default budgets", told["walk", False], WALK_CALLS, WALK_TOKENS),
-        *_figures(f"teleport, {JUMP_BUDGET} a call", told["jump", True], JUMP_CALLS, JUMP_TOKENS),
-        *_figures("teleport, default budgets", told["jump", False], JUMP_CALLS, JUMP_TOKENS),
+        *_figures("toc_root down, with topic", told["with topic"], WALK_CALLS, WALK_TOKENS),
+        *_figures("toc_root down, without", told["without"]),
+        *_figures("teleport", told["teleport"], JUMP_CALLS, JUMP_TOKENS),
     ]
 
 
-def _figures(name: str, told: list[tuple[Desk, bool]], calls: int, budget: int) -> list[Figure]:
+def _figures(
+    name: str, told: list[tuple[Desk, bool]], calls: int | None = None, budget: int | None = None
+) -> list[Figure]:
     spent = [desk.tokens for desk, _ in told]
     missed = sum(not seen for _, seen in told)
     return [
         Figure(f"{name}: calls at most", max(desk.calls for desk, _ in told), calls, ""),
         Figure(f"{name}: tokens at most", max(spent), budget, "", f"median {median(spent):,.0f}"),
-        Figure(f"{name}: not seen, of {len(told)}", missed, 0, ""),
+        Figure(f"{name}: not seen, of {len(told)}", missed, None if calls is None else 0, ""),
     ]
 
 
-async def _walk(desk: Desk, question: Question, frugal: bool) -> bool:
-    """Go down the line that speaks most of the question; open a grip at the bottom, or where a bullet says as much."""
-    asked = _stems(question.text)
-    more: dict[str, str | int] = {"topic": question.text, "budget_tokens": WALK_BUDGET} if frugal else {}
-    grips: dict[str, int] = {}
+async def _walk_by_topic(desk: Desk, question: Question) -> bool:
+    return await _down(desk, question, {"topic": question.text})
+
+
+async def _walk(desk: Desk, question: Question) -> bool:
+    return await _down(desk, question, {})
+
+
+async def _down(desk: Desk, question: Question, more: Mapping[str, str]) -> bool:
+    """Go down the line that speaks most of the question; open a grip where one says as much, or at the bottom.
+
+    The answer counts only when it was read in the exact words of an opened grip.
+    """
+    asked = stems(question.text)
+    lines: dict[str, str] = {}
+    opened: list[str] = []
     text = await desk.ask("toc_root", **more)
     while desk.calls < WALK_CALLS:
-        nodes, bullets = _read(text, asked)
-        grips |= bullets
-        node, node_score = _best(nodes, desk.opened)
-        grip, grip_score = _best(grips, desk.opened)
-        telling = grip_score >= node_score and 2 * grip_score >= len(asked)
-        if grip and (telling or not node or desk.calls == WALK_CALLS - 1):
-            if question.answer in await desk.ask("expand_grip", grip_id=grip, **_budget(WALK_BUDGET, frugal)):
-                return True
-        elif node:
-            text = await desk.ask("get_node", node_id=node, **more)
-        else:
+        lines |= _read(text)
+        left = {name: line for name, line in lines.items() if name not in desk.opened and not _known(line, opened)}
+        name = _best(left, asked, bottom=desk.calls == WALK_CALLS - 1)
+        if not name:
             return False
+        if name.startswith("grip:"):
+            opened.append(await desk.ask("expand_grip", grip_id=name))
+            if question.answer in opened[-1]:
+                return True
+        else:
+            text = await desk.ask("get_node", node_id=name, **more)
     return False
 
 
-async def _jump(desk: Desk, question: Question, frugal: bool) -> bool:
-    """Search for the question as it stands, and open the grip of the best hit that shows one."""
-    few: dict[str, str | int] = {"limit": 2} if frugal else {}
-    text = await desk.ask("teleport", query=question.text, **few, **_budget(JUMP_BUDGET, frugal))
-    if grip := _GRIP.search(text):
-        text += await desk.ask("expand_grip", grip_id=grip[0], **_budget(JUMP_BUDGET, frugal))
+async def _jump(desk: Desk, question: Question) -> bool:
+    """Search for the question as it stands, and open the best hit if the answer is not before one yet."""
+    text = await desk.ask("teleport", query=question.text)
+    if question.answer not in text and (grip := re.search(r"grip:\S+", text)):
+        text = await desk.ask("expand_grip", grip_id=grip[0])
     return question.answer in text
 
 
-def _budget(size: int, frugal: bool) -> dict[str, str | int]:
-    return {"budget_tokens": size} if frugal else {}
+def _read(text: str) -> dict[str, str]:
+    """The places to go and the grips of an answer, each with what stands beside it.
 
-
-def _read(text: str, asked: frozenset[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """The places to go and the grips of an answer, with how many of the question's words stand beside them.
-
-    A bullet speaks for the node it stands under as well.
+    A line speaks for the node it stands under as well.
     """
-    nodes: dict[str, int] = {}
-    grips: dict[str, int] = {}
+    lines: dict[str, str] = {}
     node = ""
     for line in text.splitlines():
         if match := _NODE.fullmatch(line):
             node = match[1]
-            nodes[node] = _shared(match[2], asked)
-        elif match := _BULLET.fullmatch(line):
-            score = _shared(match[1], asked)
+            lines[node] = match[2]
+        elif match := _LINE.fullmatch(line):
+            lines[match[1]] = line
             if node:
-                nodes[node] = max(nodes[node], score)
-            if match[2]:
-                grips[match[2]] = score
-    return nodes, grips
+                lines[node] += line
+    return lines
 
 
-def _best(scores: dict[str, int], opened_ids: set[str]) -> tuple[str, int]:
-    """The best that was not opened yet; of equals the deepest in the tree, then the one that stands first."""
-    left = {name: score for name, score in scores.items() if name not in opened_ids}
-    name = max(left, key=lambda name: (left[name], _depth(name)), default="")
-    return name, left.get(name, 0)
+def _known(line: str, opened: list[str]) -> bool:
+    """Whether the words of a line have been read where a grip was opened: there is nothing more to find behind it."""
+    words = stems(re.sub(r"grip:\S+", "", line))
+    return any(len(words & stems(text)) >= 0.9 * len(words) for text in opened)
+
+
+def _best(lines: Mapping[str, str], asked: frozenset[str], *, bottom: bool) -> str:
+    """The line that shares most with the question; of equals the deepest, then the one that stands first."""
+    names = [name for name in lines if not bottom or name.startswith("grip:")]
+    scores = dict(zip(names, shared(asked, [lines[name] for name in names]), strict=True))
+    return max(names, key=lambda name: (round(scores[name], 3), _depth(name)), default="")
 
 
 def _depth(name: str) -> int:
-    return next((level for level in Level if name.startswith(f"toc:{level.label}:")), Level.SEGMENT)
-
-
-def _shared(text: str, asked: frozenset[str]) -> int:
-    return len(asked & _stems(text))
-
-
-def _stems(text: str) -> frozenset[str]:
-    words = (word.lower() for word in _WORD.findall(text))
-    return frozenset(stem(word) for word in words if word not in STOP_WORDS)
+    return next((level for level in Level if name.startswith(f"toc:{level.label}:")), Level.SEGMENT + 1)

@@ -12,6 +12,8 @@ from mcp import Client
 from mcp_memory.adapters import tokens
 from mcp_memory.domain.text import STOP_WORDS, stem
 
+#: A line is not taken for a better one only because it is shorter than this.
+SHORT = 10
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -41,7 +43,8 @@ def stems(text: str) -> frozenset[str]:
 
 
 def shared(asked: frozenset[str], lines: Iterable[str]) -> list[float]:
-    """How much of a question stands in each line; a word that stands in few of them tells more."""
-    found = [asked & stems(line) for line in lines]
+    """How much of a question stands in each line, for its length; a word that stands in few of them tells more."""
+    found = [stems(line) for line in lines]
     often: Mapping[str, int] = {word: sum(word in words for words in found) for word in asked}
-    return [sum(math.log(1 + len(found) / often[word]) for word in words) for words in found]
+    told = [sum(math.log(1 + len(found) / often[word]) for word in asked & words) for words in found]
+    return [much / math.sqrt(SHORT + len(words)) for much, words in zip(told, found, strict=True)]

@@ -51,9 +51,11 @@ _FORMS = {
     Level.MONTH: re.compile(r"(\d{4})[-:](\d{2})", re.A),
     Level.WEEK: re.compile(r"(\d{4})[-:]W(\d{2})", re.A | re.I),
     Level.DAY: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2})", re.A),
-    Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26})", re.A),
+    Level.SEGMENT: re.compile(r"(\d{4})[-:](\d{2})[-:](\d{2}):([0-9A-Za-z]{26}|[0-9A-Za-z]{10})", re.A),
 }
 _SLUG = re.compile(r"[\w.-]+")
+#: A segment is also known by the part of its ULID that says the time, which in long lists is all that is shown.
+_ULID, _TIME_PART = 26, 10
 _HELP = (
     "Ids look like toc:year:2024, toc:month:2024-01, toc:week:2024-W03, toc:day:2024-01-15 or "
     "toc:segment:2024-01-15:<ULID>; call toc_root to see those that exist."
@@ -71,6 +73,20 @@ class NodeRef:
         """The id; with a project, the form that other projects use."""
         suffix = f"@{project}" if project else ""
         return f"toc:{self.level.label}:{self.key}{suffix}"
+
+    def short_id(self, project: str | None = None) -> str:
+        """The id, of a segment without what only tells it from others of the same instant."""
+        whole = self.node_id(project)
+        return whole.replace(self.key, self.key[: -(_ULID - _TIME_PART)]) if self._whole_segment else whole
+
+    @property
+    def _whole_segment(self) -> bool:
+        return self.level is Level.SEGMENT and len(self.key) == len("2024-01-15:") + _ULID
+
+    @property
+    def shortened(self) -> bool:
+        """Whether only the beginning of a segment's id was given."""
+        return self.level is Level.SEGMENT and not self._whole_segment
 
     @property
     def day(self) -> date:
@@ -208,6 +224,6 @@ def _canonical(level: Level, parts: tuple[str, ...]) -> str:
     if level is Level.WEEK:
         return f"{parts[0]}-W{parts[1]}"
     if level is Level.SEGMENT:
-        parse_ulid(parts[3])
+        parse_ulid(parts[3].ljust(_ULID, "0"))
         return f"{'-'.join(parts[:3])}:{parts[3].upper()}"
     return "-".join(parts)

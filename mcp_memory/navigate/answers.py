@@ -42,7 +42,7 @@ class Answers:
     async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
         """The top of the tree; `notice` is something the reader should know about the memory itself."""
         scope = await self.scope(project)
-        branches = await topic_of(self.library, topic, scope.project)
+        branches = await topic_of(self.library, topic, scope)
         root = await browse.toc_root(self.library, scope, branches)
         note = notice + await self._elsewhere(scope, root)
         return self.renderer.root(root, scope, branches, note, checked(budget))
@@ -57,20 +57,18 @@ class Answers:
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
         scope = await self.scope(project)
-        branches = await topic_of(self.library, topic, scope.project)
-        place = await browse.get_node(self.library, scope, node_id, branches)
+        place, branches = await browse.get_node(self.library, scope, node_id, topic, outline=True)
         return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
 
     async def browse_time(
         self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
         scope = await self.scope(project)
-        branches = await topic_of(self.library, topic, scope.project)
-        span = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), branches)
+        span, branches = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), topic)
         return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor))
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
-        opened = await browse.expand_grip(self.library, grip_id, _few(before), _few(after))
+        opened = await browse.expand_grip(self.library, grip_id, _few(before), _few(after), spoken=True)
         return self.renderer.grip(opened, await self.scope(ALL), checked(budget))
 
     async def search(

@@ -48,11 +48,12 @@ _OCCASION_MS = 2 * 3_600_000
 
 async def with_surroundings(library: Library, found: Found) -> Found:
     """The hits with the replies to the best of them, and with what was later said otherwise."""
+    return await _with_later(library, await with_replies(library, found), question_of(found.query))
+
+
+async def with_replies(library: Library, found: Found) -> Found:
+    """The hits, the best of them with what was answered, and so the questions among the next."""
     question = question_of(found.query)
-    return await _with_later(library, await _with_replies(library, found, question), question)
-
-
-async def _with_replies(library: Library, found: Found, question: Question) -> Found:
     hits = list(found.hits)
     for at, hit in enumerate(hits[:_REPLIES_OF]):
         if hit.role == "user" and hit.event_ids and (at == 0 or _asks(hit.passage.text)):

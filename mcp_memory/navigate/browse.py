@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.grips import State, locate, place_in
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound
 from mcp_memory.navigate.names import grip_key, no_grip
 from mcp_memory.navigate.scope import Scope, ref_of
-from mcp_memory.navigate.topic import Topic
+from mcp_memory.navigate.topic import Topic, topic_of
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import GripRecord, Library
 
 _DAY_MS = 86_400_000
 _LIMIT = 400
+#: So many times more events are read as are asked for, to find the messages among them.
+_WIDER = 4
+_YEARS, _MONTHS, _DAYS, _ABOUT = 6, 12, 3, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The top of the table: years, the months of the latest, and the latest days, newest first."""
+    """The top of the table: the latest years, months and days, newest first; of a topic those that speak of it most.
+
+    Only the latest year, the days, and the branches of a topic come with their bullets.
+    """
 
     years: list[Node]
     months: list[Node]
@@ -44,11 +51,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The nodes that cover a time, of the finest level that is not too many."""
+    """The nodes that cover a time, of the finest level that is not too many; `missed`: none speaks of the topic."""
 
     when: TimeRange
     level: Level
     nodes: list[Node]
+    missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +71,37 @@ class Opened:
 
 
 async def toc_root(library: Library, scope: Scope, topic: Topic | None) -> Root:
-    years = await library.top(scope.project, Level.YEAR, _LIMIT)
-    months = await library.top(scope.project, Level.MONTH, 12 if topic is None else _LIMIT)
-    days = await library.top(scope.project, Level.DAY, 3 if topic is None else _LIMIT)
     if topic:
-        years, months, days = ([node for node in nodes if topic.keeps(node)] for nodes in (years, months, days))
-    return Root(years, months, days)
+        return await _about(library, topic)
+    years = await library.top(scope.project, Level.YEAR, 1)
+    older = await library.top(scope.project, Level.YEAR, _YEARS, bullets=False)
+    months = await library.top(scope.project, Level.MONTH, _MONTHS, bullets=False)
+    days = await library.top(scope.project, Level.DAY, _DAYS)
+    return Root([*years, *older[1:]], months, days)
 
 
-async def get_node(library: Library, scope: Scope, node_id: str, topic: Topic | None) -> Place:
+async def _about(library: Library, topic: Topic) -> Root:
+    """The branches that speak of a topic most, each read by its name."""
+    levels = []
+    for level, many in ((Level.YEAR, 2), (Level.MONTH, 4), (Level.DAY, _ABOUT)):
+        found = [await library.node(project, ref) for project, ref in topic.best(level, many)]
+        levels.append([node for node in found if node])
+    return Root(*levels)
+
+
+async def get_node(
+    library: Library, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
+) -> tuple[Place, Topic | None]:
+    """A node and, if a topic is given, what is spoken of it there. With `outline` the children come without bullets."""
     ref, project = await ref_of(library, scope, node_id)
     node = await library.node(project, ref)
     if node is None:
         raise NotFound(await _nearest(library, project, ref.node_id(), ref.level))
-    children = [] if ref.level is Level.SEGMENT else await library.children(project, ref)
+    topic = await topic_of(library, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
+    children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=not outline)
     if topic:
-        children = [child for child in children if topic.keeps(child)]
-    return Place(node, children, *await library.neighbours(project, ref))
+        children = topic.ordered(children) or children
+    return Place(node, children, *await library.neighbours(project, ref)), topic
 
 
 async def _nearest(library: Library, project: str, node_id: str, level: Level) -> str:
@@ -88,15 +110,25 @@ async def _nearest(library: Library, project: str, node_id: str, level: Level) -
     return f"There is no node {node_id} in project {project}. {hint}call toc_root to see what there is."
 
 
-async def browse_time(library: Library, scope: Scope, when: TimeRange, topic: Topic | None) -> Span:
-    """Days for a few weeks, weeks for some months, months beyond; segments for a single day."""
+async def browse_time(library: Library, scope: Scope, when: TimeRange, about: str | None) -> tuple[Span, Topic | None]:
+    """Days for a few weeks, weeks for some months, months beyond; segments for a single day.
+
+    With a topic those that speak of it come first and alone; if none does, all are shown.
+    """
+    topic = await topic_of(library, about, scope, (when.start_ms, when.end_ms))
     for level in _levels(when):
         nodes = await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT)
-        if topic:
-            nodes = [node for node in nodes if topic.keeps(node)]
         if nodes:
-            return Span(when, level, nodes)
-    return Span(when, Level.DAY, [])
+            kept = topic.ordered(nodes) if topic else nodes
+            return Span(when, level, kept or nodes, missed=not kept), topic
+    return Span(when, Level.DAY, []), topic
+
+
+def _spoken(events: tuple[Event, ...], many: int) -> tuple[Event, ...]:
+    """The nearest messages; tool results only where there are too few of them."""
+    said = [event for event in events if event.event_type is not EventType.TOOL_RESULT][:many]
+    rest = [event for event in events if event.event_type is EventType.TOOL_RESULT][: many - len(said)]
+    return tuple(event for event in events if event in said or event in rest)
 
 
 def _levels(when: TimeRange) -> list[Level]:
@@ -108,10 +140,15 @@ def _levels(when: TimeRange) -> list[Level]:
     return [Level.WEEK, Level.MONTH] if days <= 100 else [Level.MONTH, Level.YEAR]
 
 
-async def expand_grip(library: Library, grip_id: str, before: int, after: int) -> Opened:
-    record = await library.grip(await grip_key(library, grip_id), before, after)
+async def expand_grip(library: Library, grip_id: str, before: int, after: int, *, spoken: bool = False) -> Opened:
+    """A grip with the events before and after it; if `spoken`, rather with messages than with what tools told."""
+    wider = _WIDER if spoken else 1
+    record = await library.grip(await grip_key(library, grip_id), before * wider, after * wider)
     if record is None:
         raise no_grip(grip_id)
+    if spoken:
+        nearest = tuple(reversed(_spoken(tuple(reversed(record.before)), before)))
+        record = replace(record, before=nearest, after=_spoken(record.after, after))
     if record.cited is None:
         return Opened(record, "gone", 0, 0)
     place = min(place_in(grip_id), max(len(record.cited.text) - 1, 0))

@@ -71,7 +71,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hits of a question; `candidates` are the events they were chosen from, as far as they came near."""
+    """The hits of a question; `candidates` are the events they were chosen from, as far as they came near.
+
+    `weights` says how much each unit of the question tells.
+    """
 
     query: str
     when: TimeRange | None
@@ -80,6 +83,7 @@ class Found:
     elsewhere: dict[str, int]
     note: str = ""
     candidates: tuple[Weighed, ...] = ()
+    weights: tuple[float, ...] = ()
 
 
 async def teleport(
@@ -121,7 +125,8 @@ async def teleport(
         found = await library.search(question.terms, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
         for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
-    return Found(query, when or favoured, hits, more, elsewhere, candidates=tuple(candidates[:_CANDIDATES]))
+    near, weights = tuple(candidates[:_CANDIDATES]), ranked[0].rare if ranked else ()
+    return Found(query, when or favoured, hits, more, elsewhere, candidates=near, weights=weights)
 
 
 def _times(when: TimeRange | None) -> _Times:

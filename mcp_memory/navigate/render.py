@@ -6,36 +6,53 @@ Every answer keeps its token budget. Lines are given in order of worth; what doe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import zip_longest
 
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.safe import clean, safe, squeezed
 from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
-from mcp_memory.navigate.passage import Passage
-from mcp_memory.navigate.recall import Found
+from mcp_memory.navigate.passage import Mark, Passage
+from mcp_memory.navigate.recall import Found, Hit
 from mcp_memory.navigate.render_hits import HitLines
+from mcp_memory.navigate.render_ids import Ids
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.topic import Topic
 from mcp_memory.navigate.when import TimeRange
 
 SMALLEST_BUDGET = 60
-#: Percent of an opened grip's budget that its own words may take, and the least of what is shown of others.
-_WORDS_SHARE, _AROUND_LEAST = 60, 90
+#: Percent of an opened grip's budget that its own words may take.
+_WORDS_SHARE = 60
+#: Passages of a topic: how many a node shows, and how many characters of each a table of contents.
+_SAID, _ROOT_SAID = 4, 160
+_FEW = 3
+#: Characters below which a few keywords are not worth showing.
+_KEYWORDS = 30
+_EXTRACTIVE = "extractive"
+#: Widths of passages that are tried until all of them fit, and the rank from which on a block may be left out for it.
+_WIDTHS = (600, 420, 300, 220, 160, 110)
+_OPTIONAL = 3
+_TOOL_WIDTH = 80
+_SAME = 0.8
 _AFTER_HITS = "expand_grip(grip_id) for the exact words"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A finished answer: its text, its exact tokens, how many of the items given are in it, and how many are left."""
+    """A finished answer: its text, its exact tokens, how many of the items given are in it, and how many are left.
+
+    `whole`: all that should be shown is, if not all that might be.
+    """
 
     text: str
     tokens: int
     shown: int
     left: int = 0
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +79,20 @@ class Renderer:
         """As many blocks as fit between head and foot. Items end with the first that does not fit, so that a cursor can
         go on from there; other blocks are passed over."""
         budget = max(budget, SMALLEST_BUDGET)
-        foot_size = self.count(_foot(9999, next_call)) + (self.count(omitted) + 4 if omitted else 0)
-        room = budget - self.count(head) - foot_size - 4
-        chosen = self._choose(blocks, room)
+        room = budget - self.count(head) - self.count(_foot(9999, next_call)) - 3
+        chosen, items = self._choose(blocks, room), sum(block.item for block in blocks)
         shown = sum(blocks[index].item for index in chosen)
-        left = sum(block.item for block in blocks) - shown
+        if shown < items and omitted:
+            # Something is left out, so room is needed to say so.
+            chosen = self._choose(blocks, room - self.count(omitted) - 3)
+            shown = sum(blocks[index].item for index in chosen)
+        left = items - shown
         lines = [chosen[index] for index in sorted(chosen) if chosen[index]]
         if left and omitted:
             lines.append(omitted.format(left))
-        return self._finish("\n".join([head, *lines]), next_call, budget, shown, left)
+        page = self._finish("\n".join([head, *lines]), next_call, budget, shown, left)
+        whole = all(index in chosen for index, block in enumerate(blocks) if block.rank < _OPTIONAL)
+        return replace(page, whole=whole)
 
     def _choose(self, blocks: Sequence[Block], room: int) -> dict[int, str]:
         """The texts of the blocks that fit, by their place in the list."""
@@ -105,58 +127,103 @@ class Renderer:
 
     def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int) -> Page:
         if not root.years:
-            about = f" about {topic.text!r}" if topic else ""
-            return self.page(f"Nothing is remembered{about} yet.{note}", [], "remember(text) keeps a note", budget)
+            return self._empty_root(topic, note, budget)
         name = scope.project or "all projects"
-        head = f"Memory of {name}: table of contents.{note}"
-        blocks = []
-        for year in root.years:
-            bullets = _chosen(year.bullets, topic)[:3]
-            blocks.append(Block((_title(year, scope), *(_plain(bullet) for bullet in bullets))))
-        blocks += [Block((_title(month, scope),)) for month in root.months]
-        for day in sorted(root.days, key=lambda node: -node.start_ms):
-            bullets = _chosen(day.bullets, topic)[:2]
-            blocks.append(Block((_title(day, scope), *(_gripped(bullet) for bullet in bullets))))
+        if topic:
+            return self._about(root, scope, topic, f"Memory of {name} about {safe(topic.text, 60)!r}:{note}", budget)
+        ids = Ids(scope)
+        latest, *older = root.years
+        blocks = [Block((ids.line(latest), *(ids.bullet(bullet, gripped=False) for bullet in latest.bullets[:1])))]
+        if older:
+            names = " · ".join(scope.id_of(year.node_id, year.project) for year in older)
+            blocks.append(Block((f"earlier: {names}",), item=False))
+        blocks += [Block((ids.line(month),), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
+        for day in root.days:
+            blocks.append(Block((ids.line(day), *(ids.bullet(bullet) for bullet in day.bullets[:1])), rank=2))
         next_call = "get_node(node_id) to go down, teleport(query) for a term, browse_time(when) for a time"
-        return self.page(head, blocks, next_call, budget, "… {} more entries: go down a year or raise budget_tokens")
+        more = "… {} more entries: go down a year or raise budget_tokens"
+        return self.page(f"Memory of {name}: table of contents.{note}", blocks, next_call, budget, more)
+
+    def _empty_root(self, topic: Topic | None, note: str, budget: int) -> Page:
+        about = f" about {safe(topic.text, 60)!r}" if topic else " yet"
+        next_call = "toc_root() for all, teleport(query) for other words" if topic else "remember(text) keeps a note"
+        return self.page(f"Nothing is remembered{about}.{note}", [], next_call, budget)
+
+    def _about(self, root: Root, scope: Scope, topic: Topic, head: str, budget: int) -> Page:
+        """The days that speak of a topic most, each with the line that says most of it; then what is above them."""
+        ids = Ids(scope)
+        blocks = []
+        for at, day in enumerate(root.days):
+            said = topic.said_in(day, 1)
+            told = [bullet for bullet in topic.bullets(day.bullets) if not _repeats(bullet, said)]
+            lines = [ids.bullet(bullet) for bullet in told[: 0 if said and at else 1]]
+            lines += [line for hit in said for line in ids.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
+            blocks.append(Block((ids.line(day), *lines)))
+        blocks += [Block((ids.line(node),), rank=1) for node in (*root.months, *root.years)]
+        next_call = "get_node(node_id, topic) to go down, expand_grip(grip_id) for the exact words"
+        return self.page(head, blocks, next_call, budget, "… {} more: raise budget_tokens")
 
     def node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
-        node = place.node
-        head = _title(node, scope) + f"  ({self._span(node)})"
-        around = [f"up {scope.id_of(place.parent_id, node.project)}"] if place.parent_id else []
-        around += [f"previous {scope.id_of(place.previous, node.project)}"] if place.previous else []
-        around += [f"next {scope.id_of(place.following, node.project)}"] if place.following else []
+        """Passages of a topic and titles of children are as long as all of them fit."""
+        page = self._node(place, scope, topic, budget, offset, _WIDTHS[0])
+        for width in _WIDTHS[1:]:
+            if page.whole:
+                break
+            page = self._node(place, scope, topic, budget, offset, width)
+        return page
+
+    def _node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int, width: int) -> Page:
+        node, ids = place.node, Ids(scope)
+        head = f"{ids.line(node)}{self._span(node)}"
         # A page that goes on with a list need not repeat the bullets.
+        said = topic.said_in(node, _SAID) if topic and not offset else []
+        lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), width)]
         shown = [] if offset else _chosen(node.bullets, topic)
-        bullets = [Block((_gripped(bullet),), item=False, rank=_rank(at, 1, 3, 4)) for at, bullet in enumerate(shown)]
-        children = [
-            Block((_child(child, scope),), rank=_rank(at, 0, 2, 2)) for at, child in enumerate(place.children[offset:])
+        # Of a topic the passages are nearer to the words than a summary.
+        bullets = [ids.bullet(bullet) for bullet in shown if not _repeats(bullet, said)]
+        first = [Block((line,), item=False, rank=min(at, 2)) for at, line in enumerate(lines)]
+        first += [
+            Block((line,), item=False, rank=_rank(at, 2 if not lines else 3, 3, 4)) for at, line in enumerate(bullets)
         ]
-        extras = [" · ".join(around)] if around else []
-        extras += ["keywords: " + ", ".join(node.keywords)] if node.keywords else []
-        blocks = [*bullets, *children, *(Block((line,), item=False, rank=5) for line in extras)]
-        next_call = (
-            "expand_grip(grip_id) for the exact words"
-            if node.level is Level.SEGMENT
-            else "get_node(node_id) to go down, expand_grip(grip_id) for the exact words"
-        )
-        return self.page(head, blocks, next_call, budget, f'… {{}} more: get_node("{node.node_id}", cursor=…)')
+        children = [
+            Block((f"> {ids.line(child, width // 5)}{_keywords(child, width // 8)}",), rank=_rank(at, 0, 1, 2))
+            for at, child in enumerate(place.children[offset:])
+        ]
+        extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]
+        next_call = "expand_grip(grip_id) for the exact words"
+        if node.level is not Level.SEGMENT:
+            next_call = f"get_node(node_id{', topic' if topic else ''}) to go down, {next_call}"
+        more = f'… {{}} more: get_node("{scope.id_of(node.node_id, node.project)}", cursor=…)'
+        return self.page(head, [*first, *children, *extras], next_call, budget, more)
+
+    def _around(self, place: Place, scope: Scope) -> list[str]:
+        """The ways up and aside, and the keywords."""
+        node = place.node
+        ways = (("up", place.parent_id), ("previous", place.previous), ("next", place.following))
+        around = [f"{name} {scope.id_of(node_id, node.project)}" for name, node_id in ways if node_id]
+        keywords = ["keywords: " + safe(", ".join(node.keywords), 200)] if node.keywords else []
+        return [*([" · ".join(around)] if around else []), *keywords]
+
+    def _when(self, hit: Hit, node: Node) -> str:
+        """The time of something said, without the date if the node's id tells it."""
+        close = node.level in (Level.SEGMENT, Level.DAY)
+        return self.clock(hit.start_ms) if close else self.moment(hit.start_ms)[:10]
 
     def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
-        head = f"{self.range(span.when)}{f', about {topic.text}' if topic else ''}:"
+        about = f", about {safe(topic.text, 60)}" if topic else ""
+        head = f"{self.range(span.when)}{about}:"
         if not span.nodes:
-            return self.page(
-                f"{head} nothing is remembered.",
-                [],
-                "toc_root() shows which times are, teleport(query) finds terms",
-                budget,
-            )
-        many = len(span.nodes) - offset
+            next_call = "toc_root() shows which times are, teleport(query) finds terms"
+            return self.page(f"{head} nothing is remembered.", [], next_call, budget)
+        if span.missed:
+            head += " nothing speaks of that; all of this time:"
+        many, ids, blocks = len(span.nodes) - offset, Ids(scope), []
         per_node = 4 if many <= 3 else 3 if many <= 6 else 2 if many <= 12 else 1
-        blocks = [
-            Block((_title(node, scope), *(_gripped(bullet) for bullet in _chosen(node.bullets, topic)[:per_node])))
-            for node in span.nodes[offset:]
-        ]
+        for node in span.nodes[offset:]:
+            said = topic.said_in(node, 1) if topic else []
+            lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), _ROOT_SAID)]
+            bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: per_node - len(lines)]]
+            blocks.append(Block((ids.line(node), *lines, *bullets)))
         next_call = "get_node(node_id) for more of one, expand_grip(grip_id) for the exact words"
         return self.page(head, blocks, next_call, budget, "… {} more in this time: use cursor or a narrower time")
 
@@ -181,25 +248,35 @@ class Renderer:
             said = f"{self.moment(cited.timestamp_ms)} {cited.role} · session {cited.session_id} · {opened.state}"
             words = self.cut_to(_words(cited, opened), max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
-        width = max(_AROUND_LEAST, budget // 3)
-        with_it = [event for event in record.events if cited is None or event.key != cited.key]
-        told = [("with", event) for event in with_it] + [("after", event) for event in record.after]
+        project = cited.project if cited else ""
+        where = f'get_node("{scope.id_of(record.node_id, project)}")' if record.node_id else "toc_root()"
+        page = self.page(head, [], f"{where} for its segment", budget)
+        for width in _WIDTHS:
+            page = self.page(head, self._surroundings(opened, width), f"{where} for its segment", budget)
+            if page.whole:
+                break
+        return page
+
+    def _surroundings(self, opened: Opened, width: int) -> list[Block]:
+        """What was said with and after the words, and before them, by turns: either may be cut off by the budget."""
+        record, cited = opened.record, opened.record.cited
+        told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
+        told += [("after", event) for event in record.after]
         before = [("before", event) for event in reversed(record.before)]
         blocks = [self._within(cited, opened, width)] if cited else []
         for pair in zip_longest(told, before):
             blocks += [self._said(name, event, width) for name, event in filter(None, pair)]
-        project = cited.project if cited else ""
-        where = f'get_node("{scope.id_of(record.node_id, project)}")' if record.node_id else "toc_root()"
-        return self.page(head, [block for block in blocks if block.lines], f"{where} for its segment", budget)
+        return [block for block in blocks if block.lines]
 
     def _within(self, cited: Event, opened: Opened, width: int) -> Block:
         """The event around an excerpt; nothing if the excerpt is all of it."""
         if opened.end - opened.start == len(cited.text):
             return Block((), item=False)
-        return Block((f"in: {safe(Passage(cited.text, opened.start).window(2 * width))}",), item=False)
+        place = Mark(opened.start, 0, 1.0)
+        return Block((f"in: {safe(Passage(cited.text, opened.start, (place,)).window(width))}",), item=False)
 
     def _said(self, name: str, event: Event, width: int) -> Block:
-        limit = width // 2 if event.event_type is EventType.TOOL_RESULT else width
+        limit = min(width, _TOOL_WIDTH) if event.event_type is EventType.TOOL_RESULT else width
         line = f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}"
         return Block((line,), item=False)
 
@@ -213,9 +290,15 @@ class Renderer:
         return f"{when.phrase!r} = {self.moment(when.start_ms)} to {self.moment(when.end_ms - 1)}"
 
     def _span(self, node: Node) -> str:
+        """What the id does not tell: a segment's hours and session, the days of a week, and that a model wrote it."""
+        facts = []
         if node.level is Level.SEGMENT:
-            return f"{self.moment(node.start_ms)}–{self.clock(node.end_ms)}, session {node.session_id}"
-        return f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}, by {node.written_by}"
+            facts = [f"{self.clock(node.start_ms)}–{self.clock(node.end_ms)}", f"session {node.session_id}"]
+        elif node.level is not Level.DAY:
+            facts = [f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}"]
+        if node.written_by != _EXTRACTIVE:
+            facts.append(f"by {node.written_by}")
+        return f" ({', '.join(facts)})" if facts else ""
 
 
 def _words(cited: Event, opened: Opened) -> str:
@@ -226,7 +309,7 @@ def _words(cited: Event, opened: Opened) -> str:
 
 
 def _rank(at: int, first: int, next_few: int, more: int) -> int:
-    """The first bullet and the ways onward share a small budget; the other bullets and long tails come last."""
+    """The ways onward come before the bullets in a small budget; the other bullets and long tails come last."""
     return first if at == 0 else next_few if at < 4 else more if at < 8 else 6
 
 
@@ -234,24 +317,17 @@ def _foot(tokens: int, next_call: str) -> str:
     return f"[{tokens} tokens · next: {next_call}]"
 
 
-def _title(node: Node, scope: Scope) -> str:
-    return f"{scope.id_of(node.node_id, node.project)} {safe(node.title, 160)}"
+def _keywords(child: Node, width: int) -> str:
+    """A few words that a child's title lacks, by which to choose among its siblings."""
+    title = child.title.lower()
+    telling = [word for word in child.keywords if word.lower() not in title][:_FEW]
+    return f" [{safe(', '.join(telling), width)}]" if telling and width >= _KEYWORDS else ""
 
 
-def _child(node: Node, scope: Scope) -> str:
-    name = safe(node.title, 120)
-    if node.level is not Level.SEGMENT and ": " in name:
-        # The id already says which day or month it is.
-        name = name.split(": ", 1)[1]
-    return f"> {scope.id_of(node.node_id, node.project)} {name} ({len(node.bullets)})"
-
-
-def _plain(bullet: Bullet) -> str:
-    return f"- {safe(bullet.text, 240)}"
-
-
-def _gripped(bullet: Bullet) -> str:
-    return f"- {safe(bullet.text, 240)} {bullet.grip_ids[0]}" if bullet.grip_ids else _plain(bullet)
+def _repeats(bullet: Bullet, said: Sequence[Hit]) -> bool:
+    """Whether a bullet says no more than a passage that is shown."""
+    words = terms(bullet.text)
+    return any(len(words & terms(hit.passage.text)) >= _SAME * len(words) for hit in said)
 
 
 def _chosen(bullets: Sequence[Bullet], topic: Topic | None) -> list[Bullet]:

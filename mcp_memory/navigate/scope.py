@@ -22,6 +22,9 @@ class Scope:
         """A node id as seen from home: those of other projects carry their slug."""
         return node_id if project == self.home else f"{node_id}@{project}"
 
+    def short_id_of(self, ref: NodeRef, project: str) -> str:
+        return ref.short_id(None if project == self.home else project)
+
 
 async def scope_of(library: Library, home: str | None, asked: str | None) -> Scope:
     """The scope of a request: the project asked for, else home, else everything."""
@@ -38,6 +41,8 @@ async def scope_of(library: Library, home: str | None, asked: str | None) -> Sco
 async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
     """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
     ref, named = parse_node_id(node_id)
+    if ref.shortened:
+        return await _whole(library, ref, named or scope.project)
     if named:
         if not await library.has_project(named):
             raise NotFound(f"There is no project {named!r} in memory; call toc_root with project '*' to see all.")
@@ -51,3 +56,18 @@ async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef,
         choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:8])
         raise NotFound(f"{len(holders)} projects have a node {ref.node_id()}: say which one, {choices}.")
     raise NotFound(f"There is no node {ref.node_id()} in memory; call toc_root to see what there is.")
+
+
+async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
+    """The segment that a shortened id means."""
+    found = [
+        (whole, slug)
+        for slug in ([project] if project else await library.slugs())
+        for whole in await library.segments_named(slug, ref.key)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = ", ".join(whole.node_id(slug) for whole, slug in found[:8])
+        raise NotFound(f"{ref.node_id()} is the beginning of several segments: say which one, {choices}.")
+    raise NotFound(f"There is no segment {ref.node_id()} in memory; call toc_root to see what there is.")

@@ -1,49 +1,100 @@
-"""Keeping the branches that a topic touches: a node stays if it, or anything beneath it, speaks of the topic."""
+"""Going down by a topic: which branches speak of it, which most, and the passages that do.
+
+A branch is worth what was said in it, not only what its summary says, in which the words of a question seldom stand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.summaries import Bullet, Node
-from mcp_memory.domain.text import stem, words
-from mcp_memory.domain.toc import Level, NodeRef, ancestors
+from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
+from mcp_memory.navigate.beside import with_replies
+from mcp_memory.navigate.passage import passage_of
+from mcp_memory.navigate.question import Question, question_of
+from mcp_memory.navigate.recall import Found, Hit, teleport
+from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Library
 
 _LEVELS = frozenset(level.label for level in Level)
-_LIMIT = 300
+_HITS, _NODES = 16, 40
+#: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.
+_PLACE, _SUMMARY = 0.15, 0.05
+#: A time filter reads all that lies in the time; in a longer one, everything is searched and what is outside left out.
+_NARROW_MS = 40 * 24 * 3_600_000
+
+Branch = tuple[str, NodeRef]
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The branches of a topic, and the stems of its words."""
+    """`worth` says how much each branch speaks of it; `hits` are the passages that do, best first."""
 
     text: str
-    stems: frozenset[str]
-    branches: frozenset[tuple[str, NodeRef]]
+    question: Question
+    weights: tuple[float, ...]
+    worth: Mapping[Branch, float]
+    hits: tuple[Hit, ...]
 
     def keeps(self, node: Node) -> bool:
-        return (node.project, node.ref) in self.branches
+        return (node.project, node.ref) in self.worth
+
+    def ordered(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes that speak of it, those that do most first."""
+        kept = [node for node in nodes if self.keeps(node)]
+        return sorted(kept, key=lambda node: -self.worth[node.project, node.ref])
+
+    def best(self, level: Level, many: int) -> list[Branch]:
+        """The branches of a level that speak of it most."""
+        found = [branch for branch in self.worth if branch[1].level is level]
+        return sorted(found, key=lambda branch: (-self.worth[branch], branch))[:many]
 
     def bullets(self, bullets: Sequence[Bullet]) -> list[Bullet]:
-        """The bullets that name the topic; all of them if none does, since the branch was kept for a reason."""
-        named = [bullet for bullet in bullets if self.stems & {stem(word) for word in words(bullet.text)}]
-        return named or list(bullets)
+        """The bullets that name it, those that say most of it first; all if none does, for the branch was kept."""
+        told = [(passage_of(self.question, bullet.text, self.weights).worth, bullet) for bullet in bullets]
+        named = sorted((pair for pair in told if pair[0] > 0), key=lambda pair: -pair[0])
+        return [bullet for _, bullet in named] or list(bullets)
+
+    def said_in(self, node: Node, many: int) -> list[Hit]:
+        """The best passages that were said within a node."""
+        return [hit for hit in self.hits if (node.project, node.ref) in _branches(hit)][:many]
 
 
-async def topic_of(library: Library, text: str | None, project: str | None) -> Topic | None:
+async def topic_of(
+    library: Library, text: str | None, scope: Scope, within: tuple[int, int] | None = None
+) -> Topic | None:
+    """The topic as it is spoken of, in a time if one is given; None if there is none."""
     if text is None or not text.strip():
         return None
-    terms = terms_of(text)
-    if not terms:
+    if not terms_of(text):
         raise UsageError(f"The topic {text[:60]!r} holds no word to look for; leave it out or name one.")
-    found = await library.search(terms, project=project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_LIMIT)
-    branches: set[tuple[str, NodeRef]] = set()
-    for candidate in found:
-        if candidate.node:
-            refs = [candidate.node.ref, *ancestors(candidate.node.ref)]
-            branches.update((candidate.project, ref) for ref in refs)
-    stems = frozenset(stem(word) for term in terms for word in term.words)
-    return Topic(text, stems, frozenset(branches))
+    narrow = within is not None and within[1] - within[0] <= _NARROW_MS
+    when = TimeRange("", *within) if within and narrow else None
+    found = await with_replies(library, await teleport(library, scope, text, when=when, kind="event", limit=_HITS))
+    question = question_of(text)
+    nodes = await library.search(
+        question.terms, project=scope.project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_NODES
+    )
+    spoken = {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
+    return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
+
+
+def _worth(found: Found, spoken: set[Branch]) -> dict[Branch, float]:
+    worth = dict.fromkeys(spoken, _SUMMARY)
+    for place, hit in enumerate(found.hits):
+        for branch in _branches(hit):
+            worth[branch] = worth.get(branch, 0.0) + hit.score + _PLACE / (1 + place)
+    return worth
+
+
+def _branches(hit: Hit) -> list[Branch]:
+    """The segment that a hit lies in, and all above it."""
+    return [(hit.project, ref) for ref in _up(parse_node_id(hit.node_id)[0])] if hit.node_id else []
+
+
+def _up(ref: NodeRef) -> list[NodeRef]:
+    return [ref, *ancestors(ref)]

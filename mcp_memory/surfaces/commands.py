@@ -54,7 +54,7 @@ async def toc(app: App, options: argparse.Namespace) -> int:
     if not options.json and options.budget:
         page = await app.answers.toc_root(options.project, options.topic, options.budget)
         return output.text(page.text)
-    topic = await topic_of(app.library, options.topic, scope.project)
+    topic = await topic_of(app.library, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
     nodes = []
     for level in Level:
@@ -72,8 +72,7 @@ async def node(app: App, options: argparse.Namespace) -> int:
         page = await app.answers.get_node(options.id, options.project, options.topic, options.budget or BUDGET, None)
         return output.text(page.text)
     scope = await app.answers.scope(options.project)
-    topic = await topic_of(app.library, options.topic, scope.project)
-    place = await browse.get_node(app.library, scope, options.id, topic)
+    place, _ = await browse.get_node(app.library, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
     shape["children"] = [
         {
@@ -178,11 +177,10 @@ async def timeline(app: App, options: argparse.Namespace) -> int:
         )
         return output.text(page.text)
     scope = await app.answers.scope(options.project)
-    topic = await topic_of(app.library, options.topic, scope.project)
     when = app.answers.when(options.when)
     if when is None:
         raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
-    span = await browse.browse_time(app.library, scope, when, topic)
+    span, _ = await browse.browse_time(app.library, scope, when, options.topic)
     return output.document(
         {
             "when": {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)},

@@ -60,7 +60,7 @@ class Verbs:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 600) -> str:
+    async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 300) -> str:
         """The top of the memory's table of contents: years, months and the latest days, with ids to go down.
 
         Start here when the question names neither a time nor a term."""
@@ -78,7 +78,7 @@ class Verbs:
         node_id: NodeId,
         project: Project = None,
         topic: Topic = None,
-        budget_tokens: Budget = 600,
+        budget_tokens: Budget = 300,
         cursor: Cursor = None,
     ) -> str:
         """One year, month, week, day or segment: its summary with grips, its children, parent and neighbours."""
@@ -87,7 +87,7 @@ class Verbs:
         return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
 
     async def expand_grip(
-        self, grip_id: GripId, before: Around = 2, after: Around = 2, budget_tokens: Budget = 500
+        self, grip_id: GripId, before: Around = 1, after: Around = 3, budget_tokens: Budget = 300
     ) -> str:
         """The exact words behind a bullet or hit, who said them when, and what was said around them.
 
@@ -118,7 +118,7 @@ class Verbs:
         when: When,
         topic: Topic = None,
         project: Project = None,
-        budget_tokens: Budget = 800,
+        budget_tokens: Budget = 600,
         cursor: Cursor = None,
     ) -> str:
         """What happened in a time: the days, weeks or months that it covers, with their main points and grips."""

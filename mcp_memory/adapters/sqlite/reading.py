@@ -9,7 +9,7 @@ from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
 from mcp_memory.adapters.sqlite.searching import events
 from mcp_memory.adapters.sqlite.segments import event_of
-from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of, titles_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
 from mcp_memory.domain.ids import KEY_BYTES
@@ -24,6 +24,10 @@ _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
 _KEYS = (
     "SELECT key FROM grip WHERE key BETWEEN ? AND ? UNION ALL SELECT key FROM event WHERE key BETWEEN ? AND ? LIMIT 2"
+)
+_NAMED = (
+    "SELECT key FROM node WHERE project = (SELECT id FROM project WHERE slug = ?) AND level = ? "
+    "AND key BETWEEN ? AND ? AND removed = 0 LIMIT 2"
 )
 _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
@@ -82,14 +86,18 @@ class SqliteLibrary:
             return next((node for node in await self.history(project, ref) if node.version == version), None)
         return found[0] if found else None
 
+    async def segments_named(self, project: str, beginning: str) -> list[NodeRef]:
+        rows = await self._database.fetch(_NAMED, (project, int(Level.SEGMENT), beginning, beginning + "~"))
+        return [NodeRef(Level.SEGMENT, key) for (key,) in rows]
+
     async def history(self, project: str, ref: NodeRef) -> list[Node]:
         sql = _NODES.replace("v.id = n.current", "v.node = n.id")
         where = " WHERE p.slug = ? AND n.level = ? AND n.key = ? ORDER BY v.version"
         return await self._nodes(sql + where, project, int(ref.level), ref.key)
 
-    async def children(self, project: str, ref: NodeRef) -> list[Node]:
+    async def children(self, project: str, ref: NodeRef, *, bullets: bool = True) -> list[Node]:
         where = " WHERE p.slug = ? AND n.level = ? AND n.parent = ? AND n.removed = 0 ORDER BY n.start_ms, n.key"
-        return await self._nodes(_NODES + where, project, int(ref.level) + 1, ref.key)
+        return await self._nodes(_NODES + where, project, int(ref.level) + 1, ref.key, bullets=bullets)
 
     async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
         # Nothing in the inner queries depends on n, so that the index on the time is entered at the right place.
@@ -102,10 +110,10 @@ class SqliteLibrary:
         both = [NodeRef(ref.level, key).node_id() if key else None for key in (previous, following)]
         return both[0], both[1]
 
-    async def top(self, project: str | None, level: Level, limit: int) -> list[Node]:
+    async def top(self, project: str | None, level: Level, limit: int, *, bullets: bool = True) -> list[Node]:
         where, values = _scope(project)
         sql = f"{_NODES} WHERE {where} AND n.level = ? AND n.removed = 0 ORDER BY n.start_ms DESC LIMIT ?"
-        return await self._nodes(sql, *values, int(level), limit)
+        return await self._nodes(sql, *values, int(level), limit, bullets=bullets)
 
     async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
         where, values = _scope(project)
@@ -119,8 +127,9 @@ class SqliteLibrary:
         end_after = start_ms if level is Level.SEGMENT else start_ms + 1
         return await self._nodes(sql, *values, int(level), end_ms, earliest, end_after, limit)
 
-    async def _nodes(self, sql: str, *values: Any) -> list[Node]:
-        return await nodes_of(self._database, await self._database.fetch(sql, values))
+    async def _nodes(self, sql: str, *values: Any, bullets: bool = True) -> list[Node]:
+        rows = await self._database.fetch(sql, values)
+        return await nodes_of(self._database, rows) if bullets else titles_of(rows)
 
     async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
         rows = await self._database.fetch(_GRIP, (key,))

@@ -140,6 +140,11 @@ async def nodes_of(database: Database, rows: Sequence[Row]) -> list[Node]:
     return [_node_of(row, bullets.get(row[16], [])) for row in rows]
 
 
+def titles_of(rows: Sequence[Row]) -> list[Node]:
+    """Nodes without their bullets, from the same rows."""
+    return [_node_of(row, []) for row in rows]
+
+
 def _node_of(row: Row, bullets: list[Bullet]) -> Node:
     return Node(
         ref=NodeRef(Level(row[0]), row[1]),
