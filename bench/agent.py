@@ -117,11 +117,13 @@ async def _down(desk: Desk, question: Question, more: Mapping[str, str]) -> bool
         if not name:
             return False
         if name.startswith("grip:"):
-            opened.append(await desk.ask("expand_grip", grip_id=name))
-            if question.answer in opened[-1]:
+            words = await desk.ask("expand_grip", grip_id=name)
+            if question.answer in words:
                 return True
+            opened.append("\n".join(line for line in words.splitlines() if line.startswith(">")))
         else:
             text = await desk.ask("get_node", node_id=name, **more)
+            opened.append(text.partition("\n")[0])
     return False
 
 
@@ -152,8 +154,8 @@ def _read(text: str) -> dict[str, str]:
 
 
 def _known(line: str, opened: list[str]) -> bool:
-    """Whether the words of a line have been read where a grip was opened: there is nothing more to find behind it."""
-    words = stems(re.sub(r"grip:\S+", "", line))
+    """Whether a line says what was read where a grip was opened, or is called as a node that was: it has no more."""
+    words = stems(re.sub(r"grip:\S+|\[.*\]", "", line))
     return any(len(words & stems(text)) >= 0.9 * len(words) for text in opened)
 
 

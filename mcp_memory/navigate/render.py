@@ -32,6 +32,7 @@ _SAID, _ROOT_SAID = 4, 160
 _FEW = 3
 #: Characters below which a few keywords are not worth showing.
 _KEYWORDS = 30
+_CHILD = 60
 _EXTRACTIVE = "extractive"
 #: Widths of passages that are tried until all of them fit, and the rank from which on a block may be left out for it.
 _WIDTHS = (600, 420, 300, 220, 160, 110)
@@ -182,11 +183,12 @@ class Renderer:
         # Of a topic the passages are nearer to the words than a summary.
         bullets = [ids.bullet(bullet) for bullet in shown if not _repeats(bullet, said)]
         first = [Block((line,), item=False, rank=min(at, 2)) for at, line in enumerate(lines)]
-        first += [
-            Block((line,), item=False, rank=_rank(at, 2 if not lines else 3, 3, 4)) for at, line in enumerate(bullets)
-        ]
+        first += [Block((line,), item=False, rank=_rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
         children = [
-            Block((f"> {ids.line(child, width // 5)}{_keywords(child, width // 8)}",), rank=_rank(at, 0, 1, 2))
+            Block(
+                (f"> {ids.line(child, max(_CHILD, width // 5))}{_keywords(child, width // 8)}",),
+                rank=_rank(at, 0, 1, 2),
+            )
             for at, child in enumerate(place.children[offset:])
         ]
         extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]

@@ -24,6 +24,7 @@ _LEVELS = frozenset(level.label for level in Level)
 _HITS, _NODES = 16, 40
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.
 _PLACE, _SUMMARY = 0.15, 0.05
+_SPEAKS = 0.02
 #: A time filter reads all that lies in the time; in a longer one, everything is searched and what is outside left out.
 _NARROW_MS = 40 * 24 * 3_600_000
 
@@ -60,8 +61,9 @@ class Topic:
         return [bullet for _, bullet in named] or list(bullets)
 
     def said_in(self, node: Node, many: int) -> list[Hit]:
-        """The best passages that were said within a node."""
-        return [hit for hit in self.hits if (node.project, node.ref) in _branches(hit)][:many]
+        """The best passages that were said within a node, without those that only stand beside one."""
+        inside = [hit for hit in self.hits if (node.project, node.ref) in _branches(hit)]
+        return [hit for at, hit in enumerate(inside) if at == 0 or hit.score >= _SPEAKS][:many]
 
 
 async def topic_of(

@@ -37,17 +37,19 @@ decide", "how did we fix", "as last week", names and errors from earlier session
 Choose by what the question holds:
 - a time ("last week", "Jan 15"): browse_time(when), with topic to narrow it
 - a term (name, error, file, identifier): teleport(query), with when if a time is known too
-- neither: toc_root(), then get_node(node_id) down the branch that fits
+- neither: toc_root(topic), then get_node(node_id, topic) down the branch that fits
 - much about one matter at once: build_context(focus or query); after a compaction: session_context(session)
 
-A hit's score says what to do: from 0.8 jump to it, from 0.5 verify it, from 0.3 compare several, below that browse or \
-try other words.
+A hit's score says what to do: from 0.8 jump to it, from 0.5 verify it, from 0.3 compare several, below that browse. \
+If no hit answers, ask once more with limit=10 and budget_tokens=1000, then with other words. "→" leads to the reply, \
+"later" to what has replaced it.
 
 Before you state something recalled as a fact, call expand_grip(grip_id), which gives the words as they were said. \
 Cite the date, and the grip id where it matters. If nothing is found, say so; do not guess.
 
-Answers keep to budget_tokens. The defaults suit most questions; a whole question seldom needs more than 2,000. The \
-last line of an answer names the next useful call, and the cursor of a list that goes on.
+Answers keep to budget_tokens. The defaults suit most questions; a whole question seldom needs more than 2,000. Pass \
+ids on as they stand, also shortened ones. The last line of an answer names the next useful call, and the cursor of a \
+list that goes on.
 
 Memory is kept by project; project="*" asks all of them. remember(text) keeps a note, with pin=true for every session; \
 forget(...) erases for good, only when the user asks.
