@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.events import Captured, Event
 from mcp_memory.domain.grips import Grip
-from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.offers import Candidate as Candidate
 from mcp_memory.domain.offers import Pool as Pool
 from mcp_memory.domain.offers import Spot as Spot
 from mcp_memory.domain.segments import Mark
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports_index import SearchIndex
 
 
 class Clock(Protocol):
@@ -339,7 +339,7 @@ class ProjectInfo:
     last_ms: int | None
 
 
-class Library(Protocol):
+class Library(SearchIndex, Protocol):
     """The read side. No method reads more than its answer needs."""
 
     async def project_of_root(self, root: str, label: str) -> str | None: ...
@@ -382,35 +382,8 @@ class Library(Protocol):
         """The cited event of each grip."""
         ...
 
-    async def search(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        kinds: frozenset[str] | None,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-    ) -> list[Candidate]:
-        """The best documents for any of these terms, best first; a filter leaves out what it does not fit."""
-        ...
-
-    async def pool(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        cited: bool,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-        speaker: str = "",
-    ) -> Pool:
-        """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
-
-        `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The
-        work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
-        """
+    async def known(self, words: Sequence[str]) -> dict[str, int]:
+        """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""
         ...
 
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:

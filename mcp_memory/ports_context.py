@@ -144,6 +144,10 @@ class Chronicle(Protocol):
         """A session's latest messages, oldest first."""
         ...
 
+    async def sessions_named(self, beginning: str) -> list[str]:
+        """The sessions whose name begins so; two are enough to tell that it is not unique."""
+        ...
+
     async def own_summary(self, session_id: str, at: Position | None) -> Event | None:
         """What the client itself wrote when it last compacted this session."""
         ...

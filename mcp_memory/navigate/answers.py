@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse, recall
+from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
@@ -120,6 +121,7 @@ class Answers:
     ) -> tuple[recall.Found, Page]:
         found, note = await self.search(query, project, when, kind, limit, cursor)
         found = await with_surroundings(self.library, found)
+        found = await advised(self.library, await self.scope(project), found, found.when)
         return found, self.renderer.hits(found, checked(budget), note)
 
 

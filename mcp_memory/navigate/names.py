@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from mcp_memory.domain.grips import parse_grip_id, parse_short_grip_id
 from mcp_memory.errors import NotFound
 from mcp_memory.ports import Library
+from mcp_memory.ports_context import Chronicle
+
+#: As much of a UUID as is shown of it.
+_SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)
 
 
 async def grip_key(library: Library, name: str) -> bytes:
@@ -18,6 +24,19 @@ async def grip_key(library: Library, name: str) -> bytes:
     if not keys:
         raise no_grip(name)
     return keys[0]
+
+
+async def session_name(chronicle: Chronicle, given: str) -> str:
+    """The name of a session, written out or by its beginning; as it was given if there is none."""
+    name = given.strip().removeprefix("session:").removeprefix("s:")
+    if not _SHORT_SESSION.fullmatch(name):
+        return name
+    found = await chronicle.sessions_named(name)
+    if len(found) > 1 and name not in found:
+        raise NotFound(
+            f"{name} is the beginning of several sessions, such as {found[0]} and {found[1]}: say which one."
+        )
+    return found[0] if len(found) == 1 else name
 
 
 def no_grip(name: str) -> NotFound:

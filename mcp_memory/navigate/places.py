@@ -16,7 +16,7 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
 from mcp_memory.navigate.answers import Answers
-from mcp_memory.navigate.names import grip_key
+from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.scope import Scope, ref_of
 from mcp_memory.ports_context import Chronicle, Words
@@ -75,7 +75,7 @@ class Places:
         try:
             return await self._words(parse_ulid(name)[1], name, scope)
         except (BadId, NotFound):
-            return await self._session(name.removeprefix("session:"), scope)
+            return await self._session(await session_name(self.chronicle, name), scope)
 
     async def _latest(self, scope: Scope) -> Place:
         """Nothing was named: the latest day."""

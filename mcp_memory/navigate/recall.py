@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -70,6 +70,15 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """What to try instead: known words for unknown ones, days to browse, when there is a hit outside of the time."""
+
+    near: Mapping[str, tuple[str, ...]]
+    days: tuple[str, ...] = ()
+    anytime_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The hits of a question; `candidates` are the events they were chosen from, as far as they came near.
 
@@ -84,6 +93,7 @@ class Found:
     note: str = ""
     candidates: tuple[Weighed, ...] = ()
     weights: tuple[float, ...] = ()
+    advice: Advice | None = None
 
 
 async def teleport(

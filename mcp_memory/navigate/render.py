@@ -17,7 +17,7 @@ from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
 from mcp_memory.navigate.passage import Mark, Passage
-from mcp_memory.navigate.recall import Found, Hit
+from mcp_memory.navigate.recall import Advice, Found, Hit
 from mcp_memory.navigate.render_hits import HitLines
 from mcp_memory.navigate.render_ids import Ids
 from mcp_memory.navigate.scope import Scope
@@ -231,15 +231,28 @@ class Renderer:
 
     def hits(self, found: Found, budget: int, note: str = "") -> Page:
         times = f" in {self.range(found.when)}" if found.when else ""
+        near = _near(found.advice)
         if not found.hits:
-            where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
-            other = f" Other projects have hits: {where}; pass project." if where else ""
-            next_call = "browse_time(when) or toc_root() to look around, or teleport with other words"
-            return self.page(f"No hit{times} for {safe(found.query, 80)!r}.{note}{other}", [], next_call, budget)
+            told = [Block((line,), item=False) for line in [*near, *self._elsewhere(found)]]
+            head = f"No hit{times} for {safe(found.query, 80)!r}.{note}"
+            next_call = "teleport with other words, browse_time(when), or toc_root() to look around"
+            return self.page(head, told, next_call, budget)
+        note += "".join(f" {line}" for line in [*near, *_projects(found)])
         head = f"Records{times}, best first:{note}"
         room = budget - self.count(head) - self.count(_foot(9999, _AFTER_HITS)) - 3
         lines = HitLines(self.count, self.moment).lines(found.hits, room)
         return self.page(head, [Block(each) for each in lines], _AFTER_HITS, budget)
+
+    def _elsewhere(self, found: Found) -> list[str]:
+        """Where there is something: in another time, in other projects, on the latest days."""
+        advice, lines = found.advice, []
+        if advice and advice.anytime_ms is not None:
+            day = self.moment(advice.anytime_ms)[:10]
+            lines.append(f"Outside of that time there is a hit, on {day}: leave out when, or when={day!r}.")
+        lines += _projects(found)
+        if advice and advice.days:
+            lines.append(f"The latest days: {', '.join(advice.days)}; browse_time(when) shows any other.")
+        return lines
 
     def grip(self, opened: Opened, scope: Scope, budget: int) -> Page:
         """The words, then what was said around them: what answers them first, what led to them next."""
@@ -301,6 +314,18 @@ class Renderer:
         if node.written_by != _EXTRACTIVE:
             facts.append(f"by {node.written_by}")
         return f" ({', '.join(facts)})" if facts else ""
+
+
+def _near(advice: Advice | None) -> list[str]:
+    """The words that memory does not know, with those it knows that are spelled almost so."""
+    near = advice.near.items() if advice else ()
+    told = [f"{word} (near: {', '.join(others)})" if others else word for word, others in near]
+    return [f"Nowhere in memory: {', '.join(told)}."] if told else []
+
+
+def _projects(found: Found) -> list[str]:
+    where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
+    return [f"Other projects have hits: {where}; pass project."] if where else []
 
 
 def _words(cited: Event, opened: Opened) -> str:

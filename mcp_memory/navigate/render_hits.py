@@ -46,7 +46,7 @@ class HitLines:
         best: list[tuple[str, ...]] = []
         for _ in range(_ROUNDS):
             written = [self._hit(at, hit, hits, unit, roomy) for at, hit in enumerate(hits)]
-            spent = self.count("\n".join(line for lines in written for line in lines))
+            spent = sum(self.count("\n".join(lines)) + 1 for lines in written if lines)
             if spent <= room:
                 best, low = written, unit
                 if spent >= _FULL * room:

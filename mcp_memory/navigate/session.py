@@ -11,6 +11,7 @@ from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.safe import safe
 from mcp_memory.errors import NotFound
 from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.names import session_name
 from mcp_memory.navigate.render import Block, Page
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.ports_context import Chronicle
@@ -37,7 +38,7 @@ class Sessions:
     chronicle: Chronicle
 
     async def view(self, session_id: str) -> SessionView:
-        name = session_id.strip().removeprefix("session:")
+        name = await session_name(self.chronicle, session_id)
         tail = await self.chronicle.tail(name, _MESSAGES, None)
         records = await self.chronicle.records(name, None)
         if not tail and not records:

@@ -153,6 +153,7 @@ def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
         "tokens": tokens,
         "more": cursor_of(found.more),
         "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
+        "near": {word: list(others) for word, others in found.advice.near.items()} if found.advice else {},
     }
 
 

@@ -185,12 +185,14 @@ class Verbs:
         app = await self._memory.app()
         from mcp_memory.adapters.sqlite.forgetting import Wish
         from mcp_memory.errors import UsageError
+        from mcp_memory.navigate.names import session_name
         from mcp_memory.surfaces.forgetting import carry_out, key_of
 
         given = [value for value in (grip_id, session_id, match) if value]
         if len(given) != 1 or (match is not None and len(match.strip()) < 3):
             raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
-        wish = Wish(session_id=session_id, event_key=await key_of(app, grip_id) if grip_id else None, match=match)
+        session = await session_name(app.chronicle, session_id) if session_id else None
+        wish = Wish(session_id=session, event_key=await key_of(app, grip_id) if grip_id else None, match=match)
         found = await carry_out(app, wish, dry_run=not confirm)
         verb = "Forgot" if confirm else "Would forget"
         then = "" if confirm else " Nothing was erased: call it again with confirm=true if the user agrees."

@@ -173,6 +173,10 @@ class SqliteChronicle:
         found = await self._events(_TAIL, at.events if at else LATEST, session_id, messages)
         return found[::-1]
 
+    async def sessions_named(self, beginning: str) -> list[str]:
+        sql = "SELECT DISTINCT session_id FROM session WHERE session_id BETWEEN ? AND ? LIMIT 2"
+        return [name for (name,) in await self._database.fetch(sql, (beginning, beginning + "\U0010ffff"))]
+
     async def own_summary(self, session_id: str, at: Position | None) -> Event | None:
         found = await self._events(_OWN, at.events if at else LATEST, session_id)
         return found[0] if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ _NAMED = (
     "SELECT key FROM node WHERE project = (SELECT id FROM project WHERE slug = ?) AND level = ? "
     "AND key BETWEEN ? AND ? AND removed = 0 LIMIT 2"
 )
+_KNOWN = """
+    SELECT value, (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH '"' || value || '"' LIMIT 30))
+    FROM json_each(?)
+"""
 _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 _GRIP = """
@@ -221,6 +226,10 @@ class SqliteLibrary:
         return await self._index.pool(
             terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit, speaker=speaker
         )
+
+    async def known(self, words: Sequence[str]) -> dict[str, int]:
+        rows = await self._database.fetch(_KNOWN, (json.dumps([word for word in words if word.isalnum()]),))
+        return {word: count for word, count in rows if count}
 
     async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
         return await events(self._database, numbers)

@@ -1,0 +1,72 @@
+"""What to try when little or nothing was found: words as memory spells them, other times, other projects.
+
+Only what a look by key can tell is offered, so that a question without an answer costs no more than one with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcp_memory.domain.spelling import slips
+from mcp_memory.domain.stems import porter
+from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.question import question_of
+from mcp_memory.navigate.recall import Advice, Found, teleport
+from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.when import TimeRange
+from mcp_memory.ports import Library
+
+#: Below this score the best hit is a guess, and a word that memory does not know may be the reason.
+_WEAK = 0.3
+#: Below this one it is about something else, which may be told in another project.
+_POOR = 0.15
+_UNKNOWN, _NEAR, _DAYS, _OFFERED = 3, 3, 2, 40
+
+
+async def advised(library: Library, scope: Scope, found: Found, when: TimeRange | None) -> Found:
+    """The answer with advice, if it needs any; `when` is the time that was asked for."""
+    if found.hits and found.hits[0].score >= _WEAK:
+        return found
+    near = await _near(library, found.query)
+    if found.hits:
+        poor = scope.project is not None and found.hits[0].score < _POOR
+        elsewhere = await _better(library, scope, found) if poor else found.elsewhere
+        return replace(found, advice=Advice(near), elsewhere=elsewhere) if near or elsewhere else found
+    anytime = (await teleport(library, scope, found.query, limit=1)).hits if when and _has_words(found.query) else []
+    days = await library.top(scope.project, Level.DAY, _DAYS, bullets=False)
+    names = tuple(scope.id_of(day.node_id, day.project) for day in days)
+    return replace(found, advice=Advice(near, names, anytime[0].start_ms if anytime else None))
+
+
+def _has_words(query: str) -> bool:
+    return bool(question_of(query).terms)
+
+
+async def _near(library: Library, query: str) -> dict[str, tuple[str, ...]]:
+    """The words of a question that memory does not know, each with known ones that are spelled almost so."""
+    words = list(dict.fromkeys(word for term in question_of(query).terms for word in term.words))
+    known = await library.known(words)
+    near = {}
+    for word in [word for word in words if word not in known and slips(word)][:_UNKNOWN]:
+        found = await library.known(slips(word))
+        # The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.
+        forms: dict[str, str] = {}
+        for other in found:
+            forms.setdefault(porter(other), other)
+        near[word] = tuple(sorted(forms.values(), key=lambda other: -found[other])[:_NEAR])
+    return near
+
+
+async def _better(library: Library, scope: Scope, found: Found) -> dict[str, int]:
+    """How many documents of other projects hold more of the question than the best hit here."""
+    question = question_of(found.query)
+    here = max((len(hit.matched) for hit in found.hits), default=0)
+    offered = await library.search(
+        question.terms, project=None, kinds=frozenset(["event"]), start_ms=None, end_ms=None, limit=_OFFERED
+    )
+    better: dict[str, int] = {}
+    for candidate in offered:
+        held = sum(question.holds(candidate.event.text)) if candidate.event else 0
+        if candidate.project != scope.project and held > here:
+            better[candidate.project] = better.get(candidate.project, 0) + 1
+    return better
