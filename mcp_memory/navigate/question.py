@@ -21,6 +21,11 @@ _TOLD = re.compile(
 )
 _ME = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.I)
 _US = re.compile(r"\b(?:we|us|our|ours|ourselves)\b", re.I)
+_GATHERS = re.compile(
+    r"\b(?:how many|total|combined|altogether|in all|order|between|each|both|compared?|difference|most)\b"
+    r"|\bfirst\b.*\bor\b|\bhow much\b.*\b(?:more|less|all)\b",
+    re.I | re.S,
+)
 #: What kind of answer is asked for, and what such an answer looks like.
 _CUES = (
     (
@@ -91,6 +96,8 @@ class Question:
     unit_of: tuple[int, ...]
     #: Whose words are meant, if the question tells.
     speaker: str
+    #: Whether the answer is put together from several places: a count, a sum, an order, a comparison.
+    gathers: bool
 
     def places(self, text: str) -> list[list[int]]:
         """Where each unit stands in a text."""
@@ -118,7 +125,14 @@ def question_of(asked: str) -> Question:
     order = [number for number in unit_of if units[number].pattern is None]
     pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
     return Question(
-        tuple(terms), tuple(units), tuple(sorted(pairs)), _roles(asked), _cues(asked), tuple(unit_of), _speaker(asked)
+        tuple(terms),
+        tuple(units),
+        tuple(sorted(pairs)),
+        _roles(asked),
+        _cues(asked),
+        tuple(unit_of),
+        _speaker(asked),
+        bool(_GATHERS.search(asked)),
     )
 
 

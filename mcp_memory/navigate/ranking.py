@@ -27,6 +27,7 @@ _COVER = 0.1
 _COMPACTION = 0.6
 _FAVOUR = 2.0
 _CUE = 1.25
+_AGAIN = 0.9
 _REPEATS = 2
 _READ = 30
 
@@ -91,6 +92,8 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> 
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
+    if question.gathers:
+        best = _spread(best, rare, _AGAIN)
     return _originals_first([*best, *weighed[_READ:]])
 
 
@@ -105,6 +108,28 @@ def _answering(question: Question, item: Weighed) -> Weighed:
     passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3]
     worth = math.prod(_CUE if cue.search(passage) else 1.0 for cue in question.cues)
     return replace(item, value=item.value * worth)
+
+
+def _spread(ranked: Sequence[Weighed], rare: Sequence[float], again: float) -> list[Weighed]:
+    """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
+    left, chosen = list(ranked), list[Weighed]()
+    sessions: dict[int, float] = {}
+    units = list(rare)
+    while left:
+        worth = [_worth(item, sessions, units, rare) for item in left]
+        value = max(worth)
+        item = left.pop(worth.index(value))
+        chosen.append(replace(item, value=value))
+        sessions[item.spot.session] = sessions.get(item.spot.session, 1.0) * again
+        for unit in item.near:
+            units[unit] *= again
+    return chosen
+
+
+def _worth(item: Weighed, sessions: dict[int, float], units: Sequence[float], rare: Sequence[float]) -> float:
+    full = sum(rare[unit] for unit in item.near)
+    fresh = sum(units[unit] for unit in item.near) / full if full else 1.0
+    return item.value * fresh * sessions.get(item.spot.session, 1.0)
 
 
 def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
