@@ -1,7 +1,8 @@
 """Scores that mean the same for every question: how often a hit like this one was right.
 
-A hit is judged by how much of the question it holds and by how far it stands out from those behind it. The weights
-were fitted on labelled questions; the steps then turn what came out into the share of hits that were right.
+A hit is judged by how much of the question it holds, in how many of its words, and by how far it stands out from those
+behind it. The weights were fitted on labelled questions; the steps then turn what came out into the share of hits that
+were right.
 """
 
 from __future__ import annotations
@@ -12,14 +13,11 @@ from collections.abc import Sequence
 
 from mcp_memory.navigate.ranking import Weighed
 
-_HOLDS, _STRENGTH, _RELATIVE, _LEAD, _OUT, _BASE = 0.24, 0.19, 2.57, 2.32, 1.18, -4.67
+_HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
 _COMPARED = 9
 #: Below this share of the question's weight a hit is about something else, however far it stands out.
 _ENOUGH = 0.4
-_STEPS = (
-    *((0.0, 0.0), (0.1, 0.1), (0.3, 0.22), (0.5, 0.36), (0.6, 0.42), (0.7, 0.52), (0.8, 0.62)),
-    *((0.85, 0.7), (0.9, 0.77), (0.93, 0.82), (1.0, 0.97)),
-)
+_STEPS = ((0.0, 0.0), (0.35, 0.3), (0.56, 0.5), (0.8, 0.8), (1.0, 0.97))
 
 
 def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[float]:
@@ -34,8 +32,8 @@ def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[
     for place, item in enumerate(ranked[:many]):
         holds = sum(rare[unit] for unit in item.near) / total
         out = min(item.value / behind - 1, 2.0) if behind > 0 else 2.0
-        sum_of = _HOLDS * holds + _STRENGTH * item.value / total + _RELATIVE * item.value / best + _OUT * out + _BASE
-        sum_of += _LEAD * lead if place == 0 else 0.0
+        sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(len(item.near))
+        sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)
         found.append(round(_share_right(min(1.0, holds / _ENOUGH) / (1 + math.exp(-sum_of))), 3))
     return found
 

@@ -15,11 +15,11 @@ from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Pool, Spot
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
-PASSAGE = 700
+PASSAGE = 500
 _USUAL = 480
 _K1, _B = 1.2, 0.3
 _NEIGHBOUR = 0.3
-_SESSION = 0.2
+_SESSION = 0.25
 _PAIR = 1.0
 _NEAR = 6.0
 _WORD = 7.0

@@ -26,6 +26,8 @@ _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
 _SHOWN_SOURCES = 3
+#: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
+_OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _CANDIDATES = 40
 
 
@@ -238,7 +240,8 @@ async def _periods(
     for node in nodes:
         matched, missing = _told(question, node_text(node))
         candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
-        ranked.append(Ranked(candidate, 0.5, matched, missing))
+        score = _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME
+        ranked.append(Ranked(candidate, score, matched, missing))
     return sorted(ranked, key=lambda item: (-len(item.matched), -_weight(item.candidate)))[:limit]
 
 

@@ -198,3 +198,24 @@ async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(tmp_path: P
         kinds = [hit.kind for hit in found]
         assert kinds[0] == "event"
         assert [kind for kind in kinds if kind != "event"][0] == "segment"
+
+
+@pytest.mark.anyio
+async def test_a_question_that_counts_is_answered_from_several_sessions(tmp_path: Path) -> None:
+    told = [said(f"The deploy failed at {n}.", at(n, "2026-03-04"), session="one") for n in range(4)]
+    async with memory(tmp_path) as app:
+        await tell(app, [*told, said("The deploy failed at 9.", at(0), session="other")])
+        one = [hit.session_id for hit in await hits(app, "where the deploy failed")]
+        many = [hit.session_id for hit in await hits(app, "how many times the deploy failed")]
+        assert one.index("other") > many.index("other")
+
+
+@pytest.mark.anyio
+async def test_a_hit_that_holds_the_question_and_stands_out_is_to_be_trusted_and_those_behind_are_not(
+    tmp_path: Path,
+) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        first, *rest = await hits(app, "why is SESSION_TTL raised for the mobile app")
+        assert 0.5 <= first.score < 1
+        assert all(0 <= hit.score < 0.3 for hit in rest)
