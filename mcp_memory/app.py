@@ -29,8 +29,7 @@ from mcp_memory.adapters.sqlite.reading import SqliteLibrary
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
 from mcp_memory.adapters.sqlite.tree import SqliteTree
 from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
-from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
-from mcp_memory.adapters.summarizers.facets import ExtractiveFacets
+from mcp_memory.adapters.summarizers.extractive import ExtractiveFacets, ExtractiveSummarizer
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings, system_timezone
 from mcp_memory.domain.assembly import Tokenizer

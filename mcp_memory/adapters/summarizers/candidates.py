@@ -189,12 +189,17 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         kind = cues.assistant_kind(body)
         reported = kind is Kind.STATED and sentence.form in ("item", "row") and last and worked
         kind = _by_place(kind, body, section, reported)
-        if kind is Kind.NOISE or len(body) < 6 or _named_only(body) or _LINK_ONLY.match(text, start, end):
+        if (
+            kind is Kind.NOISE
+            or len(body) < 6
+            or _named_only(body)
+            or (text[start] == "[" and _LINK_ONLY.match(text, start, end))
+        ):
             continue
         listed = listed + 1 if sentence.form in ("item", "row") else 0
         bonus = (0.35 if last else 0.0) + (0.4 if key_section else 0.0)
         bonus += 0.3 if kind is Kind.DECISION and cues.gives_reason(body) else 0.0
-        bonus += _EXACT if kind is not Kind.FIGURE and cues.gives_figures(body) else 0.0
+        bonus += _EXACT if kind not in (Kind.FIGURE, Kind.PLANNED) and cues.gives_figures(body) else 0.0
         bonus -= (
             (_REPORTED if reported else 0.0)
             + (0.3 if _CONNECTED.match(body) else 0.0)
@@ -218,7 +223,7 @@ def _by_place(kind: Kind, body: str, section: str, reported: bool) -> Kind:
 
 def _shown(body: str, kind: Kind) -> str:
     body = cues.plan_of(body) if kind in (Kind.PLANNED, Kind.DECISION) else cues.finding(cues.unopened(body))
-    return body[:1].upper() + body[1:] if _ORDINARY.match(body) else body
+    return body[:1].upper() + body[1:] if body[:1].islower() and _ORDINARY.match(body) else body
 
 
 def _with_items(text: str, lead: str, end: int, following: Sequence[Sentence]) -> tuple[str, int]:

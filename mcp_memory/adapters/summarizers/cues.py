@@ -180,6 +180,7 @@ _PREFIXES = {
 _ACTIONS = {"Edited": Kind.DID, "Read": Kind.DID, "Ran": Kind.DID, "Searched": Kind.DID, "Fetched": Kind.DID}
 
 
+@lru_cache(maxsize=1 << 10)
 def unopened(plain: str) -> str:
     """A sentence without an opening like `Perfect!` or `Good catch —`."""
     match = patterns.OPENING.match(plain)
@@ -199,6 +200,7 @@ def without_interjection(plain: str) -> str:
     return plain[match.end() :] if match and match.end() < len(plain) else plain
 
 
+@lru_cache(maxsize=1 << 10)
 def politeness_end(plain: str) -> int:
     """Where the substance of a request begins."""
     match = patterns.POLITE.match(plain)

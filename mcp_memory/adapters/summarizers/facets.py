@@ -91,24 +91,23 @@ _QUANTITY = re.compile(
 _NAMED = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
 
 
-class ExtractiveFacets:
-    """Implements the `FacetFinder` port."""
+def facets_of(events: Sequence[Event]) -> Facets:
+    found = candidates(events)
+    return Facets(
+        participants=tuple(_participants(events)),
+        decisions=tuple(_decisions(found)),
+        action_items=tuple(_actions(events, found)),
+        unresolved=tuple(_unresolved(events, found)),
+        domain_entities=tuple(_names(events)),
+    )
 
-    def find(self, events: Sequence[Event]) -> Facets:
-        found = candidates(events)
-        return Facets(
-            participants=tuple(_participants(events)),
-            decisions=tuple(_decisions(found)),
-            action_items=tuple(_actions(events, found)),
-            unresolved=tuple(_unresolved(events, found)),
-            domain_entities=tuple(_names(events)),
-        )
 
-    def points(self, events: Sequence[Event]) -> tuple[str, ...]:
-        told = [pick for pick in candidates(events) if pick.kind in _FACTS and not cues.is_question(pick.text)]
-        ranked = [(_exactness(pick.text), pick) for pick in told]
-        best = _different(sorted((one for one in ranked if one[0] > 0), key=lambda one: -one[0]), _POINTS)
-        return tuple(pick.text for pick in sorted(best, key=lambda pick: pick.order))
+def points_of(events: Sequence[Event]) -> tuple[str, ...]:
+    """The sentences with the most exact facts, in the order in which they were said."""
+    told = [pick for pick in candidates(events) if pick.kind in _FACTS and not cues.is_question(pick.text)]
+    ranked = [(_exactness(pick.text), pick) for pick in told]
+    best = _different(sorted((one for one in ranked if one[0] > 0), key=lambda one: -one[0]), _POINTS)
+    return tuple(pick.text for pick in sorted(best, key=lambda pick: pick.order))
 
 
 _FACTS = frozenset(

@@ -42,7 +42,7 @@ _COMMON = 0.9
 
 
 class Passage(NamedTuple):
-    """Text that counts toward the weights; `code` says that it names things rather than tells."""
+    """Text that counts toward the weights; `code` says that it is a list of names rather than tells something."""
 
     text: str
     weight: float
@@ -169,8 +169,11 @@ class Vocabulary:
             found = _tokens(_prepared(text))
             counts = Counter(found)
             spread.update(counts.keys())
-            said.setdefault(weight, Counter()).update(_at_most(_OFTEN_ENOUGH, counts, found))
-            if not code:
+            weighed = said.setdefault(weight, Counter())
+            if code:
+                weighed.update(found)
+            else:
+                weighed.update(_at_most(_OFTEN_ENOUGH, counts, found))
                 pairs.update(zip(found, found[1:], strict=False))
         self._tokens = _weighed(said, names)
         self._pairs = pairs

@@ -26,6 +26,7 @@ _CLIENT_LINE = re.compile(
 _CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
 _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
+_LONGEST_NAME = 34
 _LOG_LINE = re.compile(
     r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
     r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|FAILED|PASSED|Error|panic|fatal)\b:?|"
@@ -104,7 +105,7 @@ def log_start(text: str) -> int:
 
 
 def speaker_of(text: str) -> str:
-    match = _SPEAKER.match(text)
+    match = _SPEAKER.match(text) if text.find(": ", 0, _LONGEST_NAME) > 0 else None
     return match[1] if match else ""
 
 

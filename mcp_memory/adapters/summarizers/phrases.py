@@ -13,7 +13,7 @@ from mcp_memory.domain.text import has_unspaced_script
 MAX_WORDS = 10
 MAX_CHARS = 90
 _MAX_UNSPACED = 30
-_MAX_STARTS = 7
+_MAX_STARTS = 4
 _OPENS, _NEXT = 1.3, 1.08
 
 
@@ -122,6 +122,7 @@ _FILLER = re.compile(
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
+_BRACKET = re.compile(r"[()\[\]{}]")
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
@@ -214,15 +215,22 @@ def finished(title: str) -> str:
     if not title.isascii() or "'" in title or '"' in title:
         title = _QUOTES.sub("", title)
     title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
-    title = title if _DOTTED.match(title) else title.lstrip(".- ")
+    if title[:1] in ".-" and not _DOTTED.match(title):
+        title = title.lstrip(".- ")
     if word_count(title) > 3 and (filler := _FILLER.match(title)):
         title = title[filler.end() :]
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
+    if _BRACKET.search(title):
+        title = _balanced(title)
+    return title[:1].upper() + title[1:] if title[:1].islower() and _ORDINARY.match(title) else title
+
+
+def _balanced(title: str) -> str:
     for opening, closing in ("()", "[]", "{}"):
         if title.count(opening) != title.count(closing):
             title = title.replace(opening, "").replace(closing, "")
-    return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
+    return title
 
 
 def word_count(title: str) -> int:

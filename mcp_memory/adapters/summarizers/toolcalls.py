@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -35,13 +36,13 @@ _CODES = (
     r"(?-i:\bERR_\w+|\bE(?:NOENT|ACCES|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|EXIST|MFILE|AGAIN|INVAL|ISDIR"
     r"|NOTDIR|NOTFOUND|NOSPC|RESOLVE|INTEGRITY)\b)"
 )
-_ERROR_LINE = re.compile(
-    r"^[^\n]*?(?:\berrors?\b|\b[A-Z]\w*(?:Error|Exception)\b|\bpanic:|\bfatal:|\bFAIL(?:ED|:)|\bundefined:|"
-    r"not found|\bcannot\b|\bmissing\b|\bdenied\b|\bfailed\b|\bexpected\b|\bunexpected\b|\binvalid\b|⨯|✗|✘|"
-    # Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
-    rf"{_CODES})[^\n]*$",
-    re.M | re.I,
+# In small letters, which is how lines are looked through; a code is told by its capitals.
+_ERROR_SAID = re.compile(
+    r"error\b|\berrors\b|exception\b|\bpanic:|\bfatal:|\bfail(?:ed\b|:)|\bundefined:|not found|"
+    r"\b(?:cannot|missing|denied|expected|unexpected|invalid)\b|[⨯✗✘]"
 )
+# Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
+_ERROR_CODE = re.compile(_CODES)
 _DULL_ERROR = re.compile(
     r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I
 )
@@ -52,6 +53,7 @@ _NAMES_ERROR = re.compile(
     re.I,
 )
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
+_LINE = re.compile(r"[^\n]+")
 _NEXT_LINE = re.compile(r"\n+([^\n]+)")
 _MAX_ERRORS = 20
 _WINDOW = 2_000
@@ -101,14 +103,25 @@ def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
     """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
     best, best_score = None, 0
     for low, high in _windows(len(text), start):
-        for line in islice(_ERROR_LINE.finditer(text, low, high), _MAX_ERRORS):
-            first, last = line.span()
+        for first, last in islice(_error_lines(text, low, high), _MAX_ERRORS):
             while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
                 first, last = following.span(1)
             score = _telling(text[first:last])
             if score > best_score and (span := _without_noise(text, first, last)):
                 best, best_score = span, score
     return best
+
+
+def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The lines of a stretch of output that speak of an error."""
+    if 0 < low < high and "\n" not in (text[low - 1], text[low]):
+        # The stretch begins within a line, whose rest would mislead.
+        stop = text.find("\n", low, high)
+        low = high if stop < 0 else stop
+    for line in _LINE.finditer(text, low, high):
+        said = line[0]
+        if _ERROR_SAID.search(said.lower()) or _ERROR_CODE.search(said):
+            yield line.span()
 
 
 def _telling(line: str) -> int:

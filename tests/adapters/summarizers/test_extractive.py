@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer, summarize_segment
+from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.summaries import SegmentSummary
@@ -324,11 +325,20 @@ def test_a_huge_event_is_cited_briefly_and_exactly() -> None:
     assert all(len(excerpt) <= 300 for excerpt in excerpts(summary, events))
 
 
+def test_an_error_is_not_read_from_the_torn_beginning_of_a_line() -> None:
+    filler = "all is well here\n" * 400
+    torn = "x" * 1_950 + " error: only the end of this line is looked at, which would mislead"
+    assert error_span(f"Bash: make\n{filler}{torn}\nError: undefined name `total`\n", 10) is not None
+    found = error_span(f"Bash: make\n{filler}{torn}\n{'y' * 60}", 10)
+    assert found is None
+    assert error_span("Bash: make", 10) is None
+
+
 def test_two_processes_summarize_alike() -> None:
     """Sets of words have another order in every process; sums and ties must not depend on it."""
     script = (
         "from tests.adapters.summarizers.conversations import PORT\n"
-        "from mcp_memory.adapters.summarizers.extractive import summarize_segment\n"
+        "from mcp_memory.adapters.summarizers.segments import summarize_segment\n"
         "print(summarize_segment(PORT, []))"
     )
     root = Path(__file__).resolve().parents[3]

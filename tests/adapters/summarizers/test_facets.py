@@ -8,7 +8,8 @@ import pytest
 
 from mcp_memory.adapters import tokens
 from mcp_memory.adapters.clients.claude_transcript import read
-from mcp_memory.adapters.summarizers.facets import ExtractiveFacets, action_item
+from mcp_memory.adapters.summarizers.extractive import ExtractiveFacets
+from mcp_memory.adapters.summarizers.facets import action_item
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.records import ActionItem, Facets
 from mcp_memory.pipeline.prepare import Intaker

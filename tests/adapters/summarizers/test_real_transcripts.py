@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters.summarizers.extractive import summarize_segment
+from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.segments import Mark, Rules, cut
 

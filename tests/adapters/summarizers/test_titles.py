@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from mcp_memory.adapters.summarizers.extractive import summarize_segment
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.rollups import roll_up
+from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.sentences import clipped
 from mcp_memory.adapters.summarizers.titles import worth
 from mcp_memory.domain.toc import Level
