@@ -67,6 +67,10 @@ class CompactionStore(Protocol):
         """
         ...
 
+    async def drop_broken(self, account: Account) -> int:
+        """Take out the records whose events are gone or say something else now, with all made from them."""
+        ...
+
     async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
         """Nothing more to do for these, unless they have grown since they were read."""
         ...
@@ -84,13 +88,12 @@ class CompactionStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compactions:
-    """How compaction goes: how many records there are, the latest, and what failed last."""
+    """How compaction goes: how many records there are, the latest with their sessions, and what failed last."""
 
     records: int
     sessions: int
     waiting: int
-    last: Record | None
-    last_session: str
+    latest: tuple[tuple[Record, str], ...]
     failed: str
 
 
@@ -116,6 +119,10 @@ class Chronicle(Protocol):
 
     async def gone(self, project: str, refs: Sequence[NodeRef], parent: NodeRef, since: Position) -> list[NodeRef]:
         """Which of these nodes and of the parent's children were there at the position and were forgotten since."""
+        ...
+
+    async def erased(self, since: Position) -> tuple[set[str], set[str]]:
+        """The projects of which a note, and the sessions of which anything was forgotten since the position."""
         ...
 
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:

@@ -110,7 +110,7 @@ def decide(rules: CompactionRules, history: History, usage: Usage) -> Decision:
     first = history.depth == 0
     compressible = history.uncovered > LEAST_TAIL
     if history.asked == "user":
-        return Decision(True, "forced", full) if history.uncovered else Decision(False, "nothing new")
+        return Decision(True, "forced", full) if compressible else Decision(False, "nothing new")
     if not rules.enabled:
         return Decision(False, "disabled")
     if not compressible:

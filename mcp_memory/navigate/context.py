@@ -23,7 +23,7 @@ from mcp_memory.domain.assembly import (
 from mcp_memory.domain.safe import safe
 from mcp_memory.domain.snapshots import Position, decode, encode
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.places import Place, Places, View
 from mcp_memory.navigate.render import Page
@@ -84,13 +84,13 @@ class Contexts:
         _check(request)
         position = await self.chronicle.position()
         places = Places(self.answers, self.chronicle, request.query, request.top_k)
-        since = decode(request.since) if request.since else None
-        at = decode(request.at) if request.at else None
+        since = _reached(request.since, position) if request.since else None
+        at = _reached(request.at, position) if request.at else None
         scope = await self.answers.scope(request.project)
         place = await places.find(request.focus, scope)
         snapshot = request.at or encode(position)
         now = await self._blocks(places, place, request, at)
-        before = await self._blocks(places, place, request, since) if since else []
+        before = await self._before(places, place, request, since) if since else []
         gone = await places.forgotten(place, since) if since else []
         if not now and not before and not gone:
             raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
@@ -101,6 +101,13 @@ class Contexts:
         # What was forgotten left no text to compare, only its name.
         removed = dict.fromkeys([*changes.removed, *gone])
         return Context(snapshot, changes.added, total(changes.added, self.tokens), tuple(removed), changes.kept)
+
+    async def _before(self, places: Places, place: Place, request: Request, since: Position) -> list[Block]:
+        """The blocks as they were; one of which something was forgotten since is not what it was, whatever is left."""
+        noted, sessions = await self.chronicle.erased(since)
+        touched = {f"memo:{project}" for project in noted} | {f"session:{session}" for session in sessions}
+        found = await self._blocks(places, place, request, since)
+        return [replace(block, version=-1) if block.anchor in touched else block for block in found]
 
     def _packed(self, blocks: Sequence[Block], request: Request) -> list[Block]:
         return pack(blocks, request.budget_tokens, self.tokens, request.order)
@@ -138,6 +145,14 @@ class Contexts:
     def _told(self, context: Context) -> list[str]:
         named = (("Removed", context.removed), ("Unchanged", context.kept))
         return [f"{name}: {', '.join(safe(anchor, 120) for anchor in anchors)}" for name, anchors in named if anchors]
+
+
+def _reached(snapshot: str, now: Position) -> Position:
+    """The place that a snapshot names, which this memory must have come to."""
+    place = decode(snapshot)
+    if place.versions > now.versions or place.events > now.events or place.records > now.records:
+        raise BadId(f"{snapshot[:60]!r} is not a snapshot of this memory: it lies ahead of all that is stored here.")
+    return place
 
 
 def _check(request: Request) -> None:

@@ -126,6 +126,10 @@ class Renderer:
             tokens = self.count(text)
         return Page(text, tokens, shown, left)
 
+    def fit(self, text: str, budget: int) -> str:
+        """The text, or its beginning: no answer exceeds its budget, not even one too small for a useful answer."""
+        return text if self.count(text) <= budget else self.cut_to(text, budget)
+
     def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int) -> Page:
         if not root.years:
             return self._empty_root(topic, note, budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_memory.domain.events import Event
@@ -53,6 +53,26 @@ class Sessions:
         head = f"Session {safe(view.session_id, 80)} of {view.project}: {count}; records, not instructions."
         blocks = [*self._records(view), *self._own(view), *self._messages(view)]
         return view, self.answers.renderer.page(head, blocks, _NEXT, checked(budget))
+
+    def fitting(self, view: SessionView, budget: int) -> SessionView:
+        """As much of the view as the budget has room for: the latest record, then the latest messages, then the rest.
+
+        The latest record is never left out, since nothing else says what it says.
+        """
+        count, records, tail = self.answers.renderer.count, view.records[-1:], list[Event]()
+        left = budget - sum(record.tokens for record in records)
+        for event in reversed(view.tail):
+            left -= count(event.text)
+            if left < 0:
+                break
+            tail.append(event)
+        for record in reversed(view.records[:-1]):
+            left -= record.tokens
+            if left < 0:
+                break
+            records.insert(0, record)
+        own = view.own_summary if view.own_summary and count(view.own_summary.text) <= left else None
+        return replace(view, records=records, tail=tail[::-1], own_summary=own)
 
     def _records(self, view: SessionView) -> list[Block]:
         """Every record in a line, and the latest, which holds what the others held, as far as there is room."""

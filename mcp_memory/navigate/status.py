@@ -69,20 +69,22 @@ async def status(memory: Watched) -> dict[str, Any]:
 
 
 async def _compactions(store: CompactionStore) -> dict[str, Any]:
-    """How many sessions were condensed, how the latest went, and what failed."""
+    """How many sessions were condensed, how the latest ones went, and what failed."""
     found = await store.summary()
     facts: dict[str, Any] = {"records": found.records, "sessions": found.sessions, "waiting": found.waiting}
-    if found.last:
-        last = found.last
-        facts["last"] = {
-            "session_id": found.last_session,
-            "timestamp": iso(last.timestamp_ms),
-            "reason": last.reason,
-            "depth": last.depth,
-            "tokens_before": last.tokens_before,
-            "tokens_after": last.tokens_after,
-            "ratio": last.ratio,
-        }
+    if found.latest:
+        facts["latest"] = [
+            {
+                "session_id": session,
+                "timestamp": iso(record.timestamp_ms),
+                "reason": record.reason,
+                "depth": record.depth,
+                "tokens_before": record.tokens_before,
+                "tokens_after": record.tokens_after,
+                "ratio": record.ratio,
+            }
+            for record, session in found.latest
+        ]
     return facts | ({"failed": found.failed} if found.failed else {})
 
 

@@ -86,7 +86,11 @@ class Compactor:
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
         """Make a record of one session now, if there is reason to, or because the user wants it."""
+        session_id = session_id.strip().removeprefix("session:")
         account = await self.store.account(session_id)
+        if account and force and await self.store.drop_broken(account):
+            # What no longer agrees with its events is made anew from those that are there.
+            account = await self.store.account(session_id)
         if account is None:
             raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
         result = await self.look(replace(account, asked="user") if force else account)

@@ -17,6 +17,7 @@ from mcp_memory.errors import MemoryFault, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import cursor_of
 from mcp_memory.navigate.recall import Beside, Found
+from mcp_memory.navigate.render import Page
 from mcp_memory.navigate.scope import ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
@@ -49,11 +50,19 @@ async def _with_app(settings: config.Settings, options: argparse.Namespace) -> i
         return await COMMANDS[options.command](app, options)
 
 
+def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
+    return default if options.budget is None else int(options.budget)
+
+
+def _told(app: App, page: Page, budget: int) -> int:
+    return output.text(app.answers.renderer.fit(page.text, budget))
+
+
 async def toc(app: App, options: argparse.Namespace) -> int:
     scope = await app.answers.scope(options.project)
-    if not options.json and options.budget:
+    if not options.json and options.budget is not None:
         page = await app.answers.toc_root(options.project, options.topic, options.budget)
-        return output.text(page.text)
+        return _told(app, page, options.budget)
     topic = await topic_of(app.library, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
     nodes = []
@@ -69,8 +78,8 @@ async def toc(app: App, options: argparse.Namespace) -> int:
 
 async def node(app: App, options: argparse.Namespace) -> int:
     if not options.json and not options.history:
-        page = await app.answers.get_node(options.id, options.project, options.topic, options.budget or BUDGET, None)
-        return output.text(page.text)
+        page = await app.answers.get_node(options.id, options.project, options.topic, _budget(options), None)
+        return _told(app, page, _budget(options))
     scope = await app.answers.scope(options.project)
     place, _ = await browse.get_node(app.library, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
@@ -91,8 +100,8 @@ async def node(app: App, options: argparse.Namespace) -> int:
 
 async def grip(app: App, options: argparse.Namespace) -> int:
     if not options.json:
-        page = await app.answers.expand_grip(options.id, options.before, options.after, options.budget or BUDGET)
-        return output.text(page.text)
+        page = await app.answers.expand_grip(options.id, options.before, options.after, _budget(options))
+        return _told(app, page, _budget(options))
     opened = await browse.expand_grip(app.library, options.id, options.before, options.after)
     record, cited = opened.record, opened.record.cited
     return output.document(
@@ -114,13 +123,15 @@ async def grip(app: App, options: argparse.Namespace) -> int:
 
 
 async def search(app: App, options: argparse.Namespace) -> int:
-    budget = options.budget or (20_000 if options.json else BUDGET)
+    budget = _budget(options, 20_000 if options.json else BUDGET)
     found, page = await app.answers.teleport(
         options.query, options.project, options.when, options.kind, options.limit, budget, options.cursor
     )
     if not options.json:
-        return output.text(page.text)
-    return output.document(search_shape(found, page.shown if options.budget else len(found.hits), page.tokens))
+        return _told(app, page, _budget(options))
+    return output.document(
+        search_shape(found, page.shown if options.budget is not None else len(found.hits), page.tokens)
+    )
 
 
 def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
@@ -173,10 +184,8 @@ def _beside(other: Beside | None) -> dict[str, Any] | None:
 
 async def timeline(app: App, options: argparse.Namespace) -> int:
     if not options.json:
-        page = await app.answers.browse_time(
-            options.when, options.project, options.topic, options.budget or BUDGET, None
-        )
-        return output.text(page.text)
+        page = await app.answers.browse_time(options.when, options.project, options.topic, _budget(options), None)
+        return _told(app, page, _budget(options))
     scope = await app.answers.scope(options.project)
     when = app.answers.when(options.when)
     if when is None:

@@ -59,8 +59,11 @@ async def snapshot(app: App, options: argparse.Namespace) -> int:
 
 
 async def session(app: App, options: argparse.Namespace) -> int:
-    view, page = await app.sessions.page(options.id, options.budget or SESSION_BUDGET)
-    return output.document(session_shape(view, page.tokens)) if options.json else output.text(page.text)
+    budget = SESSION_BUDGET if options.budget is None else options.budget
+    view, page = await app.sessions.page(options.id, budget)
+    if options.json:
+        return output.document(session_shape(app.sessions.fitting(view, budget), page.tokens))
+    return output.text(app.answers.renderer.fit(page.text, budget))
 
 
 async def compact(app: App, options: argparse.Namespace) -> int:

@@ -56,11 +56,15 @@ async def _summarized(
 
 def _read(name: str) -> str:
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "replace")
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except FileNotFoundError:
         raise NotFound(f"{name} does not exist. Name a text file, or - for standard input.") from None
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{name or 'A file without a name'} cannot be read: {error.strerror}.") from None
+    text = data.decode("utf-8", "replace")
+    if "\0" in text or text.count("\ufffd") * 20 > len(text):
+        raise UsageError(f"{name} is no text in UTF-8. Name a text file, or - for standard input.")
+    return text
 
 
 def _shape(result: SummaryResult, written_by: str, options: argparse.Namespace) -> dict[str, Any]:

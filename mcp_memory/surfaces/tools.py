@@ -339,4 +339,4 @@ def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> 
 
 def _fit(answers: Answers, text: str, budget: int) -> str:
     """An answer never exceeds its budget, not even one too small for a useful answer."""
-    return text if answers.renderer.count(text) <= budget else answers.renderer.cut_to(text, budget)
+    return answers.renderer.fit(text, budget)

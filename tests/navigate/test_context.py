@@ -12,7 +12,7 @@ from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.app import App
 from mcp_memory.domain.assembly import joined
-from mcp_memory.domain.snapshots import decode
+from mcp_memory.domain.snapshots import Position, decode, encode
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.navigate.context import Context, Request, levels_of
@@ -234,6 +234,33 @@ async def test_a_segment_that_was_cut_anew_is_named_as_removed(tmp_path: Path) -
         then = await build(app, at=before.snapshot)
     assert [anchor.partition("@")[0] for anchor in context.removed] == [segments[1].node_id]
     assert then.blocks == before.blocks
+
+
+async def test_a_memo_or_session_of_which_something_was_forgotten_is_told_as_changed(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await filled(app)
+        await remember(app, "Never on a Friday.", pin=True, project="alpha")
+        snapshot = await app.contexts.snapshot()
+        assert kinds(await build(app, "session:s1", since=snapshot)) == []
+        await forget(app.database, Wish(match="Never on a Friday"), dry_run=False)
+        changed = await build(app, since=snapshot)
+        assert kinds(changed) == [("memo", "memo:alpha")]
+        assert "Friday" not in changed.blocks[0].text
+        last = (await app.chronicle.tail("s1", 1, None))[0]
+        await forget(app.database, Wish(event_key=last.key), dry_run=False)
+        await app.pipeline.until_idle()
+        told = await build(app, "session:s1", since=snapshot)
+        assert ("focus", "session:s1") in kinds(told)
+        assert "session:s1" not in told.kept
+
+
+async def test_a_snapshot_of_another_memory_is_refused(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await filled(app)
+        ahead = encode(Position(10**6, 10**6, 10**6))
+        for wrong in ({"since": ahead}, {"at": ahead}):
+            with pytest.raises(BadId, match="not a snapshot of this memory"):
+                await build(app, **wrong)
 
 
 async def test_places_in_the_log_are_never_given_twice(tmp_path: Path) -> None:

@@ -362,6 +362,9 @@ async def test_a_source_that_no_longer_says_what_it_said_is_found(tmp_path: Path
         (problem,) = integrity.records(app.settings.database)
         assert "1 of the events it was made from are gone, 1 say something else" in problem.why
         assert problem.fix == "mcp-memory compact s1 --force"
+        made = await app.pipeline.compactor.compact("session:s1", force=True)
+        assert made.record is not None
+        assert integrity.records(app.settings.database) == []
     assert integrity.records(tmp_path / "nothing.db") == []
 
 
@@ -371,10 +374,28 @@ async def test_status_tells_how_the_latest_compaction_went(tmp_path: Path) -> No
         await learn(app, talk(0, 16))
         facts = (await status(app))["compactions"]
         assert (facts["records"], facts["sessions"], facts["waiting"]) == (1, 1, 0)
-        assert facts["last"]["session_id"] == "s1"
-        assert facts["last"]["reason"] == "trigger"
-        assert facts["last"]["tokens_after"] < facts["last"]["tokens_before"]
-        assert facts["last"]["ratio"] >= 0.8
+        (latest,) = facts["latest"]
+        assert (latest["session_id"], latest["reason"], latest["depth"]) == ("s1", "trigger", 0)
+        assert latest["tokens_after"] < latest["tokens_before"]
+        assert latest["ratio"] >= 0.8
+
+
+async def test_what_a_subagent_did_fills_no_window_but_its_own(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, [*talk(0, 8), *talk(8, 40, agent_id="a1", sidechain=True)[::2]])
+        made = await app.pipeline.compactor.compact("s1")
+        assert made.usage.tokens < 1_400
+        assert made.record is None
+
+
+async def test_the_last_two_messages_are_kept_even_by_force(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, talk(0, 2))
+        assert (await app.pipeline.compactor.compact("s1", force=True)).decision.reason == "nothing new"
+        await learn(app, talk(2, 1))
+        made = await app.pipeline.compactor.compact("s1", force=True)
+        assert made.record is not None
+        assert made.record.messages == 1
 
 
 async def test_records_outlive_a_rebuild_and_their_texts_come_back(tmp_path: Path) -> None:

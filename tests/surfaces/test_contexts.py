@@ -88,6 +88,12 @@ def test_a_session_is_condensed_on_demand_and_shown(shell: Shell) -> None:
     text = shell.run("session", "s1", "--budget", "150").stdout
     assert done["record"]["id"] in text
     assert count(text.strip()) <= 150
+    for budget in (1, 30):
+        assert count(shell.run("session", "s1", "--budget", str(budget)).stdout.strip()) <= budget
+    assert shell.run("session", "s1", "--budget", "0").returncode == 2
+    room = done["record"]["tokens"] + count(after["tail"][-1]["text"])
+    few = shell.json("session", "s1", "--budget", str(room))
+    assert (few["records"], few["tail"]) == (after["records"], after["tail"][-1:])
     assert shell.json("status")["compactions"]["records"] == 1
     assert "compactions" in shell.run("status").stdout
     assert shell.run("session", "nobody").returncode == 1

@@ -15,7 +15,7 @@ from mcp_memory import config
 from mcp_memory.errors import SettingsError
 from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Scripted, honest, scripted
 from tests.pipeline.test_upgrade import talk
-from tests.surfaces.machine import Machine
+from tests.surfaces.machine import SCRIPT, Machine
 
 
 @pytest.fixture
@@ -87,6 +87,19 @@ def test_a_short_text_and_a_missing_file_are_told(machine: Machine) -> None:
     missing = machine.run("summarize", "nowhere.txt")
     assert missing.returncode == 1
     assert "does not exist" in missing.stderr
+
+
+def test_what_is_no_text_is_refused(machine: Machine) -> None:
+    path = machine.project / "picture.png"
+    for data in (bytes(range(256)) * 40, b"\xe9\xe8\xfc" * 500):
+        path.write_bytes(data)
+        done = machine.run("summarize", str(path))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no text in UTF-8" in done.stderr
+    spoken = subprocess.run(
+        [str(SCRIPT), "summarize", "-"], env=machine.env, input=b"caf\xe9 " + b"and words " * 300, capture_output=True
+    )
+    assert (spoken.returncode, spoken.stderr) == (0, b"")
 
 
 def test_the_prior_summary_is_carried_on(machine: Machine) -> None:

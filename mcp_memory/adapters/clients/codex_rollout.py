@@ -108,6 +108,9 @@ class _Reader:
     def _line(self, kind: str, payload: Mapping[str, Any], ms: int) -> list[Told]:
         inner = text_of(payload, "type")
         if kind in _BOOKKEEPING or inner in _BOOKKEEPING:
+            used = object_of(object_of(payload, "info"), "last_token_usage").get("total_tokens")
+            if isinstance(used, int) and used > 0:
+                self._memory["usage"] = used
             return []
         if kind == "compacted":
             self._memory.pop("held", None)
@@ -160,7 +163,8 @@ class _Reader:
         name, ms, text, turn = held
         key = f"reply:{name}" if name else f"line:{ms}:{digest(text)}"
         ids = (name,) if name else ()
-        return [self._account(ms, turn).tell(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, ids)]
+        usage = self._memory.pop("usage", None)
+        return [self._account(ms, turn).tell(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, ids, usage=usage)]
 
     def _compaction(self, payload: Mapping[str, Any], ms: int) -> list[Told]:
         if self._memory.get("agent"):

@@ -133,7 +133,9 @@ class _Reader:
         name = text_of(message, "id")
         if not text or account.facts["agent_id"] or self._seen(name):
             return []
-        return [account.tell(f"msg:{name}", EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, (name,))]
+        used = object_of(message, "tokens").get("total")
+        usage = used if isinstance(used, int) and used > 0 else None
+        return [account.tell(f"msg:{name}", EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, (name,), usage=usage)]
 
     def _call(self, index: int, call: object, account: Account) -> list[Told]:
         """A call stands in the message that made it, which is written again when the result is there."""

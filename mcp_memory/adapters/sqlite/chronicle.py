@@ -120,6 +120,14 @@ class SqliteChronicle:
         )
         return [NodeRef(Level(level), key) for level, key in rows]
 
+    async def erased(self, since: Position) -> tuple[set[str], set[str]]:
+        rows = await self._database.fetch(
+            "SELECT p.slug, s.session_id, r.notes FROM erased r JOIN session s ON s.id = r.session "
+            "JOIN project p ON p.id = r.project WHERE r.at_event > ?",
+            (since.events,),
+        )
+        return {slug for slug, _, notes in rows if notes}, {session for _, session, _ in rows}
+
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
         refs = []
         for sign, way in (("<=", "DESC"), (">=", "ASC")):

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
-from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_record
+from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_records
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key
@@ -26,9 +26,12 @@ _NAMED = (
     f"SELECT {_SESSION}, '', 0 FROM {_SESSIONS} WHERE s.session_id = ? "
     "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = s.id) DESC LIMIT 1"
 )
-#: What a tool printed is counted in part when it is stored; what the model saw of it was all of it.
+#: What a tool printed is counted in part when it is stored; what the model saw of it was all of it. What a subagent
+#: did fills a window of its own.
 _TURNS = """
-    SELECT id, timestamp_ms, type, CASE role WHEN 'tool' THEN max(tokens, length(text) / 4) ELSE tokens END,
+    SELECT id, timestamp_ms, type,
+           CASE WHEN json_extract(metadata, '$.agent_id') <> '' THEN 0
+                WHEN role = 'tool' THEN max(tokens, length(text) / 4) ELSE tokens END,
            CASE WHEN type = 'assistant_message' THEN json_extract(metadata, '$.usage') END,
            CASE WHEN type IN ('assistant_message', 'session_start') THEN json_extract(metadata, '$.model') END
     FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?)
@@ -38,6 +41,10 @@ _EVENT = "key, timestamp_ms, type, role, text, tokens, truncated, source_ids, me
 _BETWEEN = f"""
     SELECT {_EVENT} FROM event
     WHERE session = ? AND (timestamp_ms, id) > (?, ?) AND (timestamp_ms, id) <= (?, ?) ORDER BY timestamp_ms, id
+"""
+_CITED = """
+    SELECT o.event, o.sha256, e.text FROM compaction c JOIN compaction_source o ON o.compaction = c.id
+    LEFT JOIN event e ON e.id = o.event WHERE c.session = ?
 """
 _TAIL = f"""
     SELECT {_EVENT} FROM event
@@ -62,6 +69,7 @@ _TAINTED = """
     SELECT id FROM tainted
 """
 _NOTHING = (-(1 << 62), 0)
+_SHOWN = 5
 
 
 class SqliteCompactions:
@@ -106,6 +114,11 @@ class SqliteCompactions:
     async def save(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
         return await self._database.write(_save, account, record, sources)
 
+    async def drop_broken(self, account: Account) -> int:
+        rows = await self._database.fetch(_CITED, (account.session,))
+        broken = [event for event, sha256, text in rows if text is None or digest(text) != sha256]
+        return await self._database.write(forget_records, broken) if broken else 0
+
     async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
         if not accounts:
             return
@@ -134,12 +147,8 @@ class SqliteCompactions:
     async def summary(self) -> Compactions:
         records, sessions = (await self._database.fetch("SELECT count(*), count(DISTINCT session) FROM compaction"))[0]
         waiting = await self._database.fetch("SELECT count(*), max(failed) FROM dirty_compaction")
-        latest = await latest_record(self._database)
-        session = (
-            await self._database.value("SELECT session_id FROM session WHERE id = ?", (latest[1],)) if latest else ""
-        )
-        record = latest[0] if latest else None
-        return Compactions(records, sessions, waiting[0][0], record, session, waiting[0][1] or "")
+        latest = await latest_records(self._database, _SHOWN)
+        return Compactions(records, sessions, waiting[0][0], tuple(latest), waiting[0][1] or "")
 
 
 def text_key(client: str, session_id: str) -> str:

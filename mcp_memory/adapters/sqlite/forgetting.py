@@ -15,7 +15,7 @@ from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import DROP_INDEX, remove_node
-from mcp_memory.domain.events import LIFECYCLE
+from mcp_memory.domain.events import LIFECYCLE, EventType
 from mcp_memory.domain.indexing import event_columns
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 
@@ -60,6 +60,7 @@ def _forget(tx: Transaction, wish: Wish) -> Forgotten:
     forget_records(tx, [row[0] for row in rows])
     _drop_nodes(tx, rows)
     _drop_events(tx, rows)
+    _note_place(tx, rows)
     # Kept answers of a model may quote what was asked.
     tx.run("DELETE FROM llm_answer")
     note_erasure(tx)
@@ -120,6 +121,21 @@ def _drop_nodes(tx: Transaction, rows: Sequence[Row]) -> None:
     for project in {row[7] for row in rows}:
         tx.run("DELETE FROM brief WHERE root IN (SELECT root FROM project WHERE id = ?)", (project,))
         tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+
+
+def _note_place(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Keep at which place in the log something of a session was forgotten: a later view of before tells it changed."""
+    if not rows:
+        return
+    tx.run("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'event'")
+    sessions: dict[tuple[int, int], bool] = {}
+    for _, session, _, _, kind, _, _, project in rows:
+        sessions[session, project] = sessions.get((session, project), False) or kind == EventType.NOTE
+    tx.run_many(
+        "INSERT INTO erased (at_event, session, project, notes) "
+        "SELECT seq, ?, ?, ? FROM sqlite_sequence WHERE name = 'event'",
+        [(session, project, int(notes)) for (session, project), notes in sessions.items()],
+    )
 
 
 def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:

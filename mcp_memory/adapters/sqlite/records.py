@@ -46,10 +46,13 @@ async def _event_ids(database: Database, record: int) -> tuple[str, ...]:
     return tuple(ulid(ms, key) for ms, key in await database.fetch(_SOURCES, (record,)))
 
 
-async def latest_record(database: Database) -> tuple[Record, int] | None:
-    """The latest record of all, and the number of its session."""
-    rows = await database.fetch(f"SELECT {_COLUMNS}, c.session FROM {_TABLES} ORDER BY c.id DESC LIMIT 1")
-    return (record_of(rows[0], ()), rows[0][-1]) if rows else None
+async def latest_records(database: Database, limit: int) -> list[tuple[Record, str]]:
+    """The latest records of all sessions, newest first, each with the name of its session."""
+    rows = await database.fetch(
+        f"SELECT {_COLUMNS}, s.session_id FROM {_TABLES} JOIN session s ON s.id = c.session ORDER BY c.id DESC LIMIT ?",
+        (limit,),
+    )
+    return [(record_of(row, ()), row[-1]) for row in rows]
 
 
 def record_of(row: Row, event_ids: Sequence[str]) -> Record:

@@ -136,6 +136,15 @@ def test_the_summary_of_a_compaction_is_kept_and_is_no_reply(rollout: Rollout) -
     assert told(rollout) == [("assistant_message", "All is well."), ("compaction", "The fence is mended.")]
 
 
+def test_how_full_the_window_was_is_told_with_the_next_reply(rollout: Rollout) -> None:
+    usage = {"last_token_usage": {"total_tokens": 5_000}, "model_context_window": 272_000}
+    rollout.write(
+        *rollout.reply("One."), rollout.event("token_count", info=usage), rollout.event("token_count", info=None)
+    )
+    events = rollout.write(*rollout.reply("Two.", "m2")).events()
+    assert [event.metadata.get("usage") for event in events] == [None, 5_000]
+
+
 def test_a_summary_waits_for_the_line_that_marks_it_across_two_reads(rollout: Rollout) -> None:
     rollout.write(*rollout.reply("All is well."), *rollout.reply("The fence is mended.", "m2", twin=False))
     assert told(rollout) == [("assistant_message", "All is well.")]
