@@ -7,11 +7,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.home import home_dir
+from mcp_memory.capture.redaction import redact
+from mcp_memory.domain.windows import parse_table
 from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"
@@ -138,7 +141,7 @@ Check = Callable[[Any], Any]
 
 def _number(low: int, high: int) -> Check:
     def check(value: Any) -> int:
-        if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+        if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,15}\s*", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError(f"must be a whole number from {low:,} to {high:,}")
@@ -161,10 +164,11 @@ def _lengths(value: Any) -> str:
     """`model=tokens, …`; a table of the same in config.toml."""
     if isinstance(value, dict):
         value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
-    entries = [entry.strip() for entry in value.split(",") if entry.strip()] if isinstance(value, str) else [""]
-    if not all(re.fullmatch(r"[^=]*[^=\s]\s*=\s*[0-9]{3,9}", entry) for entry in entries):
-        raise ValueError('must be tokens by model, such as "my-model=32768, other=8192"')
-    return ", ".join(entries)
+    try:
+        parse_table(value)
+    except (ValueError, AttributeError):
+        raise ValueError('must be tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"') from None
+    return str(value)
 
 
 def _flag(value: Any) -> bool:
@@ -191,12 +195,33 @@ def _text(value: Any) -> str:
     return value.strip()
 
 
-def _names(value: Any) -> str:
+def _model(value: Any) -> str:
+    """A model's name stands in messages and in the database, so that a key in its place must go no further."""
+    name = _text(value)
+    if _is_key(name):
+        raise ValueError("looks like a key; name a model here, and put the key into the file of api_key_file")
+    return name
+
+
+def _models(value: Any) -> str:
     """Names with commas between them; a list of them in config.toml."""
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise ValueError("must be names with commas between them")
-    return ", ".join(name.strip() for name in listed if name.strip())
+    return ", ".join(_model(name) for name in listed if name.strip())
+
+
+def _is_key(text: str) -> bool:
+    return bool(_KEY.search(text)) or redact(text) != text
+
+
+def _shown(value: Any) -> str:
+    """A value that was refused, without the secret that may stand in the wrong place."""
+    return _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", redact(repr(value))))
+
+
+#: How keys of providers begin, even of one that was cut short.
+_KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
 
 
 def _url(value: Any) -> str:
@@ -218,7 +243,7 @@ def _prices(value: Any) -> str:
         value = ", ".join(f"{name}={price}" for name, price in value.items())
     try:
         table = SummarizerSettings(prices=value).price_table
-        good = all(name and given >= 0 and out >= 0 for name, (given, out) in table.items())
+        good = all(name and min(price) >= 0 and isfinite(sum(price)) for name, price in table.items())
     except (ValueError, AttributeError):
         good = False
     if not good:
@@ -251,8 +276,8 @@ SETTINGS: dict[str, dict[str, Check]] = {
     },
     "summarizer": {
         "kind": _choice("extractive", "anthropic", "openai"),
-        "model": _text,
-        "models": _names,
+        "model": _model,
+        "models": _models,
         "base_url": _url,
         "api_key_file": _text,
         "daily_token_cap": _number(0, 1_000_000_000),
@@ -288,8 +313,7 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         try:
             checked = SETTINGS[section][key](value)
         except ValueError as error:
-            shown = re.sub(r"//[^/@]*@", "//…@", repr(value))
-            raise SettingsError(f"{source}: {section}.{key} = {shown} {error}.") from None
+            raise SettingsError(f"{source}: {section}.{key} = {_shown(value)} {error}.") from None
         settings = replace(settings, **{section: replace(getattr(settings, section), **{key: checked})})
     if settings.compaction.reset_ratio >= settings.compaction.trigger_ratio:
         raise SettingsError(
@@ -315,11 +339,15 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
             return path.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise SettingsError(
-                f"summarizer.api_key_file = {str(path)!r} cannot be read: {why}. Name a file that holds the key alone."
-            ) from None
+            # Who has put the key itself here shall not find it in a log.
+            shown = f"summarizer.api_key_file = {str(path)!r}" if _is_path(str(path)) else "summarizer.api_key_file"
+            raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
     given = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
     return given.strip()
+
+
+def _is_path(text: str) -> bool:
+    return ("/" in text or os.sep in text) and not _is_key(text)
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -87,7 +87,11 @@ class ModelUnusable(SummarizerError):
 
 
 class AuthRefused(ModelUnusable):
-    """The provider refuses the key, or there is none."""
+    """The provider refuses the key, or there is none; `for_model`: it may refuse it for this one model alone."""
+
+    def __init__(self, message: str, for_model: bool = False) -> None:
+        super().__init__(message)
+        self.for_model = for_model
 
 
 class ModelMissing(ModelUnusable):
@@ -95,15 +99,15 @@ class ModelMissing(ModelUnusable):
 
 
 class Passing(SummarizerError):
-    """A failure that may be gone the next time."""
-
-
-class RateLimited(Passing):
-    """The provider asks to wait; `retry_after` are the seconds it names, if it does."""
+    """A failure that may be gone the next time; `retry_after` are the seconds the provider asks to wait, if it does."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class RateLimited(Passing):
+    """The provider asks to wait."""
 
 
 class ModelTimeout(Passing):
@@ -113,8 +117,8 @@ class ModelTimeout(Passing):
 class TransportFailed(Passing):
     """The connection failed, or, if it `answered`, the provider's server did: then nothing was paid for."""
 
-    def __init__(self, message: str, answered: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, retry_after: float | None = None, answered: bool = False) -> None:
+        super().__init__(message, retry_after)
         self.answered = answered
 
 

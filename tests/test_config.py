@@ -88,6 +88,10 @@ def test_compaction_is_set_by_file_and_variable(tmp_path: Path) -> None:
         ("preserve_recent = 1", "from 2"),
         ('context_lengths = "my-model"', "tokens by model"),
         ("context_lengths = 5", "tokens by model"),
+        ('context_lengths = "x=100"', "tokens by model, 256 to"),
+        ('context_lengths = "x=999999999"', "tokens by model, 256 to"),
+        ('context_lengths = "x=32768=1"', "tokens by model"),
+        ('min_messages = "--5"', "must be a whole number from 3"),
     ],
 )
 def test_a_bad_setting_of_compaction_is_refused(tmp_path: Path, text: str, says: str) -> None:

@@ -15,7 +15,7 @@ ALLOWED = {
     "errors": set(),
     "capture": {"capture"},
     "domain": {"errors", "domain"},
-    "config": {"errors", "capture"},
+    "config": {"errors", "domain", "capture"},
     "ports": {"errors", "domain", "ports"},
     "sample": {"sample"},
     "pipeline": {"errors", "domain", "ports", "capture", "pipeline"},

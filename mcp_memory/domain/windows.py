@@ -85,7 +85,7 @@ def parse_table(text: str) -> dict[str, int]:
     table: dict[str, int] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, tokens = part.rpartition("=")
-        if not name.strip() or not tokens.strip().isdigit() or not 256 <= int(tokens) <= 100_000_000:
+        if not name.strip() or not tokens.strip().isdecimal() or not 256 <= int(tokens) <= 100_000_000:
             raise ValueError(part)
         table[name.strip()] = int(tokens)
     return table

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_memory import config
 from mcp_memory.errors import SettingsError
-from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Scripted, honest, scripted
+from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Raw, Scripted, honest, scripted
 from tests.pipeline.test_upgrade import talk
 from tests.surfaces.machine import SCRIPT, Machine
 
@@ -124,6 +124,21 @@ def test_a_failing_model_gives_an_extractive_summary_and_says_so(machine: Machin
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
+def test_a_page_in_the_place_of_an_answer_is_a_failing_model_everywhere(machine: Machine, kind: str) -> None:
+    history(machine, "2026-03-02", "2026-03-03", "2026-03-04")
+    with scripted(lambda asked: Raw("<html>Sign in</html>", "text/html")) as model:
+        env = model_env(model, kind)
+        done = machine.run("process", "--json", env=env)
+        problems = json.loads(machine.run("doctor", "--json", env=env).stdout)["problems"]
+        summary = machine.run("summarize", document(machine, 12), "--json", env=env)
+    assert done.returncode == summary.returncode == 0
+    assert "Traceback" not in done.stderr + summary.stderr
+    assert "base_url" in json.loads(done.stdout)["model"]
+    assert any("failed" in problem["what"] for problem in problems)
+    assert json.loads(summary.stdout)["written_by"] == "extractive"
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
 def test_process_lets_the_model_write_and_status_shows_what_it_cost(machine: Machine, kind: str) -> None:
     history(machine, "2026-03-02", "2026-03-03")
     with scripted(honest) as model:
@@ -212,6 +227,13 @@ def test_the_key_comes_from_the_environment_or_a_file_and_is_shown_nowhere(tmp_p
         load(tmp_path, kind="openai", api_key_file=str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("value", ["sk-proj-SECRETKEY123", "SECRETKEY123", f"/tmp/{KEY}SECRETKEY"])
+def test_a_key_in_the_place_of_its_file_is_not_shown(tmp_path: Path, value: str) -> None:
+    with pytest.raises(SettingsError, match="api_key_file cannot be read") as caught:
+        load(tmp_path, kind="openai", api_key_file=value)
+    assert "SECRET" not in str(caught.value)
+
+
 def test_models_are_preferred_in_order(tmp_path: Path) -> None:
     assert load(tmp_path).summarizer.preferred == ()
     assert len(load(tmp_path, kind="anthropic").summarizer.preferred) == 1
@@ -236,6 +258,12 @@ def test_models_are_preferred_in_order(tmp_path: Path) -> None:
         ("concurrency", "99"),
         ("prices", "model=cheap"),
         ("prices", "0.5/2"),
+        ("prices", "model=inf/1"),
+        ("prices", "model=1/nan"),
+        ("model", "sk-proj-hunter2"),
+        ("models", "good-model, sk-ant-hunter2"),
+        ("base_url", "sk-hunter2"),
+        ("kind", "gsk_hunter2"),
     ],
 )
 def test_a_bad_setting_is_refused(tmp_path: Path, key: str, value: str) -> None:

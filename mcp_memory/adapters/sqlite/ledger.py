@@ -71,8 +71,16 @@ class SqliteLedger:
         return self._cap - int(await self._database.value(_SPENT, (self._day(self._clock.now_ms()),)))
 
     async def answer(self, key: str) -> str | None:
-        found = await self._database.value("SELECT answer FROM llm_answer WHERE key = ?", (key,))
-        return None if found is None else str(found)
+        rows = await self._database.fetch("SELECT answer, kept_ms FROM llm_answer WHERE key = ?", (key,))
+        if not rows:
+            return None
+        answer, kept_ms = rows[0]
+        now_ms = self._clock.now_ms()
+        if kept_ms < now_ms - _DAY_MS:  # once a day is enough to tell what is still asked for
+            await self._database.write(
+                Transaction.run, "UPDATE llm_answer SET kept_ms = ? WHERE key = ?", (now_ms, key)
+            )
+        return str(answer)
 
     async def keep(self, key: str, answer: str) -> None:
         now_ms = self._clock.now_ms()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, sdk
+from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, misshapen, sdk, sendable, whole
 
 BASE_URL = "https://api.anthropic.com"
 
@@ -23,7 +23,7 @@ class AnthropicProvider:
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:
         anthropic = await sdk("anthropic")
         client = self._client = self._client or anthropic.AsyncAnthropic(
-            api_key=self._api_key or "none",
+            api_key=sendable(self._api_key),
             base_url=self._base_url,
             timeout=self._timeout,
             max_retries=0,
@@ -39,7 +39,7 @@ class AnthropicProvider:
             )
         except anthropic.APIError as error:
             raise failure_of(error, model) from None
-        return _reply(message)
+        return _reply(message, model)
 
     async def close(self) -> None:
         if self._client:
@@ -52,18 +52,23 @@ def _tool(request: Request) -> dict[str, Any]:
     return {"tools": [tool], "tool_choice": {"type": "tool", "name": request.form}}
 
 
-def _reply(message: Any) -> Reply:
-    blocks = list(message.content or [])
-    called = next((block for block in blocks if block.type == "tool_use"), None)
-    text = json.dumps(called.input) if called else "".join(block.text for block in blocks if block.type == "text")
-    usage = message.usage
+def _reply(message: Any, model: str) -> Reply:
+    """The SDK passes on whatever a server sends, so nothing in it is taken for granted."""
+    blocks = getattr(message, "content", None)
+    if not isinstance(blocks, list):
+        raise misshapen(model)
+    called = next((block for block in blocks if getattr(block, "type", None) == "tool_use"), None)
+    texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", None) == "text"]
+    said = "".join(text for text in texts if isinstance(text, str))
+    text = json.dumps(getattr(called, "input", None)) if called else said
+    usage = getattr(message, "usage", None)
     return Reply(
         text,
         _total(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
         _total(usage, "output_tokens"),
-        cut_off=message.stop_reason == "max_tokens",
+        cut_off=getattr(message, "stop_reason", None) == "max_tokens",
     )
 
 
 def _total(usage: Any, *names: str) -> int:
-    return sum(int(getattr(usage, name, 0) or 0) for name in names)
+    return sum(whole(getattr(usage, name, 0)) for name in names)

@@ -25,6 +25,7 @@ from mcp_memory.errors import (
     ModelPaused,
     ModelTimeout,
     ModelUnusable,
+    Passing,
     RateLimited,
     RequestRefused,
     SummarizerError,
@@ -121,19 +122,24 @@ class Caller:
 
     async def _first_answer(self, question: Question[A], node_id: str) -> Asked[A]:
         failure: SummarizerError | None = None
+        refusal: AuthRefused | None = None
         for model in self._limits.models:
             try:
                 answer = await self._of_model(model, question, node_id)
             except (ContextTooLong, CapReached, ModelPaused):
                 raise
             except AuthRefused as error:
-                await self._ledger.set_state(STOPPED, {"fingerprint": self._limits.fingerprint, "reason": str(error)})
-                raise
+                refusal = error
+                if not error.for_model:
+                    break
             except SummarizerError as error:
                 failure = error
             else:
                 await self._note_success()
                 return Asked(answer, self._signed(model))
+        if refusal and not (refusal.for_model and failure):
+            await self._ledger.set_state(STOPPED, {"fingerprint": self._limits.fingerprint, "reason": str(refusal)})
+            raise refusal
         failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
         await self._note_failure(failure)
         raise failure
@@ -194,6 +200,11 @@ class Caller:
                 return await self._provider.ask(model, request, structured)
         except TimeoutError:
             raise ModelTimeout(f"{model} did not answer within {self._limits.timeout_seconds:g} s.") from None
+        except SummarizerError:
+            raise
+        except Exception as error:
+            # Whatever an SDK makes of an answer that it did not expect. Its words may hold the key, its type does not.
+            raise TransportFailed(f"The answer of {model} could not be read ({type(error).__name__}).") from None
 
     def _signed(self, model: str) -> str:
         return f"{self._provider.kind}:{model}"
@@ -229,7 +240,7 @@ class Caller:
                 await self._ledger.set_state(BREAKER, asdict(Breaker()))
 
     async def _note_failure(self, error: SummarizerError) -> None:
-        asked = error.retry_after if isinstance(error, RateLimited) else None
+        asked = error.retry_after if isinstance(error, Passing) else None
         async with self._noting:
             breaker = after_failure(await self._breaker(), str(error), self._clock.now_ms(), asked)
             await self._ledger.set_state(BREAKER, asdict(breaker))

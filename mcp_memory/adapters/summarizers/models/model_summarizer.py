@@ -112,7 +112,7 @@ class ModelSummarizer:
 
         depth, draft = await deepening(tokens, work)
         keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
-        title = title_of(draft.title, keywords) or spare.title
+        title = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.title
         bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE]) for point in draft.points)
         metrics = self._measured(tokens, depth, [title, *(bullet.text for bullet in bullets), *keywords])
         return SegmentSummary(title, bullets, keywords, draft.written_by, metrics)
@@ -143,8 +143,8 @@ class ModelSummarizer:
             return depth, await self._layered(packs, task, depth)
 
         depth, draft = await deepening(tokens, work)
-        topic = title_of(draft.title, (), least=0) or spare.topic
         keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
+        topic = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.topic
         bullets = tuple(_parent_bullet(point, children) for point in draft.points)
         metrics = self._measured(tokens, depth, [topic, *(bullet.text for bullet in bullets), *keywords])
         return RollupSummary(topic, bullets, keywords, draft.written_by, metrics)
@@ -228,6 +228,10 @@ class ModelWriter:
         asked = await self._caller.ask(question)
         self.written_by = asked.written_by
         return clean_prose(asked.answer.summary)
+
+
+def _first(draft: Draft[M]) -> str:
+    return draft.points[0].text if draft.points else ""
 
 
 def _united(answer: MergeAnswer, points: Sequence[Point[M]], most: int) -> list[Point[M]]:

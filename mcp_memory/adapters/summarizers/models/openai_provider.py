@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, sdk
+from mcp_memory.adapters.summarizers.models.provider import Reply, Request, failure_of, misshapen, sdk, sendable, whole
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -23,7 +23,7 @@ class OpenAIProvider:
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:
         openai = await sdk("openai")
         client = self._client = self._client or openai.AsyncOpenAI(
-            api_key=self._api_key or "none", base_url=self._base_url, timeout=self._timeout, max_retries=0
+            api_key=sendable(self._api_key), base_url=self._base_url, timeout=self._timeout, max_retries=0
         )
         try:
             completion = await client.chat.completions.create(
@@ -37,7 +37,7 @@ class OpenAIProvider:
             )
         except openai.APIError as error:
             raise failure_of(error, model) from None
-        return _reply(completion)
+        return _reply(completion, model)
 
     async def close(self) -> None:
         if self._client:
@@ -50,15 +50,20 @@ def _form(request: Request) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": form}}
 
 
-def _reply(completion: Any) -> Reply:
-    choice = completion.choices[0] if completion.choices else None
-    message = choice.message if choice else None
-    calls = getattr(message, "tool_calls", None) or []
-    text = calls[0].function.arguments if calls else (message.content if message else "") or ""
-    usage = completion.usage
+def _reply(completion: Any, model: str) -> Reply:
+    """The SDK passes on whatever a server sends, so nothing in it is taken for granted."""
+    choices = getattr(completion, "choices", None)
+    if not isinstance(choices, list):
+        raise misshapen(model)
+    choice = choices[0] if choices else None
+    message = getattr(choice, "message", None)
+    calls = getattr(message, "tool_calls", None)
+    called = getattr(calls[0], "function", None) if isinstance(calls, list) and calls else None
+    text = getattr(called, "arguments", None) or getattr(message, "content", None)
+    usage = getattr(completion, "usage", None)
     return Reply(
-        text,
-        int(getattr(usage, "prompt_tokens", 0) or 0),
-        int(getattr(usage, "completion_tokens", 0) or 0),
-        cut_off=choice is not None and choice.finish_reason == "length",
+        text if isinstance(text, str) else "",
+        whole(getattr(usage, "prompt_tokens", 0)),
+        whole(getattr(usage, "completion_tokens", 0)),
+        cut_off=getattr(choice, "finish_reason", None) == "length",
     )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mcp_memory.errors import Passing, RateLimited
+from mcp_memory.errors import Passing
 
 T = TypeVar("T")
 
@@ -42,10 +42,9 @@ async def retrying(
             return await call()
         except Passing as error:
             failures += 1
-            asked = error.retry_after if isinstance(error, RateLimited) else None
-            if failures >= backoff.tries or (asked or 0.0) > backoff.patience:
+            if failures >= backoff.tries or (error.retry_after or 0.0) > backoff.patience:
                 raise
-            await sleep(backoff.wait(failures, chance(), asked))
+            await sleep(backoff.wait(failures, chance(), error.retry_after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +71,5 @@ def after_failure(breaker: Breaker, reason: str, now_ms: int, asked_seconds: flo
     if failures >= THRESHOLD:
         pause = min(_FIRST_PAUSE_MS << min(failures - THRESHOLD, 10), _LONGEST_PAUSE_MS)
     if asked_seconds:
-        pause = max(pause, min(round(asked_seconds * 1000), _LONGEST_PAUSE_MS))
+        pause = max(pause, round(min(asked_seconds * 1000, _LONGEST_PAUSE_MS)))
     return Breaker(failures, now_ms + pause if pause else breaker.open_until_ms, reason)

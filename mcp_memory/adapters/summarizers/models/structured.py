@@ -179,20 +179,22 @@ def clean_prose(text: str) -> str:
     return "\n\n".join(part for part in paragraphs if part)
 
 
-def title_of(text: str, keywords: Sequence[str], least: int = MIN_TITLE_WORDS) -> str:
-    """A title of five to ten words; one that is too short is told apart by keywords."""
+def title_of(text: str, keywords: Sequence[str], detail: str = "") -> str:
+    """A title of five to ten words; one that is too short is told apart by keywords, then by words of a detail."""
     line = clean_line(text, 400).strip("\"'“”`# ").rstrip(".")
     words = line.split()
     if has_unspaced_script(line):
         return one_line(line, MAX_TITLE)
-    if len(words) < least:
+    if words and len(words) < MIN_TITLE_WORDS:
         known = line.lower()
         more = [word for word in keywords if word.lower() not in known]
         named: list[str] = []
-        while more and len(words) + len(" ".join(named).split()) < least:
+        while more and len(words) + len(" ".join(named).split()) < MIN_TITLE_WORDS:
             named.append(more.pop(0))
         line = f"{line}: {', '.join(named)}" if named else line
         words = line.split()
+    if words and len(words) < MIN_TITLE_WORDS and detail:
+        words = f"{line}{', ' if ': ' in line else ': '}{clean_line(detail, 400).rstrip('.')}".split()
     return one_line(" ".join(words[:MAX_TITLE_WORDS]).rstrip(" ,;:–—-"), MAX_TITLE)
 
 

@@ -61,6 +61,7 @@ async def asking(
     key: str = KEY,
     clock: StoppedClock | None = None,
     concurrency: int = 4,
+    make: type[OpenAIProvider] | None = None,
 ) -> AsyncIterator[Asking]:
     clock = clock or StoppedClock()
     waits: list[float] = []
@@ -69,8 +70,8 @@ async def asking(
         waits.append(seconds)
 
     with scripted(respond) as model:
-        make = AnthropicProvider if kind == "anthropic" else OpenAIProvider
-        provider = make(key, model.url(kind), timeout)
+        chosen = make or (AnthropicProvider if kind == "anthropic" else OpenAIProvider)
+        provider = chosen(key, model.url(kind), timeout)
         async with Database.open(home / "memory.db") as database:
             ledger = SqliteLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
             limits = Limits(

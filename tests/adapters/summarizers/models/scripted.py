@@ -77,6 +77,14 @@ class Said:
     cut_off: bool = False
 
 
+@dataclass(frozen=True)
+class Raw:
+    """A good answer in all but what it says, byte for byte."""
+
+    text: str
+    content_type: str = "application/json"
+
+
 HANG, DROP = object(), object()
 Respond = Callable[[Asked], Any]
 
@@ -117,8 +125,8 @@ def scripted(respond: Respond) -> Iterator[Scripted]:
             elif answer is not DROP:
                 self._send(*_wire(asked, answer))
 
-        def _send(self, status: int, headers: dict[str, str], document: dict[str, Any]) -> None:
-            data = json.dumps(document).encode()
+        def _send(self, status: int, headers: dict[str, str], document: Any) -> None:
+            data = (document if isinstance(document, str) else json.dumps(document)).encode()
             self.send_response(status)
             for name, value in {"content-type": "application/json", **headers}.items():
                 self.send_header(name, value)
@@ -143,7 +151,9 @@ def scripted(respond: Respond) -> Iterator[Scripted]:
         server.server_close()
 
 
-def _wire(asked: Asked, answer: Any) -> tuple[int, dict[str, str], dict[str, Any]]:
+def _wire(asked: Asked, answer: Any) -> tuple[int, dict[str, str], Any]:
+    if isinstance(answer, Raw):
+        return 200, {"content-type": answer.content_type}, answer.text
     if isinstance(answer, Http):
         error = {"type": "error", "message": answer.message, "code": answer.code}
         return answer.status, answer.headers, {"type": "error", "error": error}

@@ -10,6 +10,8 @@ import anyio
 import pytest
 
 from mcp_memory.adapters.summarizers.models import calling
+from mcp_memory.adapters.summarizers.models.openai_provider import OpenAIProvider
+from mcp_memory.adapters.summarizers.models.provider import Reply, Request
 from mcp_memory.adapters.summarizers.models.structured import SectionAnswer
 from mcp_memory.errors import (
     AuthRefused,
@@ -25,7 +27,7 @@ from mcp_memory.errors import (
 )
 from mcp_memory.ports_models import PlannedCall
 from tests.adapters.summarizers.models.asking import asking, question
-from tests.adapters.summarizers.models.scripted import DROP, HANG, KEY, Asked, Http, Said, honest, in_turn
+from tests.adapters.summarizers.models.scripted import DROP, HANG, KEY, Asked, Http, Raw, Said, honest, in_turn
 
 pytestmark = pytest.mark.anyio
 both = pytest.mark.parametrize("kind", ["anthropic", "openai"])
@@ -109,6 +111,108 @@ async def test_errors_of_the_server_are_tried_again(kind: str, status: int, tmp_
         assert await at.outcomes() == ["transport", "transport", "ok"]
         assert [row["input_tokens"] for row in await at.rows()][:2] == [0, 0]
         assert at.waits == [0.75, 1.5]
+
+
+@both
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_a_wait_that_the_provider_names_is_obeyed_whatever_the_error(
+    kind: str, status: int, tmp_path: Path
+) -> None:
+    answers = in_turn(Http(status, headers={"retry-after": "7"}), Http(status, headers={"retry-after-ms": "9500"}))
+    async with asking(tmp_path, kind, answers) as at:
+        await at.caller.ask(question())
+        assert at.waits == [7.0, 9.5]
+
+
+@both
+@pytest.mark.parametrize("named", ["inf", "1e400", "nan", "soon", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_a_wait_without_end_or_sense_is_survived(kind: str, named: str, tmp_path: Path) -> None:
+    async with asking(tmp_path, kind, lambda asked: Http(503, headers={"retry-after": named})) as at:
+        with pytest.raises(TransportFailed):
+            await at.caller.ask(question())
+        at.clock.move(hours=1, seconds=1)
+        assert (await at.caller.readiness()).width > 0
+
+
+STRANGE = {
+    "a page": Raw("<html><body>Sign in to the network</body></html>", "text/html"),
+    "null": Raw("null"),
+    "a list": Raw("[]"),
+    "a text": Raw('"hello"'),
+    "an empty object": Raw("{}"),
+    "no object": Raw('{"id": "x", "content": 7, "choices": 7}'),
+    "half of one": Raw('{"choices": [', "application/json"),
+}
+
+
+@both
+@pytest.mark.parametrize("answer", STRANGE.values(), ids=STRANGE.keys())
+async def test_an_answer_that_is_none_is_a_failure_like_others(kind: str, answer: Raw, tmp_path: Path) -> None:
+    async with asking(tmp_path, kind, lambda asked: answer) as at:
+        for number in range(3):
+            with pytest.raises(TransportFailed):
+                await at.caller.ask(question(f"[1] user: try number {number} of something"))
+        assert set(await at.outcomes()) == {"transport"}
+        assert (await at.caller.readiness()).width == 0  # the breaker has noted them
+
+
+@both
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        '"choices": [], "content": []',
+        '"choices": [null], "content": [null]',
+        '"choices": [{"message": null}], "content": [{"type": "text"}]',
+        '"choices": [{"message": {"content": 5}}], "content": [{"type": "text", "text": 5}]',
+        '"choices": [{"message": {"tool_calls": [{}]}}], "content": [{"type": "tool_use"}]',
+    ],
+)
+async def test_an_answer_that_says_nothing_is_not_the_form_that_was_asked_for(
+    kind: str, pieces: str, tmp_path: Path
+) -> None:
+    async with asking(tmp_path, kind, in_turn(Raw(f'{{"id": "x", {pieces}}}'))) as at:
+        await at.caller.ask(question())
+        assert await at.outcomes() == ["invalid_output", "ok"]
+
+
+@both
+async def test_a_count_that_is_no_number_is_replaced_by_our_own(kind: str, tmp_path: Path) -> None:
+    def odd(asked: Asked) -> Raw:
+        text = json.dumps(honest(asked))
+        message = {"choices": [{"message": {"content": text}}], "content": [{"type": "text", "text": text}]}
+        many = "many"
+        usage = {"prompt_tokens": many, "completion_tokens": None, "input_tokens": many, "output_tokens": [1]}
+        return Raw(json.dumps({"id": "x", **message, "usage": usage}))
+
+    async with asking(tmp_path, kind, odd) as at:
+        await at.caller.ask(question())
+        (row,) = await at.rows()
+    assert row["outcome"] == "ok"
+    assert row["input_tokens"] > 100
+    assert row["output_tokens"] > 10
+
+
+@both
+@pytest.mark.parametrize("key", ["sk-schlüssel-0123456789", "sk-one\nsk-two"])
+async def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(kind: str, key: str, tmp_path: Path) -> None:
+    async with asking(tmp_path, kind, GOOD, key=key) as at:
+        with pytest.raises(AuthRefused, match="no key has") as caught:
+            await at.caller.ask(question())
+        assert at.model.asked == []
+        assert "sk-" not in str(caught.value) + (await at.caller.readiness()).reason
+
+
+class Surprised(OpenAIProvider):
+    async def ask(self, model: str, request: Request, structured: bool) -> Reply:
+        raise LookupError(KEY)
+
+
+async def test_whatever_an_sdk_raises_is_told_by_its_type_alone(tmp_path: Path) -> None:
+    async with asking(tmp_path, "openai", GOOD, make=Surprised) as at:
+        with pytest.raises(TransportFailed, match=r"\(LookupError\)") as caught:
+            await at.caller.ask(question())
+        assert KEY not in str(caught.value)
+        assert await at.outcomes() == ["transport"] * 4
 
 
 @both
@@ -197,6 +301,41 @@ async def test_the_next_model_is_asked_when_the_first_cannot(kind: str, tmp_path
         assert await at.outcomes() == ["model_missing", "ok"]
 
 
+@both
+async def test_a_key_that_may_not_use_the_first_model_may_use_the_next(kind: str, tmp_path: Path) -> None:
+    def picky(asked: Asked) -> object:
+        return Http(403, "your project has no access") if asked.model == "first" else honest(asked)
+
+    async with asking(tmp_path, kind, picky, models=("first", "second")) as at:
+        assert (await at.caller.ask(question())).written_by == f"{kind}:second"
+        assert await at.outcomes() == ["auth", "ok"]
+        assert (await at.caller.readiness()).width == 4
+
+
+@both
+async def test_a_key_that_no_model_takes_stops_them_all(kind: str, tmp_path: Path) -> None:
+    async with asking(tmp_path, kind, lambda asked: Http(403), models=("first", "second")) as at:
+        with pytest.raises(AuthRefused, match="second"):
+            await at.caller.ask(question())
+        assert await at.outcomes() == ["auth", "auth"]
+        assert (await at.caller.readiness()).width == 0
+    async with asking(tmp_path / "wrong", kind, lambda asked: Http(401), models=("first", "second")) as at:
+        with pytest.raises(AuthRefused):
+            await at.caller.ask(question())
+        assert await at.outcomes() == ["auth"]  # a wrong key is wrong for all of them
+
+
+@both
+async def test_a_model_that_fails_beside_one_that_is_refused_is_only_failing(kind: str, tmp_path: Path) -> None:
+    def picky(asked: Asked) -> object:
+        return Http(403) if asked.model == "second" else Http(500)
+
+    async with asking(tmp_path, kind, picky, models=("first", "second")) as at:
+        with pytest.raises(TransportFailed):
+            await at.caller.ask(question())
+        assert (await at.caller.readiness()).width == 4
+
+
 async def test_a_local_server_needs_no_key(tmp_path: Path) -> None:
     async with asking(tmp_path, "openai", GOOD, key="") as at:
         await at.caller.ask(question())
@@ -211,6 +350,21 @@ async def test_the_same_question_is_paid_for_once(kind: str, tmp_path: Path) -> 
         assert await at.caller.ask(question()) == first
         assert at.model.asked == []
         assert await at.outcomes() == ["ok"]
+
+
+async def test_an_answer_that_is_asked_for_again_is_kept_on(tmp_path: Path) -> None:
+    async with asking(tmp_path, "openai", GOOD) as at:
+        await at.caller.ask(question())
+        at.clock.move(days=60)
+        await at.caller.ask(question())
+        at.clock.move(days=60)
+        await at.caller.ask(question("[1] user: another text; what is too old is thrown away with its answer"))
+        await at.caller.ask(question())
+        assert len(at.model.asked) == 2
+        at.clock.move(days=91)
+        await at.caller.ask(question("[1] user: a third text, long after the others"))
+        await at.caller.ask(question())
+        assert len(at.model.asked) == 4
 
 
 async def test_the_cap_is_hard_and_counted_before_the_call(tmp_path: Path) -> None:

@@ -111,6 +111,20 @@ async def test_caps_hold_whatever_the_model_says(tmp_path: Path) -> None:
     assert len(summary.keywords) == 10
 
 
+@pytest.mark.parametrize("keywords", [["auth"], []])
+async def test_a_title_of_a_word_is_told_apart_at_every_level(keywords: list[str], tmp_path: Path) -> None:
+    def terse(asked: Asked) -> dict[str, Any]:
+        bullets = [{"text": "The port of the gateway is 5433 now.", "quote": "", "sources": [1]}]
+        return {"title": "Auth", "bullets": bullets, "keywords": keywords}
+
+    async with asking(tmp_path, "openai", terse) as at:
+        segment = (await summarizer(at).segment(PORT, [])).title
+        year = (await summarizer(at).rollup(Level.YEAR, CHILDREN)).topic
+    for title in (segment, year):
+        assert title.startswith("Auth: ")
+        assert 5 <= len(title.split()) <= 10
+
+
 async def test_what_is_too_short_stays_extractive_and_costs_nothing(tmp_path: Path) -> None:
     async with asking(tmp_path, "openai", honest) as at:
         summary = await summarizer(at).segment(conversation(("user", "Rename the parser.")), [])

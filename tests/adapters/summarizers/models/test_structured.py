@@ -92,6 +92,13 @@ def test_a_title_has_five_to_ten_words() -> None:
     assert title_of("**Fix port**.", ["Postgres", "settings.py", "CI"]) == "Fix port: Postgres, settings.py, CI"
     assert title_of("Fix the Postgres port in settings", ["CI"]) == "Fix the Postgres port in settings"
     assert title_of("修复登录超时", ["login"]) == "修复登录超时"
+    assert title_of("Auth", ["auth"], "The login **timeout** of 5 minutes is gone.") == (
+        "Auth: The login timeout of 5 minutes is gone"
+    )
+    assert title_of("Auth", ["OAuth", "login", "auth"], "The timeout is gone now.") == (
+        "Auth: OAuth, login, The timeout is gone now"
+    )
+    assert title_of("", ["login"], "The timeout is gone.") == ""
 
 
 def test_keywords_are_distinct_and_bounded() -> None:
