@@ -29,6 +29,9 @@
 Each message says what happened and what to do next.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class MemoryFault(Exception):
     """Base of all errors that are shown to the user without a traceback."""
@@ -140,3 +143,26 @@ class CapReached(SummarizerError):
 
 class ModelPaused(SummarizerError):
     """The model failed repeatedly; it is asked again later."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hand on a fault as it was raised: a task group wraps what its body or its tasks raise."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        fault = _first_fault(group)
+        if fault is None:
+            raise
+        raise fault from fault.__cause__
+
+
+def _first_fault(group: BaseExceptionGroup[BaseException]) -> MemoryFault | None:
+    """The first of our own faults, if there is nothing else in the group."""
+    faults, others = group.split(MemoryFault)
+    if faults is None or others is not None:
+        return None
+    first: BaseException = faults
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, MemoryFault) else None

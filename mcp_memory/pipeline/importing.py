@@ -19,6 +19,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from mcp_memory.capture.project import detect
 from mcp_memory.domain.toc import local_day
+from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import checkpoint_name, position_of, state_of
 from mcp_memory.pipeline.prepare import Cleared, Intaker
 from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Intake, Told, TranscriptState
@@ -73,13 +74,14 @@ async def import_files(
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
     total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
-    async with _taking_turns(), anyio.create_task_group() as group:
-        send, receive = anyio.create_memory_object_stream[_Batch](1)
-        group.start_soon(reader.read_into, send, name="reading transcripts")
-        async with receive:
-            async for batch in receive:
-                await _store(log, batch, result, dry_run=dry_run)
-                progress(min(batch.read, total), total)
+    with alone():
+        async with _taking_turns(), anyio.create_task_group() as group:
+            send, receive = anyio.create_memory_object_stream[_Batch](1)
+            group.start_soon(reader.read_into, send, name="reading transcripts")
+            async with receive:
+                async for batch in receive:
+                    await _store(log, batch, result, dry_run=dry_run)
+                    progress(min(batch.read, total), total)
     progress(total, total)
     result.seconds = round(time.monotonic() - started, 3)
     return result

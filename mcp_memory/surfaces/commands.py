@@ -13,7 +13,7 @@ from mcp_memory import config
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import MemoryFault, UsageError
+from mcp_memory.errors import MemoryFault, UsageError, alone
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import cursor_of
 from mcp_memory.navigate.recall import Beside, Found
@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
             writing.set_aside(settings.database)
         if options.command in WITHOUT_MEMORY:
             return WITHOUT_MEMORY[options.command](settings, options)
-        return anyio.run(_with_app, settings, options)
+        with alone():
+            return anyio.run(_with_app, settings, options)
     except MemoryFault as error:
         output.fail(str(error), as_json=getattr(options, "json", False))
         return 2 if isinstance(error, UsageError) else 1

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
-from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, build_server, exit_within
 
@@ -118,16 +119,26 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
 def token_of(settings: Settings) -> str:
     """The token of this data directory, made at first use and readable by its user alone."""
     path = settings.token_file
+    try:
+        token = _kept_token(path).strip()
+    except OSError as error:
+        raise StoreFull(
+            f"The server's token {path} cannot be kept: {error.strerror or error}. Correct the permissions, free some "
+            "space, or set MCP_MEMORY_HOME to another directory."
+        ) from error
+    if len(token) < 16 or not token.isascii():
+        raise SettingsError(f"{path} holds no usable token. Delete the file; the next start makes a new one.")
+    return token
+
+
+def _kept_token(path: Path) -> str:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
     except FileExistsError:
         path.chmod(0o600)
-    token = path.read_text("utf-8").strip()
-    if len(token) < 16 or not token.isascii():
-        raise SettingsError(f"{path} holds no usable token. Delete the file; the next start makes a new one.")
-    return token
+    return path.read_text("utf-8", "replace")
 
 
 def http_app(memory: Memory, token: str, allow: Sequence[str] = ()) -> Guard:

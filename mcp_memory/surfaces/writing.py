@@ -148,6 +148,8 @@ async def _upgraded(app: App, done: Done) -> dict[str, Any]:
 async def until_idle(app: App) -> Done:
     """Run the pipeline here, or wait for the server that holds the lease to finish the work."""
     total = Done()
+    # A look comes before the first write, which the lease is: most damage shows itself here, and nothing is changed.
+    await app.pipeline.waits()
     while True:
         try:
             total.add(await app.pipeline.until_idle())

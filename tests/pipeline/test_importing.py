@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
+from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
 from tests.support import SHARED, all_nodes, conversation, memory
 
@@ -49,6 +51,26 @@ async def test_a_copy_of_a_file_adds_nothing(tmp_path: Path) -> None:
     async with memory(tmp_path / "home") as app:
         result = await load(app, one, two)
     assert (result.files, result.events_new, result.events_known) == (2, 8, 8)
+
+
+async def test_a_line_nested_too_deeply_is_told_and_the_others_kept(tmp_path: Path) -> None:
+    deep: Any = {}
+    for _ in range(900):
+        deep = {"in": deep}
+    one, two, three = conversation()[:3]
+    path = write(tmp_path / "a.jsonl", [one, {**two, "metadata": deep}, {**three, "metadata": {"a": [{"b": 1}]}}])
+    async with memory(tmp_path / "home") as app:
+        result = await load(app, path)
+    assert result.events_new == 2
+    assert [(bad.line, bad.reason) for bad in result.skipped] == [(2, "nested too deeply")]
+
+
+async def test_a_fault_of_the_store_comes_as_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    async with memory(tmp_path / "home") as app:
+        await app.database.write(Transaction.run, "DROP TABLE event")
+        with pytest.raises(StoreError, match="no such table"):
+            await load(app, path)
 
 
 async def test_bad_lines_are_told_and_the_good_ones_kept(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mcp_types import TextContent
 from starlette.types import Message, Receive, Scope, Send
 
 from mcp_memory.config import Settings
-from mcp_memory.errors import SettingsError, UsageError
+from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.http import Guard, http_app, is_loopback, listen, token_of
 from mcp_memory.surfaces.opening import Memory
 
@@ -141,6 +141,27 @@ def test_the_token_is_made_once_for_its_user_alone(blank: Settings) -> None:
         blank.token_file.chmod(0o644)
         token_of(blank)
         assert blank.token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_cannot_be_kept_is_told_without_a_traceback(blank: Settings) -> None:
+    blank.token_file.mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"],
+        env=os.environ | {"MCP_MEMORY_HOME": str(blank.home)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 1
+    assert "cannot be kept" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_read_only_home_is_told(blank: Settings) -> None:
+    blank.home.mkdir(mode=0o500)
+    with pytest.raises(StoreFull, match="MCP_MEMORY_HOME"):
+        token_of(blank)
 
 
 def test_two_memories_have_two_tokens(blank: Settings, settings: Settings) -> None:

@@ -19,6 +19,8 @@ _TYPES = {
     Role.SYSTEM: EventType.NOTE,
 }
 _SHOWN = 60
+#: Deeper than any metadata is meant to be, and far from what a walk through it can bear.
+_DEEPEST = 100
 _Word = TypeVar("_Word", Role, EventType)
 
 
@@ -110,7 +112,24 @@ def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if not isinstance(metadata, dict):
         raise Unreadable(f"metadata is not an object: {_shown(metadata)}")
+    if _is_deep(metadata):
+        raise Unreadable("nested too deeply")
     return metadata
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in _parts(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _shown(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -91,6 +91,7 @@ class Database:
         self._lock = anyio.Lock()
         self._together: sqlite3.Connection | None = None
         self._reading = anyio.Lock()
+        self._changed = False
 
     @classmethod
     @asynccontextmanager
@@ -114,7 +115,7 @@ class Database:
         It runs in one worker thread from begin to commit, and is not given up half way when its caller is cancelled.
         """
         async with self._lock:
-            with told(self.path):
+            with self._told():
                 return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
@@ -132,6 +133,7 @@ class Database:
 
     def _commit(self) -> None:
         self._writer.execute("COMMIT")
+        self._changed = True
 
     async def scrub(self) -> None:
         """Empty the write-ahead log, which still holds what was deleted, as soon as no one reads from it."""
@@ -140,11 +142,11 @@ class Database:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
         async with self._lock:
-            with told(self.path):
+            with self._told():
                 await to_thread.run_sync(checkpoint)
 
     async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
-        with told(self.path):
+        with self._told():
             return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
 
     async def read(
@@ -152,7 +154,7 @@ class Database:
     ) -> Result:
         """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
         async with self._reading:
-            with told(self.path):
+            with self._told():
                 return await to_thread.run_sync(self._read, lambda connection: work(connection, *args, **named))
 
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -164,6 +166,9 @@ class Database:
             return work(self._together)
         finally:
             self._together.execute("COMMIT")
+
+    def _told(self) -> AbstractContextManager[None]:
+        return told(self.path, changed=self._changed)
 
     def _close(self) -> None:
         if self._together is not None:
@@ -222,12 +227,12 @@ def prepare_folder(folder: Path) -> None:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn SQLite's and the system's errors into ours, which say what to do."""
+def told(path: Path, *, changed: bool = False) -> Iterator[None]:
+    """Turn SQLite's and the system's errors into ours, which say what to do. `changed`: we have written before."""
     try:
         yield
     except sqlite3.Error as error:
-        raise explain(error, path) from error
+        raise explain(error, path, changed=changed) from error
     except OSError as error:
         raise StoreFull(
             f"{path.parent} cannot be written: {error.strerror or error}. Free some space, correct the permissions, "
@@ -235,13 +240,14 @@ def told(path: Path) -> Iterator[None]:
         ) from error
 
 
-def explain(error: sqlite3.Error, path: Path) -> StoreError:
+def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> StoreError:
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return StoreBusy(f"{path} is locked by another process. Try again; `mcp-memory status` shows who holds it.")
-    if "malformed" in text or "not a database" in text or "corrupt" in text:
+    if any(sign in text for sign in ("malformed", "not a database", "corrupt", "vtable constructor failed")):
+        kept = "What could not be finished was undone." if changed else "Nothing was changed."
         return StoreCorrupt(
-            f"{path} is damaged ({error}). Nothing was changed. Restore a copy from the backups beside it, or run "
+            f"{path} is damaged ({error}). {kept} Restore a copy from the backups beside it, or run "
             "`mcp-memory process --set-aside-corrupt` to set it aside and start afresh; then import your history again."
         )
     if any(sign in text for sign in ("full", "readonly", "read-only", "unable to open", "disk i/o")):

@@ -112,6 +112,18 @@ async def test_a_damaged_file_is_reported_and_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+async def test_damage_met_after_a_write_is_not_said_to_have_changed_nothing(tmp_path: Path) -> None:
+    def meet_damage(tx: Transaction) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    async with Database.open(tmp_path / "memory.db") as database:
+        with pytest.raises(StoreCorrupt, match="Nothing was changed"):
+            await database.write(meet_damage)
+        await database.write(Transaction.run, "INSERT INTO meta VALUES ('a', 'b')")
+        with pytest.raises(StoreCorrupt, match="What could not be finished was undone"):
+            await database.write(meet_damage)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 async def test_the_data_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
