@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="teleport and context at 1,000,000 events (takes long)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
+    parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
     options = parser.parse_args()
     unknown = set(options.names) - set(_available())
     if unknown:
@@ -37,7 +38,8 @@ def main() -> int:
         for name in options.names or _available():
             print(f"== {name}", flush=True)
             try:
-                results[name] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large)
+                more = {"details": options.details} if name == "recall" else {}
+                results[name] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large, **more)
             except Exception:
                 traceback.print_exc()
                 crashed.append(name)

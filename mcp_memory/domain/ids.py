@@ -6,6 +6,9 @@ from mcp_memory.errors import BadId
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {char: value for value, char in enumerate(_ALPHABET)} | {"I": 1, "L": 1, "O": 0}
+#: Two characters at a time: ids are made by the dozen for every answer.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS = tuple(range(120, -1, -10))
 _MAX_MS = (1 << 48) - 1
 KEY_BYTES = 10
 
@@ -13,7 +16,7 @@ KEY_BYTES = 10
 def ulid(timestamp_ms: int, key: bytes) -> str:
     """The 26 characters of the ULID with this time (clamped to what a ULID can hold) and this random part."""
     number = (min(max(timestamp_ms, 0), _MAX_MS) << 80) | int.from_bytes(key, "big")
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
 
 
 def parse_ulid(text: str) -> tuple[int, bytes]:

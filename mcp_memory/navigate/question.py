@@ -184,7 +184,9 @@ def _places(unit: Unit, text: str, low: str) -> list[int]:
     for start in unit.starts:
         place = low.find(start)
         while place >= 0:
-            if _is_word(unit.root, text, low, place):
+            # Most of what does not count stands inside another word of a text without capitals there.
+            inside = place and low[place - 1].isalnum() and text[place] == low[place]
+            if not inside and _is_word(unit.root, text, low, place):
                 found.append(place)
             place = low.find(start, place + 1)
     return found if len(unit.starts) == 1 else sorted(found)

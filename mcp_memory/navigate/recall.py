@@ -26,6 +26,7 @@ _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
 _SHOWN_SOURCES = 3
+_LONGEST = 40_000
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _CANDIDATES = 40
@@ -215,7 +216,7 @@ async def _beyond(
 
 def _told(question: Question, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The terms that stand in a text, and those that do not."""
-    here = question.holds(text)
+    here = question.holds(text[:_LONGEST])
     matched = tuple(term.shown for term, found in zip(question.terms, here, strict=True) if found)
     return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 

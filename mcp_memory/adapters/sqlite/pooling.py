@@ -20,10 +20,12 @@ COUNTED = 2_000
 SCANNED = 40_000
 #: How many of them in the words of anyone: so many, or this share of all documents.
 ANYWHERE, SHARE = 600, 20
+#: What stands in one of so many documents tells too little to be sought at all.
+COMMON = 3
 #: What stands beside the best third is read as well, and beside so many at least.
 BESIDE = 20
-#: What lies further on in an endless text is found by the index but not weighed.
-LONGEST = 6_000
+#: What lies further on in an endless text is found by the index but not weighed; of what a tool said, even less.
+LONGEST, LONGEST_OF_TOOL = 6_000, 2_000
 _CHUNK = 500
 _COLUMNS = ("user", "assistant")
 
@@ -34,7 +36,8 @@ _KEPT = (
     "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
 )
 _SPOTS = (
-    f"SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, substr(e.text, 1, {LONGEST}) "
+    "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
+    f"substr(e.text, 1, CASE e.role WHEN 'tool' THEN {LONGEST_OF_TOOL} ELSE {LONGEST} END) "
     "FROM event e WHERE e.id IN ({marks})"
 )
 KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
@@ -118,8 +121,11 @@ def expression(terms: Sequence[Term], counts: dict[str, int], documents: int, sp
     """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
     anywhere = scannable(terms, counts, max(ANYWHERE, min(documents // SHARE, SCANNED)))
     match = match_expression(anywhere)
-    more = [term for term in scannable(terms, counts) if term not in anywhere] if speaker in _COLUMNS else []
-    return f"{match} OR {{{speaker}}} : ({match_expression(more)})" if more else match
+    usual = documents // COMMON
+    more = [term for term in scannable(terms, counts) if term not in anywhere and counts[term.match] <= usual]
+    if not more or speaker not in _COLUMNS:
+        return match
+    return f"{match} OR {{{speaker}}} : ({match_expression(more)})"
 
 
 def scannable(terms: Sequence[Term], counts: dict[str, int], most: int = SCANNED) -> list[Term]:

@@ -61,6 +61,7 @@ async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str, found: int
 ) -> None:
     monkeypatch.setattr(pooling, "ANYWHERE", 50)
+    monkeypatch.setattr(pooling, "COMMON", 1)
     lines = [
         said(f"a common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", role="user" if n % 3 else "assistant")
         for n in range(300)
