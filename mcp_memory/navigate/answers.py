@@ -80,6 +80,7 @@ class Answers:
         kind: str | None = None,
         limit: int = 10,
         cursor: str | None = None,
+        diverse: bool = False,
     ) -> tuple[recall.Found, str]:
         """The hits, and a note on how the question was understood. A time named in the question is favoured."""
         scope = await self.scope(project)
@@ -87,13 +88,13 @@ class Answers:
         given = self.when(when)
         inside = find(query, self.now, self.zone) if given is None and len(query) <= 2_000 else None
         if inside is None:
-            return await self._teleport(scope, query, given, None, kind, limit, offset), ""
+            return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
         said, asked = inside
-        found = await self._teleport(scope, asked, None, said, kind, limit, offset)
+        found = await self._teleport(scope, asked, None, said, kind, limit, offset, diverse)
         if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
             return found, ""
         note = f" Nothing was found in {said.phrase!r}, so all times were searched."
-        return await self._teleport(scope, query, None, None, kind, limit, offset), note
+        return await self._teleport(scope, query, None, None, kind, limit, offset, diverse), note
 
     async def _teleport(
         self,
@@ -104,9 +105,18 @@ class Answers:
         kind: str | None,
         limit: int,
         offset: int,
+        diverse: bool,
     ) -> recall.Found:
         return await recall.teleport(
-            self.library, scope, query, when=when, favoured=favoured, kind=kind, limit=limit, offset=offset
+            self.library,
+            scope,
+            query,
+            when=when,
+            favoured=favoured,
+            kind=kind,
+            limit=limit,
+            offset=offset,
+            diverse=diverse,
         )
 
     async def teleport(
@@ -118,8 +128,9 @@ class Answers:
         limit: int,
         budget: int,
         cursor: str | None,
+        diverse: bool = False,
     ) -> tuple[recall.Found, Page]:
-        found, note = await self.search(query, project, when, kind, limit, cursor)
+        found, note = await self.search(query, project, when, kind, limit, cursor, diverse)
         found = await with_surroundings(self.library, found)
         found = await advised(self.library, await self.scope(project), found, found.when)
         return found, self.renderer.hits(found, checked(budget), note)

@@ -27,7 +27,7 @@ _COVER = 0.1
 _COMPACTION = 0.6
 _FAVOUR = 2.0
 _CUE = 1.25
-_AGAIN = 0.9
+_AGAIN, _SAME_SESSION = 0.9, 0.4
 _REPEATS = 2
 _READ = 30
 
@@ -74,8 +74,11 @@ def merged(first: Pool, second: Pool) -> Pool:
     return Pool(tuple(spots.values()), len(matched), beside, second.frequencies, second.documents)
 
 
-def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> list[Weighed]:
-    """All spots, best first; those said within the favoured time before their equals."""
+def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, diverse: bool = False) -> list[Weighed]:
+    """All spots, best first; those said within the favoured time before their equals.
+
+    With `diverse`, the best of each session come before more of the same.
+    """
     rare = rarities(question, pool)
     own = {spot.number: _own(question, spot, rare) for spot in pool.spots}
     context = _context(pool, own)
@@ -92,8 +95,8 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None) -> 
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
-    if question.gathers:
-        best = _spread(best, rare, _AGAIN)
+    if diverse or question.gathers:
+        best = _spread(best, rare, _SAME_SESSION if diverse else _AGAIN)
     return _originals_first([*best, *weighed[_READ:]])
 
 
@@ -110,7 +113,7 @@ def _answering(question: Question, item: Weighed) -> Weighed:
     return replace(item, value=item.value * worth)
 
 
-def _spread(ranked: Sequence[Weighed], rare: Sequence[float], again: float) -> list[Weighed]:
+def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:
     """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
     left, chosen = list(ranked), list[Weighed]()
     sessions: dict[int, float] = {}
@@ -120,9 +123,9 @@ def _spread(ranked: Sequence[Weighed], rare: Sequence[float], again: float) -> l
         value = max(worth)
         item = left.pop(worth.index(value))
         chosen.append(replace(item, value=value))
-        sessions[item.spot.session] = sessions.get(item.spot.session, 1.0) * again
+        sessions[item.spot.session] = sessions.get(item.spot.session, 1.0) * same_session
         for unit in item.near:
-            units[unit] *= again
+            units[unit] *= _AGAIN
     return chosen
 
 

@@ -109,10 +109,12 @@ async def teleport(
     kind: str | None = None,
     limit: int = 10,
     offset: int = 0,
+    diverse: bool = False,
 ) -> Found:
     """The best passages for a query. Any text is a valid query; without a word in it, only a time can answer.
 
-    What was said outside of `when` is left out; what was said within `favoured` comes before equals.
+    What was said outside of `when` is left out; what was said within `favoured` comes before equals. With `diverse`,
+    hits are spread over sessions.
     """
     if kind is not None and kind not in KINDS:
         raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
@@ -124,7 +126,10 @@ async def teleport(
         ranked = await _nodes(library, question, scope.project, frozenset([kind]), when, limit + offset + 1)
     else:
         wanted = offset + limit + 1
-        ranked, candidates = await _events(library, question, scope.project, kind == "grip", when, favoured, wanted)
+        cited = kind == "grip"
+        ranked, candidates = await _events(
+            library, question, scope.project, cited, when, favoured, wanted, diverse=diverse
+        )
         if favoured and kind is None:
             ranked = _interleaved(ranked, await _periods(library, question, scope.project, favoured, 2))
         elif kind is None and len(ranked) < wanted:
@@ -154,6 +159,8 @@ async def _events(
     when: TimeRange | None,
     favoured: TimeRange | None,
     limit: int,
+    *,
+    diverse: bool,
 ) -> tuple[list[Ranked], list[Weighed]]:
     """The best events, and all that were weighed, best first."""
 
@@ -166,11 +173,11 @@ async def _events(
     if favoured:
         within = await offered(favoured, many // 2)
         pool = merged(within, pool)
-    weighed, rare = weigh(question, pool, favoured), tuple(rarities(question, pool))
+    weighed, rare = weigh(question, pool, favoured, diverse=diverse), tuple(rarities(question, pool))
     chosen = weighed[:limit]
     read = await library.events([item.spot.number for item in chosen])
     ranked = [
-        Ranked(read[item.spot.number], score, *_told(question, item.spot.text), rare)
+        Ranked(read[item.spot.number], score, *_told(question, text_of(read[item.spot.number])), rare)
         for item, score in zip(chosen, scores(weighed, rare, limit), strict=True)
         if item.spot.number in read
     ]

@@ -99,6 +99,7 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     search.add_argument("--kind", help="event, grip, segment, day, week, month or year")
     search.add_argument("--when", metavar="PHRASE", help='such as "last week" or 2024-01-15..2024-01-18')
     search.add_argument("--cursor", help="go on where an earlier answer ended")
+    search.add_argument("--diverse", action="store_true", help="spread the hits over sessions")
     timeline = _add(commands, "timeline", "what happened in a time")
     timeline.add_argument("when", metavar="WHEN", help='such as yesterday, "Jan 15-18", 2024-W03')
     timeline.add_argument("--topic", metavar="T", help="only what speaks of it")

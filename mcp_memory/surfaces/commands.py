@@ -126,7 +126,14 @@ async def grip(app: App, options: argparse.Namespace) -> int:
 async def search(app: App, options: argparse.Namespace) -> int:
     budget = _budget(options, 20_000 if options.json else BUDGET)
     found, page = await app.answers.teleport(
-        options.query, options.project, options.when, options.kind, options.limit, budget, options.cursor
+        options.query,
+        options.project,
+        options.when,
+        options.kind,
+        options.limit,
+        budget,
+        options.cursor,
+        options.diverse,
     )
     if not options.json:
         return _told(app, page, _budget(options))

@@ -201,13 +201,15 @@ async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_a_question_that_counts_is_answered_from_several_sessions(tmp_path: Path) -> None:
+async def test_hits_are_spread_over_sessions_for_a_question_that_counts_and_on_request(tmp_path: Path) -> None:
     told = [said(f"The deploy failed at {n}.", at(n, "2026-03-04"), session="one") for n in range(4)]
     async with memory(tmp_path) as app:
         await tell(app, [*told, said("The deploy failed at 9.", at(0), session="other")])
         one = [hit.session_id for hit in await hits(app, "where the deploy failed")]
         many = [hit.session_id for hit in await hits(app, "how many times the deploy failed")]
+        spread = [hit.session_id for hit in await hits(app, "where the deploy failed", diverse=True)]
         assert one.index("other") > many.index("other")
+        assert spread.index("other") == 1
 
 
 @pytest.mark.anyio

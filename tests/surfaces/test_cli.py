@@ -103,6 +103,15 @@ def test_search_echoes_the_time_and_keeps_to_it(loaded: Shell) -> None:
     assert {hit["project"] for hit in found["hits"]} == {"beta"}
 
 
+def test_search_spreads_its_hits_on_request(loaded: Shell) -> None:
+    plain, spread = (
+        loaded.json("search", "session timeout", "--project", "*", *more)["hits"] for more in ((), ("--diverse",))
+    )
+    sessions = {hit["session_id"] for hit in plain}
+    assert {hit["session_id"] for hit in spread[: len(sessions)]} == sessions
+    assert {hit["id"] for hit in plain} == {hit["id"] for hit in spread}
+
+
 def test_an_empty_search_names_other_projects(loaded: Shell) -> None:
     assert loaded.json("search", "nosuchwordatall", "--project", "alpha")["elsewhere"] == []
     note = loaded.run("remember", "The quagga stands in beta only.", "--project", "beta")
