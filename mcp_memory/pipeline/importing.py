@@ -179,6 +179,9 @@ class _Reader:
             while found := list(islice(lines, BATCH)):
                 bad = [item for item in found if isinstance(item, BadLine)]
                 yield [item for item in found if isinstance(item, Told)], bad
+            if _is_unfinished(path, state):
+                # It stays unread, so that the rest of it can come; but here no one may ever ask again.
+                yield [], [BadLine(str(path), state.line + 1, "the last line is incomplete or not JSON")]
         except OSError as error:
             yield [], [BadLine(str(path), 0, f"the file cannot be read: {error.strerror}")]
 
@@ -202,6 +205,16 @@ class _Reader:
             found = detect(told.cwd, {})
             self._roots[told.cwd] = (found.root, found.label) if found.enabled else None
         return self._roots[told.cwd]
+
+
+def _is_unfinished(path: Path, state: TranscriptState) -> bool:
+    """Whether something without an end was left at the end. More than a line is what has just been added."""
+    if state.offset >= _size(path):
+        return False
+    with path.open("rb") as file:
+        file.seek(state.offset)
+        rest = file.read()
+    return b"\n" not in rest and bool(rest.strip())
 
 
 def _size(path: Path) -> int:

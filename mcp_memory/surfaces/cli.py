@@ -141,12 +141,10 @@ def _context(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _serving(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    serve = commands.add_parser(
-        "serve", help="MCP server; stdio by default", description="MCP server; stdio by default"
-    )
+    serve = _add(commands, "serve", "MCP server; stdio by default")
     serve.add_argument("--http", action="store_true", help="streamable HTTP instead, on loopback, with a token")
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8765)
+    serve.add_argument("--port", type=_port, default=8765)
     serve.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="a further Host name to accept"
     )
@@ -170,6 +168,13 @@ def _add(
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     command.add_argument("--json", action="store_true", help="one JSON document on stdout")
     return command
+
+
+def _port(text: str) -> int:
+    # The system would take the number modulo 65,536 and listen somewhere else.
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, 0 for any that is free")
+    return int(text)
 
 
 def _project(command: argparse.ArgumentParser) -> None:

@@ -149,8 +149,10 @@ def http_app(memory: Memory, token: str, allow: Sequence[str] = ()) -> Guard:
     return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), token, allow)
 
 
-async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str] = ()) -> None:
-    """Listen until a signal comes. Says on stderr where, and where the token is."""
+async def serve_http(
+    settings: Settings, host: str, port: int, allow: Sequence[str] = (), as_json: bool = False
+) -> None:
+    """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
     listener = listen(host, port, allow)
     app = http_app(Memory(settings), token_of(settings), allow)
     config = uvicorn.Config(
@@ -158,12 +160,19 @@ async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[s
     )
     server = _Server(config)
     shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-    sys.stderr.write(f"MCP on http://{shown}:{bound}{PATH}, bearer token in {settings.token_file}\n")
-    sys.stderr.flush()
+    _announce(f"http://{shown}:{bound}{PATH}", settings.token_file, as_json=as_json)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_on_signal, server, name="signals")
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
+
+
+def _announce(url: str, token_file: Path, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps({"url": url, "token_file": str(token_file)}) + "\n")
+        sys.stdout.flush()
+    sys.stderr.write(f"MCP on {url}, bearer token in {token_file}\n")
+    sys.stderr.flush()
 
 
 def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:

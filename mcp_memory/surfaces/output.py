@@ -83,9 +83,12 @@ def imported(shape: Mapping[str, Any]) -> int:
         for key, count in shape.get(name, {}).items():
             _write(f"  {key}: {count}\n")
     for bad in shape["skipped"][:20]:
-        _write(f"  {bad['path']}:{bad['line']}: {bad['reason']}\n")
+        place = f"{bad['path']}:{bad['line']}" if bad["line"] else bad["path"]
+        _write(f"  {place}: {bad['reason']}\n")
     if len(shape["skipped"]) > 20:
         _write(f"  … and {len(shape['skipped']) - 20} more (all with --json)\n")
+    if "hint" in shape:
+        _write(f"{shape['hint']}\n")
     if shape["events_new"] and not shape.get("dry_run"):
         _write("Next: `mcp-memory process` builds the table of contents (a running server does so by itself).\n")
     return 0

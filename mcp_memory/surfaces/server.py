@@ -98,13 +98,13 @@ def run_stdio(settings: Settings) -> int:
     return _done()
 
 
-def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = ()) -> int:
+def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = (), *, as_json: bool = False) -> int:
     """Serve streamable HTTP on one address until a signal."""
     _exit_on_early_signals()
     _log_to_stderr()
     from mcp_memory.surfaces.http import serve_http
 
-    anyio.run(serve_http, settings, host, port, tuple(allow))
+    anyio.run(serve_http, settings, host, port, tuple(allow), as_json)
     return _done()
 
 

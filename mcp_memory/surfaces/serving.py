@@ -13,10 +13,11 @@ def serve(options: argparse.Namespace) -> int:
     try:
         settings = config.load()
         if options.http:
-            return run_http(settings, options.host, options.port, options.allow_host)
+            return run_http(settings, options.host, options.port, options.allow_host, as_json=options.json)
         return run_stdio(settings)
     except MemoryFault as error:
         from mcp_memory.surfaces import output
 
-        output.fail(str(error), as_json=False)
+        # Over stdio, stdout belongs to the protocol.
+        output.fail(str(error), as_json=options.json and options.http)
         return 2 if isinstance(error, UsageError) else 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -41,7 +43,7 @@ Connect Claude Code, with hooks:  {program} install claude-code
 Connect Cursor, with hooks:       {program} install cursor
 The server alone, by hand:        claude mcp add memory -- {program} serve
                                   ~/.cursor/mcp.json:
-{{"mcpServers": {{"memory": {{"command": "{program}", "args": ["serve"]}}}}}}"""
+{{"mcpServers": {{"memory": {entry}}}}}"""
 
 
 async def load(app: App, options: argparse.Namespace) -> int:
@@ -60,6 +62,8 @@ async def load(app: App, options: argparse.Namespace) -> int:
         )
     result.skipped[:0] = unknown
     shape = import_shape(result, dry_run=options.dry_run)
+    if not (result.events_new or result.events_known or result.skipped):
+        shape["hint"] = _looked_for(home, options.paths, options.client)
     return output.document(shape) if options.json else output.imported(shape)
 
 
@@ -88,6 +92,17 @@ def find_sources(
             elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
                 unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
     return sources, unknown
+
+
+def _looked_for(home: Folders, paths: list[str], client: str) -> str:
+    """What an import that found nothing has looked for, and where."""
+    if paths:
+        names = ", ".join(ADAPTERS) if client == "auto" else client
+        return f"No history was found in {', '.join(paths)}: no {', '.join(_TRANSCRIPTS)} with events of {names}."
+    known = default_places(home)
+    places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
+    where = f" in {', '.join(places)}" if places else ""
+    return f"No history was found{where}. Name a file or directory: mcp-memory import PATH."
 
 
 def _offered(place: Path) -> list[Path]:
@@ -200,7 +215,9 @@ async def demo(app: App, options: argparse.Namespace) -> int:
     scope = await app.answers.scope("*")
     nodes = [node for level in Level if level <= Level.DAY for node in await app.library.top(None, level, 200)]
     output.tree(sorted(nodes, key=outline_order), scope)
-    return output.text(_CONNECT.format(program=_program()))
+    words = _program()
+    entry = {"command": words[0], "args": [*words[1:], "serve"]}
+    return output.text(_CONNECT.format(program=shlex.join(words), entry=json.dumps(entry)))
 
 
 def outline_order(node: Node) -> tuple[str, int, int, int]:
@@ -208,10 +225,12 @@ def outline_order(node: Node) -> tuple[str, int, int, int]:
     return node.project, node.ref.day.toordinal(), int(node.level), node.start_ms
 
 
-def _program() -> str:
+def _program() -> list[str]:
     """How the user can call this program from anywhere."""
-    script = Path(sys.argv[0])
-    return "mcp-memory" if shutil.which("mcp-memory") else str(script.absolute())
+    if shutil.which("mcp-memory"):
+        return ["mcp-memory"]
+    script = Path(sys.argv[0]).absolute()
+    return [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
 
 
 async def load_sample(app: App) -> int:

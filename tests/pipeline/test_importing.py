@@ -154,3 +154,25 @@ async def test_all_real_transcripts_are_imported_processed_and_navigable(tmp_pat
     assert again.events_new == 0
     assert len(days) > 10
     assert all(bullet.grip_ids for node in nodes for bullet in node.bullets)
+
+
+@pytest.mark.parametrize("rest", ['{"session_id": "s1", "tim', "just words", "ÿþ{"])
+async def test_an_unfinished_last_line_is_told_and_read_when_it_is_whole(tmp_path: Path, rest: str) -> None:
+    lines = conversation()[:2]
+    path = write(tmp_path / "a.jsonl", lines[:1])
+    whole = path.read_text()
+    path.write_text(whole + rest)
+    async with memory(tmp_path / "home") as app:
+        first = await load(app, path)
+        write(path, lines)
+        second = await load(app, path)
+    assert first.events_new == 1
+    assert [(bad.line, bad.reason) for bad in first.skipped] == [(2, "the last line is incomplete or not JSON")]
+    assert (second.events_new, second.events_known, second.skipped) == (1, 1, [])
+
+
+async def test_blank_ends_are_nothing_to_tell(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", conversation())
+    path.write_text(path.read_text() + "  ")
+    async with memory(tmp_path / "home") as app:
+        assert (await load(app, path)).skipped == []

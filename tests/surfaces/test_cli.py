@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -299,6 +300,35 @@ def test_a_damaged_database_is_as_it_was_if_it_is_said_to_be(shell: Shell, table
     assert done.returncode == 1
     assert "is damaged" in done.stderr
     assert ("Nothing was changed" in done.stderr) == ((shell.home / "memory.db").read_bytes() == data)
+
+
+def test_an_import_that_finds_nothing_says_what_it_looked_for(shell: Shell) -> None:
+    empty, folder = shell.cwd / "empty.jsonl", shell.cwd / "folder"
+    empty.touch()
+    folder.mkdir()
+    for args in ([str(empty)], [str(empty), "--client", "jsonl"], [str(folder)]):
+        done = shell.run("import", *args)
+        assert done.returncode == 0
+        assert f"No history was found in {args[0]}" in done.stdout
+        assert "*.jsonl" in done.stdout
+    done = shell.run("import")
+    assert ".claude/projects" in done.stdout
+    assert "No history" in shell.json("import", str(folder))["hint"]
+
+
+def test_a_file_of_no_known_form_is_told_without_a_line(shell: Shell) -> None:
+    path = shell.cwd / "bin.jsonl"
+    path.write_bytes(bytes(range(256)))
+    assert f"  {path}: not a transcript" in shell.run("import", str(path)).stdout
+
+
+def test_what_the_demo_prints_can_be_run_however_it_was_started(shell: Shell) -> None:
+    environment = shell.environment | {"PATH": "/usr/bin:/bin"}
+    for start in ([sys.executable, "-m", "mcp_memory"], [str(SCRIPT)]):
+        done = subprocess.run([*start, "demo"], cwd=shell.cwd, env=environment, capture_output=True, text=True)
+        assert f"{shlex.join(start)} search" in done.stdout
+        entry = json.loads(done.stdout.splitlines()[-1])["mcpServers"]["memory"]
+        assert [entry["command"], *entry["args"]] == [*start, "serve"]
 
 
 def test_a_newer_database_is_refused(shell: Shell) -> None:

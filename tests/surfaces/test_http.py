@@ -23,6 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
+from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.http import Guard, http_app, is_loopback, listen, token_of
 from mcp_memory.surfaces.opening import Memory
 
@@ -227,3 +228,26 @@ async def test_a_client_with_the_token_asks_in_both_eras_and_a_signal_ends_the_s
             assert (await stranger.get(url.removesuffix("/mcp"))).status_code == 401
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("port", ["99999", "65536", "-1", "http"])
+def test_a_port_that_does_not_exist_is_wrong_usage(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.parser().parse_args(["serve", "--http", f"--port={port}"])
+    assert left.value.code == 2
+    assert "0 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
+async def test_the_address_comes_as_json_if_asked_for(blank: Settings) -> None:
+    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0", "--json"]
+    with anyio.fail_after(LIMIT):
+        async with await anyio.open_process(
+            command, env=os.environ | {"MCP_MEMORY_HOME": str(blank.home)}, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None
+            said = json.loads(await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 10_000))
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", said["url"])
+    assert said["token_file"] == str(blank.token_file)
