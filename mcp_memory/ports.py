@@ -398,6 +398,10 @@ class Library(SearchIndex, Protocol):
         """The root by which the store knows a project."""
         ...
 
+    async def unsummarized(self, project: str | None) -> tuple[int, int]:
+        """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
+        ...
+
     async def counts(self) -> Counts: ...
 
 

@@ -46,7 +46,16 @@ class Answers:
         branches = await topic_of(self.library, topic, scope)
         root = await browse.toc_root(self.library, scope, branches)
         note = notice + await self._elsewhere(scope, root)
-        return self.renderer.root(root, scope, branches, note, checked(budget))
+        waiting = "" if root.years else await self.waiting(scope)
+        return self.renderer.root(root, scope, branches, note, checked(budget), waiting)
+
+    async def waiting(self, scope: Scope) -> str:
+        """What was said but stands in no summary yet: a session that goes on is summarized when it pauses."""
+        sessions, events = await self.library.unsummarized(scope.project)
+        if not sessions:
+            return ""
+        told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
+        return f" {told} will be summarized once there is a pause; teleport(query) finds them now."
 
     async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
         if root.years or scope.project is None:
@@ -66,7 +75,8 @@ class Answers:
     ) -> Page:
         scope = await self.scope(project)
         span, branches = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), topic)
-        return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor))
+        note = await self.waiting(scope) if not span.nodes else ""
+        return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor), note)
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         opened = await browse.expand_grip(self.library, grip_id, _few(before), _few(after), spoken=True)

@@ -294,7 +294,7 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question)
         return Hit(
             id=event.event_id,
             kind="event",
-            title=candidate.segment_id,
+            title="",
             passage=passage_of(question, event.text, item.rare),
             score=item.score,
             matched=item.matched,

@@ -130,9 +130,9 @@ class Renderer:
         """The text, or its beginning: no answer exceeds its budget, not even one too small for a useful answer."""
         return text if self.count(text) <= budget else self.cut_to(text, budget)
 
-    def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int) -> Page:
+    def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int, waiting: str = "") -> Page:
         if not root.years:
-            return self._empty_root(topic, note, budget)
+            return self._empty_root(topic, note, budget, waiting)
         name = scope.project or "all projects"
         if topic:
             return self._about(root, scope, topic, f"Memory of {name} about {safe(topic.text, 60)!r}:{note}", budget)
@@ -149,10 +149,11 @@ class Renderer:
         more = "… {} more entries: go down a year or raise budget_tokens"
         return self.page(f"Memory of {name}: table of contents.{note}", blocks, next_call, budget, more)
 
-    def _empty_root(self, topic: Topic | None, note: str, budget: int) -> Page:
+    def _empty_root(self, topic: Topic | None, note: str, budget: int, waiting: str) -> Page:
         about = f" about {safe(topic.text, 60)!r}" if topic else " yet"
         next_call = "toc_root() for all, teleport(query) for other words" if topic else "remember(text) keeps a note"
-        return self.page(f"Nothing is remembered{about}.{note}", [], next_call, budget)
+        head = f"Nothing is {'summarized' if waiting else 'remembered'}{about}.{waiting}{note}"
+        return self.page(head, [], next_call, budget)
 
     def _about(self, root: Root, scope: Scope, topic: Topic, head: str, budget: int) -> Page:
         """The days that speak of a topic most, each with the line that says most of it; then what is above them."""
@@ -215,12 +216,17 @@ class Renderer:
         close = node.level in (Level.SEGMENT, Level.DAY)
         return self.clock(hit.start_ms) if close else self.moment(hit.start_ms)[:10]
 
-    def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
+    def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0, note: str = "") -> Page:
         about = f", about {safe(topic.text, 60)}" if topic else ""
         head = f"{self.range(span.when)}{about}:"
         if not span.nodes:
             next_call = "toc_root() shows which times are, teleport(query) finds terms"
-            return self.page(f"{head} nothing is remembered.", [], next_call, budget)
+            return self.page(
+                f"{head} nothing is in its summaries.{note}" if note else f"{head} nothing is remembered.",
+                [],
+                next_call,
+                budget,
+            )
         if span.missed:
             head += " nothing speaks of that; all of this time:"
         many, ids, blocks = len(span.nodes) - offset, Ids(scope), []

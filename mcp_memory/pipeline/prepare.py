@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.redaction import redact, redact_json
@@ -55,7 +57,18 @@ class Intaker:
                 tokens=tokens,
                 truncated=cut,
                 source_ids=item.source_ids,
-                metadata=redact_json(dict(item.metadata)),
+                metadata=redact_json(_finite(dict(item.metadata))),
             )
             for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
         ]
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON has no word for, and that no reader of the database would take."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -12,11 +12,11 @@ import anyio
 from mcp_memory import config
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.grips import event_grip_id
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import MemoryFault, UsageError, alone
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import cursor_of
-from mcp_memory.navigate.recall import Beside, Found
+from mcp_memory.navigate.recall import Beside, Found, Hit
 from mcp_memory.navigate.render import Page
 from mcp_memory.navigate.scope import ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
@@ -74,7 +74,11 @@ async def toc(app: App, options: argparse.Namespace) -> int:
     nodes.sort(key=writing.outline_order)
     if options.json:
         return output.document({"project": scope.project or "*", "nodes": [node_shape(node, scope) for node in nodes]})
-    return output.tree(nodes, scope)
+    if not nodes and topic:
+        return output.text(
+            f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
+        )
+    return output.tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
 
 
 async def node(app: App, options: argparse.Namespace) -> int:
@@ -92,7 +96,8 @@ async def node(app: App, options: argparse.Namespace) -> int:
         }
         for child in place.children
     ]
-    shape |= {"parent": place.parent_id, "previous": place.previous, "next": place.following}
+    ways = {"parent": place.parent_id, "previous": place.previous, "next": place.following}
+    shape |= {way: scope.id_of(node_id, place.node.project) if node_id else None for way, node_id in ways.items()}
     if options.history:
         ref, project = await ref_of(app.library, scope, options.id)
         shape["history"] = [node_shape(version, scope) for version in await app.library.history(project, ref)]
@@ -105,6 +110,7 @@ async def grip(app: App, options: argparse.Namespace) -> int:
         return _told(app, page, _budget(options))
     opened = await browse.expand_grip(app.library, options.id, options.before, options.after)
     record, cited = opened.record, opened.record.cited
+    scope = await app.answers.scope(options.project)
     return output.document(
         {
             "grip_id": record.grip_id,
@@ -115,7 +121,7 @@ async def grip(app: App, options: argparse.Namespace) -> int:
             "event_id": cited.event_id if cited else None,
             "session_id": cited.session_id if cited else None,
             "project": cited.project if cited else None,
-            "node_id": record.node_id,
+            "node_id": scope.id_of(record.node_id, cited.project) if record.node_id and cited else record.node_id,
             "before": [event_shape(event) for event in record.before],
             "events": [event_shape(event) for event in record.events],
             "after": [event_shape(event) for event in record.after],
@@ -137,12 +143,18 @@ async def search(app: App, options: argparse.Namespace) -> int:
     )
     if not options.json:
         return _told(app, page, _budget(options))
-    return output.document(
-        search_shape(found, page.shown if options.budget is not None else len(found.hits), page.tokens)
-    )
+    shown = page.shown if options.budget is not None else len(found.hits)
+    return output.document(search_shape(found, shown, page.tokens, await _titles(app, found.hits[:shown])))
 
 
-def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
+async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
+    """The titles of the segments that the events among the hits belong to, by their ids."""
+    named = {hit.node_id: hit.project for hit in hits if hit.role and hit.node_id}
+    nodes = {node_id: await app.library.node(project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
+    return {node_id: node.title for node_id, node in nodes.items() if node}
+
+
+def search_shape(found: Found, shown: int, tokens: int, titles: Mapping[str, str]) -> dict[str, Any]:
     when = found.when
     return {
         "query": found.query,
@@ -151,7 +163,7 @@ def search_shape(found: Found, shown: int, tokens: int) -> dict[str, Any]:
             {
                 "id": hit.id,
                 "kind": hit.kind,
-                "title": hit.title,
+                "title": titles.get(hit.node_id, hit.title),
                 "snippet": hit.passage.window(300),
                 "score": hit.score,
                 "band": hit.band,

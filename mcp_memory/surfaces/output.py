@@ -36,10 +36,11 @@ def _write(value: str) -> None:
     sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
 
 
-def tree(nodes: Sequence[Node], scope: Scope) -> int:
-    """The table of contents, indented by level."""
+def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
+    """The table of contents, indented by level; `note` is what to say if there is none."""
     if not nodes:
-        return text("Nothing is remembered yet. `mcp-memory import` loads old history; hooks capture the new.")
+        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
+        return text(f"Nothing is summarized yet.{hint}")
     for node in nodes:
         indent = "  " * int(node.level)
         _write(f"{indent}{_bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")

@@ -384,3 +384,30 @@ def test_a_reader_that_leaves_early_is_no_error(loaded: Shell) -> None:
     )
     assert len(done.stdout) == 10
     assert done.stderr == ""
+
+
+def test_what_is_said_but_not_summarized_is_not_denied(shell: Shell) -> None:
+    shell.run("remember", "The harbour bridge opens at nine.")
+    shell.json("process")
+    for command in (("toc",), ("toc", "--budget", "200"), ("timeline", "today")):
+        told = shell.run(*command).stdout
+        assert "1 event of 1 open session will be summarized once there is a pause" in told
+        assert "Nothing is remembered" not in told
+    assert "Nothing is remembered about 'zebra'" in shell.run("toc", "--topic", "zebra").stdout
+
+
+def test_ids_of_another_project_can_be_followed(shell: Shell) -> None:
+    """Standing in no project, or in another one, every id says whose it is."""
+    lines = [line for project in ("alpha", "beta") for line in conversation(session=f"s-{project}", project=project)]
+    path = shell.cwd / "two.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shell.json("import", str(path), "--client", "jsonl")
+    shell.json("process")
+    day = shell.json("node", "toc:day:2026-03-02@beta")
+    assert day["parent"] == "toc:week:2026-W10@beta"
+    assert shell.json("node", day["parent"])["project"] == "beta"
+    hit = shell.json("search", "login timeout", "--project", "beta")["hits"][0]
+    assert hit["title"]
+    assert not hit["title"].startswith("toc:")
+    grip = shell.json("grip", day["bullets"][0]["grip_ids"][0])
+    assert grip["node_id"].endswith("@beta")

@@ -244,7 +244,8 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return StoreBusy(f"{path} is locked by another process. Try again; `mcp-memory status` shows who holds it.")
-    if any(sign in text for sign in ("malformed", "not a database", "corrupt", "vtable constructor failed")):
+    signs = ("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed")
+    if any(sign in text for sign in signs):
         kept = "What could not be finished was undone." if changed else "Nothing was changed."
         return StoreCorrupt(
             f"{path} is damaged ({error}). {kept} Restore a copy from the backups beside it, or run "

@@ -247,6 +247,16 @@ class SqliteLibrary:
         root = await self._database.value("SELECT root FROM project WHERE slug = ?", (project,))
         return str(root) if root is not None else None
 
+    async def unsummarized(self, project: str | None) -> tuple[int, int]:
+        where, values = _scope(project)
+        rows = await self._database.fetch(
+            "SELECT count(DISTINCT g.session), coalesce(sum(g.events), 0) FROM segment g "
+            "JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project "
+            f"WHERE g.input_hash <> g.done_hash AND {where}",
+            values,
+        )
+        return int(rows[0][0]), int(rows[0][1])
+
     async def counts(self) -> Counts:
         row = (await self._database.fetch(_COUNTS))[0]
         schema = int(await self._database.value("PRAGMA user_version"))
