@@ -19,7 +19,7 @@ _DAY_MS = 86_400_000
 _LIMIT = 400
 #: So many times more events are read as are asked for, to find the messages among them.
 _WIDER = 4
-_YEARS, _MONTHS, _DAYS, _ABOUT = 6, 12, 3, 5
+_YEARS, _MONTHS, _DAYS, _ABOUT = 6, 4, 3, 5
 
 
 @dataclass(frozen=True, slots=True)

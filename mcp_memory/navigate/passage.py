@@ -7,15 +7,17 @@ than the best part of 600.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcp_memory.navigate.question import Question
 
 _LONGEST = 12_000
-_MARKS = 300
+_MARKS = 200
 _USUAL = 400
+#: Sizes of windows for which the best place is looked for; others make do with that of the next.
+_SIZES = (80, 100, 125, 155, 195, 240, 300, 375, 470, 590, 740, 920)
 #: A sentence or line ends here; what follows can be shown by itself.
 _END = re.compile(r"[.!?](?=\s)|\n|[。！？]")
 #: A window that also looks like an answer is worth this much more.
@@ -43,6 +45,7 @@ class Passage:
     focus: int
     marks: tuple[Mark, ...] = ()
     cues: tuple[re.Pattern[str], ...] = ()
+    _known: dict[int, tuple[float, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def window(self, size: int) -> str:
         """About `size` characters on one line, cut at words, where they hold most of what was asked."""
@@ -75,11 +78,25 @@ class Passage:
         return self._best(size)[1] if self.marks else max(0, self.focus - size // 4)
 
     def _best(self, size: int) -> tuple[float, int]:
-        """What the best window of this size is worth, and where it begins: with the sentence of its first word."""
+        """What the best window of about this size is worth, and where it begins: with a sentence, if one is near.
+
+        Answers try many sizes, so it is looked for in few of them and remembered.
+        """
+        size = next((each for each in _SIZES if each >= size), size)
+        known = self._known.get(size)
+        if known is None:
+            known = self._known[size] = self._find(size)
+        return known
+
+    def _find(self, size: int) -> tuple[float, int]:
         places = [mark.place for mark in self.marks]
-        best, chosen = 0.0, self.focus
+        ends = [end.end() for end in _END.finditer(self.text, 0, places[-1] if places else 0)]
+        best, chosen, before = 0.0, self.focus, -1
         for first, place in enumerate(places):
-            start = self._sentence(place, size // _BACK)
+            start = self._sentence(ends, place, size // _BACK)
+            if start == before:
+                continue
+            before = start
             worth = self._worth(first, bisect_left(places, start + size), start, size)
             if worth > best:
                 best, chosen = worth, start
@@ -94,12 +111,12 @@ class Passage:
             total *= _CUE if cue.search(self.text, start, min(start + size, len(self.text))) else 1.0
         return total
 
-    def _sentence(self, place: int, back: int) -> int:
+    def _sentence(self, ends: Sequence[int], place: int, back: int) -> int:
         """The begin of the sentence around a place, or a little before it if that is too far away."""
-        start = max(0, place - back)
-        begin = start if start == 0 else max(start, place - back // 2)
-        for end in _END.finditer(self.text, start, place):
-            begin = end.end()
+        found = bisect_right(ends, place)
+        begin = ends[found - 1] if found else 0
+        if place - begin > back:
+            begin = place - back // 2
         while begin < place and self.text[begin].isspace():
             begin += 1
         return begin

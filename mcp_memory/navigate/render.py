@@ -37,6 +37,7 @@ _EXTRACTIVE = "extractive"
 #: Widths of passages that are tried until all of them fit, and the rank from which on a block may be left out for it.
 _WIDTHS = (600, 420, 300, 220, 160, 110)
 _OPTIONAL = 3
+_MANY = 6
 _TOOL_WIDTH = 80
 _SAME = 0.8
 _AFTER_HITS = "expand_grip(grip_id) for the exact words"
@@ -161,7 +162,7 @@ class Renderer:
         blocks = []
         for at, day in enumerate(root.days):
             said = topic.said_in(day, 1)
-            told = [bullet for bullet in topic.bullets(day.bullets) if not _repeats(bullet, said)]
+            told = [bullet for bullet in topic.bullets(day.bullets, said) if not _repeats(bullet, said)]
             lines = [ids.bullet(bullet) for bullet in told[: 0 if said and at else 1]]
             lines += [line for hit in said for line in ids.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
             blocks.append(Block((ids.line(day), *lines)))
@@ -171,8 +172,10 @@ class Renderer:
 
     def node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
         """Passages of a topic and titles of children are as long as all of them fit."""
-        page = self._node(place, scope, topic, budget, offset, _WIDTHS[0])
-        for width in _WIDTHS[1:]:
+        # Many children will not fit with long titles, which need not be tried.
+        widths = _WIDTHS if topic else _WIDTHS[-1:] if len(place.children) > _MANY else _WIDTHS[::3]
+        page = self._node(place, scope, topic, budget, offset, widths[0])
+        for width in widths[1:]:
             if page.whole:
                 break
             page = self._node(place, scope, topic, budget, offset, width)

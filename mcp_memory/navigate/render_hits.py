@@ -24,6 +24,8 @@ _REPLY, _LATER = 1.0, 0.6
 _LEAST, _MOST, _MOST_BEST = 60, 400, 900
 _PER_TOKEN = 3.6
 _ROUNDS, _FULL = 6, 0.96
+#: Characters of the passages of many hits, by their place; the last holds for all that follow.
+_SHORT = (180, 100, 100, 60)
 #: From here on an id also says where in its event the passage stands.
 _DEEP = 400
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
@@ -41,11 +43,12 @@ class HitLines:
 
         A hit that is the reply to one above it has been told there, and has no line of its own.
         """
-        roomy = room / max(len(hits), 1) >= _ROOMY
-        unit, low, high = _first_unit(hits, room, roomy), 0.0, 0.0
+        if room / max(len(hits), 1) < _ROOMY:
+            return self._in_short(hits, room)
+        unit, low, high = _first_unit(hits, room), 0.0, 0.0
         best: list[tuple[str, ...]] = []
         for _ in range(_ROUNDS):
-            written = [self._hit(at, hit, hits, unit, roomy) for at, hit in enumerate(hits)]
+            written = [self._hit(at, hit, hits, unit) for at, hit in enumerate(hits)]
             spent = sum(self.count("\n".join(lines)) + 1 for lines in written if lines)
             if spent <= room:
                 best, low = written, unit
@@ -56,13 +59,24 @@ class HitLines:
             unit = (low + high) / 2 if high else unit * 1.6
         return best or written
 
-    def _hit(self, at: int, hit: Hit, hits: Sequence[Hit], unit: float, roomy: bool) -> tuple[str, ...]:
+    def _in_short(self, hits: Sequence[Hit], room: int) -> list[tuple[str, ...]]:
+        """A line for each hit, up to the first that does not fit; the others will not be shown and need none."""
+        written: list[tuple[str, ...]] = []
+        for at, hit in enumerate(hits):
+            written.append(self._short(at, hit) if room > 0 else ("…",))
+            room -= self.count(written[-1][0]) + 1
+        return written
+
+    def _short(self, at: int, hit: Hit) -> tuple[str, ...]:
+        """One line: of many hits, each shows little, so that the evidence of all fits in."""
+        said = _said(hit, _SHORT[min(at, len(_SHORT) - 1)])
+        return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
+
+    def _hit(self, at: int, hit: Hit, hits: Sequence[Hit], unit: float) -> tuple[str, ...]:
         share = _share(at, hit)
         if _told_above(hit, hits[:at]):
             return ()
         said = _said(hit, _width(share * unit, _MOST if at else _MOST_BEST))
-        if not roomy:
-            return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
         session = f" s:{short_session(hit.session_id)}" if hit.session_id and not _as_above(hits, at) else ""
         if len({other.project for other in hits}) > 1 and not _as_above(hits, at):
             session += f" @{hit.project}"
@@ -89,12 +103,12 @@ class HitLines:
         return f"  later ({self.moment(later.event.timestamp_ms)[:10]}): {said} [{short_of(later)}]"
 
 
-def _first_unit(hits: Sequence[Hit], room: int, roomy: bool) -> float:
+def _first_unit(hits: Sequence[Hit], room: int) -> float:
     """Characters per share, if passages were endless and ids of usual length."""
     shares = 0.0
     for at, hit in enumerate(hits):
         shares += _share(at, hit) * (1 + _REPLY * bool(hit.reply)) + _LATER * bool(hit.later)
-    fixed = (30 if roomy else 20) * len(hits) + 25
+    fixed = 30 * len(hits) + 25
     return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
 
 

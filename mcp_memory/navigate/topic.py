@@ -21,7 +21,7 @@ from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Library
 
 _LEVELS = frozenset(level.label for level in Level)
-_HITS, _NODES = 16, 40
+_HITS, _NODES, _ENOUGH = 16, 40, 12
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.
 _PLACE, _SUMMARY = 0.15, 0.05
 _SPEAKS = 0.02
@@ -54,11 +54,15 @@ class Topic:
         found = [branch for branch in self.worth if branch[1].level is level]
         return sorted(found, key=lambda branch: (-self.worth[branch], branch))[:many]
 
-    def bullets(self, bullets: Sequence[Bullet]) -> list[Bullet]:
-        """The bullets that name it, those that say most of it first; all if none does, for the branch was kept."""
+    def bullets(self, bullets: Sequence[Bullet], beside: Sequence[Hit] = ()) -> list[Bullet]:
+        """The bullets that name it, those that say most of it first; all if none does, for the branch was kept.
+
+        Beside a passage only those that say more than it.
+        """
         told = [(passage_of(self.question, bullet.text, self.weights).worth, bullet) for bullet in bullets]
-        named = sorted((pair for pair in told if pair[0] > 0), key=lambda pair: -pair[0])
-        return [bullet for _, bullet in named] or list(bullets)
+        least = max((hit.passage.worth for hit in beside), default=0.0)
+        named = sorted((pair for pair in told if pair[0] > least), key=lambda pair: -pair[0])
+        return [bullet for _, bullet in named] or ([] if beside else list(bullets))
 
     def said_in(self, node: Node, many: int) -> list[Hit]:
         """The best passages that were said within a node, without those that only stand beside one."""
@@ -78,11 +82,16 @@ async def topic_of(
     when = TimeRange("", *within) if within and narrow else None
     found = await with_replies(library, await teleport(library, scope, text, when=when, kind="event", limit=_HITS))
     question = question_of(text)
+    spoken = await _spoken_of(library, question, scope) if len(found.hits) < _ENOUGH else set()
+    return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
+
+
+async def _spoken_of(library: Library, question: Question, scope: Scope) -> set[Branch]:
+    """The branches whose summaries speak of it; where many events do, these tell enough."""
     nodes = await library.search(
         question.terms, project=scope.project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_NODES
     )
-    spoken = {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
-    return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
+    return {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
 
 
 def _worth(found: Found, spoken: set[Branch]) -> dict[Branch, float]:
