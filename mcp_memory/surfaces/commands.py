@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,14 +22,16 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import contexts, doctor, exporting, forgetting, installing, output, summarizing, writing
+from mcp_memory.surfaces import contexts, doctor, exporting, forgetting, installing, logs, output, summarizing, writing
 
 BUDGET = 2_000
+#: The commands that work on the memory; the others only read it, or say all there is to say.
+LOGGED = frozenset({"import", "process", "compact"})
 Command = Callable[[App, argparse.Namespace], Awaitable[int]]
 
 
 def run(options: argparse.Namespace) -> int:
-    logging.basicConfig(level=logging.WARNING, format="mcp-memory: %(message)s")
+    logs.to_stderr()
     try:
         if options.command == "doctor":
             return doctor.doctor(options)
@@ -39,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
             writing.set_aside(settings.database)
         if options.command in WITHOUT_MEMORY:
             return WITHOUT_MEMORY[options.command](settings, options)
+        if options.command in LOGGED and not getattr(options, "dry_run", False):
+            logs.keep(settings.home)
         with alone():
             return anyio.run(_with_app, settings, options)
     except MemoryFault as error:

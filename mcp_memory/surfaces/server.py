@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ import anyio
 
 from mcp_memory import __version__
 from mcp_memory.config import Settings
+from mcp_memory.surfaces import logs
 from mcp_memory.surfaces.opening import Memory
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def build_server(memory: Memory) -> MCPServer[None]:
 def run_stdio(settings: Settings) -> int:
     """Serve on stdin and stdout until the client leaves. Ended by a signal, it does not return but exits."""
     _exit_on_early_signals()
-    _log_to_stderr()
+    logs.to_stderr()
+    logs.keep(settings.home)
     anyio.run(_serve_stdio, settings)
     return _done()
 
@@ -101,7 +102,8 @@ def run_stdio(settings: Settings) -> int:
 def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = (), *, as_json: bool = False) -> int:
     """Serve streamable HTTP on one address until a signal."""
     _exit_on_early_signals()
-    _log_to_stderr()
+    logs.to_stderr()
+    logs.keep(settings.home)
     from mcp_memory.surfaces.http import serve_http
 
     anyio.run(serve_http, settings, host, port, tuple(allow), as_json)
@@ -162,8 +164,3 @@ def _done() -> int:
 
 def _exit() -> NoReturn:
     os._exit(0)
-
-
-def _log_to_stderr() -> None:
-    """Stdout is the wire."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="mcp-memory: %(message)s")

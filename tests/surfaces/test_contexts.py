@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,9 @@ def test_a_session_is_condensed_on_demand_and_shown(shell: Shell) -> None:
     few = shell.json("session", "s1", "--budget", str(room))
     assert (few["records"], few["tail"]) == (after["records"], after["tail"][-1:])
     assert shell.json("status")["compactions"]["records"] == 1
+    log = shell.home / "logs" / "mcp-memory.log"
+    assert "Compacted session s1: forced, depth 0" in log.read_text("utf-8")
+    assert sys.platform == "win32" or stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "compactions" in shell.run("status").stdout
     assert shell.run("session", "nobody").returncode == 1
     assert shell.run("compact", "nobody").returncode == 1

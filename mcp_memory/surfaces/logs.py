@@ -1,0 +1,36 @@
+"""Where the program says what it does: warnings to stderr, and of what works on the memory a short log in its home."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+NAME = "mcp-memory.log"
+#: From this size on a log is put aside when the next process begins one; the one before that is gone then.
+MOST_BYTES = 1_000_000
+
+
+def to_stderr() -> None:
+    """Warnings alone, and never to stdout, which may be the wire."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="mcp-memory: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.setLevel(logging.WARNING)
+
+
+def keep(home: Path) -> None:
+    """Write to `logs/` in the data directory as well. Where that cannot be, the work goes on without."""
+    path = home / "logs" / NAME
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > MOST_BYTES:
+            path.replace(path.with_name(f"{NAME}.1"))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    except OSError:
+        return
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    own = logging.getLogger("mcp_memory")
+    own.addHandler(handler)
+    own.setLevel(logging.INFO)
