@@ -130,7 +130,8 @@ def _united(first: _Item, second: _Item) -> _Item:
 def _choose(level: Level, items: Sequence[_Item], children: int) -> list[_Item]:
     """The items that together tell most of the period, spread over its children."""
     low, high = BULLETS[level]
-    count = min(high, max(low, round(len(items) * 0.6), min(children, high)))
+    # With a single child there is nothing to choose between, and what is left out here is missed above, too.
+    count = min(high, max(low, round(len(items) * (0.6 if children > 1 else 1)), min(children, high)))
     chosen: list[_Item] = []
     covered: set[str] = set()
     rest = list(items)
