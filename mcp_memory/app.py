@@ -26,6 +26,7 @@ from mcp_memory.adapters.sqlite.lease import SqliteLease
 from mcp_memory.adapters.sqlite.ledger import SqliteLedger
 from mcp_memory.adapters.sqlite.meta import timezone_of
 from mcp_memory.adapters.sqlite.reading import SqliteLibrary
+from mcp_memory.adapters.sqlite.rewrites import SqliteRewrites
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
 from mcp_memory.adapters.sqlite.tree import SqliteTree
 from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
@@ -43,10 +44,12 @@ from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.session import Sessions
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
+from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports import Clock, Summarizer
+from mcp_memory.ports import Clock
 from mcp_memory.ports_index import IndexKeeper, SearchIndex
 
 if TYPE_CHECKING:
@@ -120,7 +123,8 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
         caller = _caller(settings, ledger, spending)
         if caller:
             stack.push_async_callback(caller.close)
-        upgrades = _upgrades(database, caller, clock, zone) if caller else None
+        compactor = _compactor(settings, database, clock)
+        upgrades = _upgrades(database, caller, compactor, zone) if caller else None
         answers = Answers(library, Renderer(tokens.count, tokens.cut_to, zone), clock, zone, place.root, place.label)
         chronicle = SqliteChronicle(database)
         yield App(
@@ -129,7 +133,7 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             log=log,
             library=library,
             intaker=intaker,
-            pipeline=_pipeline(settings, database, log, intaker, clock, zone, upgrades, keeper),
+            pipeline=_pipeline(settings, database, log, intaker, clock, zone, compactor, upgrades, keeper),
             index=keeper,
             answers=answers,
             chronicle=chronicle,
@@ -185,12 +189,20 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
     )
 
 
-def _upgrades(database: Database, caller: Caller, clock: Clock, zone: ZoneInfo) -> Upgrades:
+def _upgrades(database: Database, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
     from mcp_memory.adapters.summarizers.models.model_summarizer import ModelSummarizer
+    from mcp_memory.adapters.summarizers.models.record_author import ModelRecords
 
-    author = ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count)
-    lease = SqliteLease(database, name="upgrades")
-    return Upgrades(SqliteUpgrades(database), author, lease, zone, tokens.count, clock)
+    compactor.author = author = ModelRecords(caller)
+    return Upgrades(
+        SqliteUpgrades(database),
+        ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count),
+        SqliteLease(database, name="upgrades"),
+        zone,
+        tokens.count,
+        compactor.clock,
+        records=Rewrites(SqliteRewrites(database), compactor, author),
+    )
 
 
 def _pipeline(
@@ -200,6 +212,7 @@ def _pipeline(
     intaker: Intaker,
     clock: Clock,
     zone: ZoneInfo,
+    compactor: Compactor,
     upgrades: Upgrades | None,
     keeper: IndexKeeper,
 ) -> Pipeline:
@@ -210,7 +223,7 @@ def _pipeline(
         briefs=Briefs(
             SqliteBriefs(database), tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled
         ),
-        compactor=_compactor(settings, database, clock, upgrades.author if upgrades else None),
+        compactor=compactor,
         backlog=SqliteBacklog(database),
         lease=SqliteLease(database),
         index=keeper,
@@ -227,14 +240,12 @@ def _pipeline(
     )
 
 
-def _compactor(settings: Settings, database: Database, clock: Clock, author: Summarizer | None) -> Compactor:
+def _compactor(settings: Settings, database: Database, clock: Clock) -> Compactor:
     chosen = settings.compaction
-    extractive = ExtractiveSummarizer()
+    tokenizer = Tokenizer(tokens.count, tokens.cut_to)
     return Compactor(
         store=SqliteCompactions(database),
-        summarizer=author or extractive,
-        quick=extractive,
-        facets=ExtractiveFacets(),
+        condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
         rules=CompactionRules(
             enabled=chosen.enabled,
             trigger_ratio=chosen.trigger_ratio,
@@ -245,7 +256,7 @@ def _compactor(settings: Settings, database: Database, clock: Clock, author: Sum
             cooldown_messages=chosen.cooldown_messages,
             refresh_after_messages=chosen.refresh_after_messages,
         ),
-        tokens=Tokenizer(tokens.count, tokens.cut_to),
+        tokens=tokenizer,
         clock=clock,
         brief_tokens=settings.brief.budget_tokens if settings.brief.enabled else 0,
         windows=parse_table(chosen.context_lengths),

@@ -87,6 +87,45 @@ class CompactionStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A record, the last of its account, that a model should write anew. `number` is the store's own of it.
+
+    `replaced` is the record whose place it took, `tokens` what a model would have to read, `failures` how often one
+    has failed at it.
+    """
+
+    number: int
+    account: Account
+    replaced: Record | None
+    tokens: int
+    failures: int = 0
+
+    @property
+    def record(self) -> Record:
+        return self.account.chain[-1]
+
+    @property
+    def parent(self) -> Record | None:
+        return self.account.chain[-2] if len(self.account.chain) > 1 else None
+
+
+class RewriteStore(Protocol):
+    """Which records wait for a model, and what it needs to write them."""
+
+    async def waiting(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
+        """Sessions' latest records, the newest first, of sessions that were heard of since then."""
+        ...
+
+    async def events(self, rewrite: Rewrite) -> list[Event]:
+        """The events that the record itself was made from."""
+        ...
+
+    async def failed(self, rewrite: Rewrite, retry_ms: int) -> None:
+        """Leave the record alone until then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Compactions:
     """How compaction goes: how many records there are, the latest with their sessions, and what failed last."""
 

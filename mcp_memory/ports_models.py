@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import Grip
+from mcp_memory.domain.records import Body
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports import SegmentJob, Summarizer
@@ -36,6 +37,18 @@ class Author(Summarizer, Protocol):
     async def rollup(
         self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
     ) -> RollupSummary: ...
+
+
+class RecordAuthor(Protocol):
+    """A model that writes what a session's record says. It costs something and may fail."""
+
+    async def condense(self, events: Sequence[Event], *, prior: str, node_id: str) -> tuple[Body, str]:
+        """What a part of a session adds to its record so far, which is `prior`, and who wrote that."""
+        ...
+
+    async def narrate(self, summaries: Sequence[str], *, node_id: str) -> str:
+        """One account of parts that were condensed one after the other."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

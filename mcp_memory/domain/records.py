@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeVar
 
 from mcp_memory.domain.ids import ulid
@@ -114,6 +115,23 @@ def fold(parts: Sequence[Body]) -> Body:
             tuple(_newest([text for part in parts for text in part.context.unresolved], MAX_UNRESOLVED // 2)),
             tuple(_dealt([part.context.domain_entities for part in parts], MAX_ENTITIES // _SHARES, exact=True)),
         ),
+    )
+
+
+def combined(told: Facets, found: Facets) -> Facets:
+    """What a model tells and what the rules find, by turns, so that a full list loses neither's first."""
+
+    def turns(first: Sequence[T], second: Sequence[T]) -> list[T]:
+        return [item for pair in zip_longest(first, second) for item in pair if item is not None]
+
+    actions = turns(told.action_items, found.action_items)
+    tasks = _distinct([item.task for item in actions], len(actions), exact=False)
+    return Facets(
+        tuple(_distinct([*told.participants, *found.participants], MAX_PARTICIPANTS)),
+        tuple(_distinct(turns(told.decisions, found.decisions), MAX_DECISIONS, exact=False)),
+        tuple(next(item for item in actions if item.task == task) for task in tasks),
+        tuple(_distinct(turns(told.unresolved, found.unresolved), MAX_UNRESOLVED, exact=False)),
+        tuple(_distinct(turns(told.domain_entities, found.domain_entities), MAX_ENTITIES)),
     )
 
 

@@ -1,15 +1,14 @@
 """Beside the stages that build the tree: a session that outgrows its model's window is condensed to a record.
 
-Whether to act is decided in `domain/compaction`; here the words are read, condensed in parts of bounded size, and
-appended. A summarizer that fails leaves everything as it was.
+Whether to act is decided in `domain/compaction`, what a record says in `condense`; here records are appended. The stage
+asks no model, since a client that is about to forget waits for nobody: `rewrite` lets one write the record anew.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.compaction import (
@@ -22,20 +21,18 @@ from mcp_memory.domain.compaction import (
     shorter_tail,
     tail_start,
 )
-from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.records import Body, Record, body_text, clipped, fold, follow, record_key, renew, shortened
-from mcp_memory.errors import MemoryFault, NotFound, SummarizerError
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.records import Body, Record, body_text, clipped, follow, record_key, renew, shortened
+from mcp_memory.errors import NotFound, SummarizerError
+from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
-from mcp_memory.ports import Clock, Summarizer
-from mcp_memory.ports_context import Account, CompactionStore, FacetFinder
+from mcp_memory.ports import Clock
+from mcp_memory.ports_context import Account, CompactionStore
+from mcp_memory.ports_models import RecordAuthor
 
 logger = logging.getLogger(__name__)
 
 BATCH = 200
-#: What a summarizer is given at once; more is condensed part by part.
-PART_TOKENS = 8_000
-#: A tool's output says little to a reader who cannot see the screen; an error is worth a little more.
-TOOL_CHARS, FAILED_CHARS = 400, 800
 RETRY_MS = 10 * 60_000
 #: How much of the window a record may take, so that a chain on a small model still makes room.
 _RECORD_SHARE = 4
@@ -55,19 +52,18 @@ class Compacted:
 class Compactor:
     """Makes the records, and keeps ready what the hook prints when such a session goes on.
 
-    `quick` writes those for which a client waits, since a model takes longer than the client does to forget.
-    `brief_tokens` is how long that text may be; 0: none is wanted.
+    `author` is the model, if there is one, for a user who waits for its words. `brief_tokens` is how long the hook's
+    text may be; 0: none is wanted.
     """
 
     store: CompactionStore
-    summarizer: Summarizer
-    quick: Summarizer
-    facets: FacetFinder
+    condenser: Condenser
     rules: CompactionRules
     tokens: Tokenizer
     clock: Clock
     brief_tokens: int
     windows: Mapping[str, int] = field(default_factory=dict)
+    author: RecordAuthor | None = None
 
     async def run(self, lease_token: int) -> int:
         """Look at a batch of sessions that have grown, each once; returns how many are settled."""
@@ -80,12 +76,15 @@ class Compactor:
                 await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, lease_token)
                 continue
             settled.append(account)
-            await self._keep_text(account, result.record)
+            await self.keep_text(account, result.record)
         await self.store.settle(settled, lease_token)
         return len(settled)
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
-        """Make a record of one session now, if there is reason to, or because the user wants it."""
+        """Make a record of one session now, if there is reason to, or because the user wants it.
+
+        The model writes it, if there is one; if that fails, the words are chosen.
+        """
         session_id = session_id.strip().removeprefix("session:")
         account = await self.store.account(session_id)
         if account and force and await self.store.drop_broken(account):
@@ -93,18 +92,25 @@ class Compactor:
             account = await self.store.account(session_id)
         if account is None:
             raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
-        result = await self.look(replace(account, asked="user") if force else account)
-        await self._keep_text(account, result.record)
+        wanted = replace(account, asked="user") if force else account
+        try:
+            result = await self.look(wanted, self.author)
+        except SummarizerError as error:
+            if self.author is None:
+                raise
+            logger.warning("%s The record is extractive.", error)
+            result = await self.look(wanted)
+        await self.keep_text(account, result.record)
         return result
 
-    async def look(self, account: Account) -> Compacted:
+    async def look(self, account: Account, author: RecordAuthor | None = None) -> Compacted:
         history, usage = measure(
             self.rules, account.turns, _last(account.last), len(account.chain), account.asked, self.windows
         )
         decision = decide(self.rules, history, usage)
         if not decision.act:
             return Compacted(decision, usage)
-        record, sources = await self._record(account, decision, usage)
+        record, sources = await self._record(account, decision, usage, author)
         if not await self.store.save(account, record, sources):
             return Compacted(Decision(False, "nothing new"), usage)
         logger.info(
@@ -114,26 +120,34 @@ class Compactor:
         )
         return Compacted(decision, usage, record)
 
-    async def _record(self, account: Account, decision: Decision, usage: Usage) -> tuple[Record, list[Event]]:
+    async def _record(
+        self, account: Account, decision: Decision, usage: Usage, author: RecordAuthor | None
+    ) -> tuple[Record, list[Event]]:
         """The record and its sources. If it and the tail are still too much, it is shortened; then the tail is."""
-        room = round(self.rules.trigger_ratio * usage.window)
+        room = self._room(usage.window)
         size = self.rules.preserve_recent
-        most = min(_MOST_TOKENS, usage.window // _RECORD_SHARE)
         for last_try in (False, True):
             start = tail_start(account.turns, size)
             sources = await self.store.events(account, account.turns[start - 1])
-            whole, author = await self._body(account, decision, sources)
-            body = shortened(whole, most, self.tokens.count)
+            own, wrote = await self.condenser.share(account, account.last, sources, author)
             kept = sum(turn.tokens for turn in account.turns[start:])
-            if self._size(body) + kept >= room:
-                body = shortened(body, most // 2, self.tokens.count)
-            smaller = shorter_tail(account.turns, size, self._size(body), room)
-            if last_try or self._size(body) + kept < room or smaller >= size:
+            body = self.fitting(_body(account, decision, own), kept, usage.window)
+            smaller = shorter_tail(account.turns, size, self.size(body), room)
+            if last_try or self.size(body) + kept < room or smaller >= size:
                 break
             size = smaller
-        return replace(self._made(account, decision, usage, body, start, kept), written_by=author), sources
+        return replace(self._made(account, decision, usage, body, start, kept), written_by=wrote), sources
 
-    def _size(self, body: Body) -> int:
+    def fitting(self, body: Body, kept: int, window: int) -> Body:
+        """The body in its share of the window, or in half of that if it is too much beside the tail that is kept."""
+        most = min(_MOST_TOKENS, window // _RECORD_SHARE)
+        body = shortened(clipped(body), most, self.tokens.count)
+        return shortened(body, most // 2, self.tokens.count) if self.size(body) + kept >= self._room(window) else body
+
+    def _room(self, window: int) -> int:
+        return round(self.rules.trigger_ratio * window)
+
+    def size(self, body: Body) -> int:
         return self.tokens.count(body_text(body))
 
     def _made(self, account: Account, decision: Decision, usage: Usage, body: Body, start: int, kept: int) -> Record:
@@ -142,7 +156,7 @@ class Compactor:
         depth = len(account.chain) - decision.refresh
         refreshes = last.id if last and decision.refresh else None
         parent = account.chain[depth - 1].id if depth else None
-        size = self._size(body)
+        size = self.size(body)
         return Record(
             key=record_key(account.session_key, depth, through, refreshes),
             timestamp_ms=self.clock.now_ms(),
@@ -162,66 +176,7 @@ class Compactor:
             window=usage.window,
         )
 
-    async def _body(self, account: Account, decision: Decision, events: Sequence[Event]) -> tuple[Body, str]:
-        """What the record says: what it takes over from those before it, and what is new; and who wrote it."""
-        last = account.last
-        context: list[Event] = [_told_before(account, last)] if last else []
-        summarizer = self.quick if decision.reason == "client" else self.summarizer
-        parts, author = [], summarizer.name
-        for part in self._parts(events):
-            body, wrote = await self._part(summarizer, part, context)
-            parts.append(body)
-            author = wrote or author
-            context = []
-        own = fold(parts or [Body("Nothing was said in words.")])
-        if not decision.refresh or last is None:
-            return clipped(follow(last.body if last else None, own)), author
-        parent = account.chain[-2].body if len(account.chain) > 1 else None
-        return clipped(renew(parent, last.body, own)), author
-
-    async def _part(
-        self, summarizer: Summarizer, events: Sequence[Event], context: Sequence[Event]
-    ) -> tuple[Body, str]:
-        try:
-            summary = await summarizer.segment(events, context)
-            points = _by_turns([bullet.text for bullet in summary.bullets], self.facets.points(events))
-            return Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(events)), summary.written_by
-        except MemoryFault:
-            raise
-        except Exception as error:
-            # One odd session must not keep the pipeline from all others; it is tried again later.
-            logger.exception("A session could not be condensed")
-            raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
-
-    def _parts(self, events: Sequence[Event]) -> list[list[Event]]:
-        """The events in order, without noise, in parts that a summarizer can take."""
-        parts: list[list[Event]] = []
-        size = PART_TOKENS + 1
-        for event in filter(None, map(self._quiet, events)):
-            cost = self.tokens.count(event.text)
-            if size + cost > PART_TOKENS:
-                parts.append([])
-                size = 0
-            parts[-1].append(event)
-            size += cost
-        return parts
-
-    def _quiet(self, event: Event) -> Event | None:
-        """The event as a summarizer should see it: no empty ones, tools cut short, nothing larger than a part."""
-        if not event.says_something:
-            return None
-        text = event.text
-        if event.role is Role.TOOL:
-            text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
-        elif event.event_type is EventType.COMPACTION:
-            text = text[:TOOL_CHARS]
-        if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:
-            head = self.tokens.cut_to(text, PART_TOKENS * 3 // 4)
-            # The end of a long message is often what it comes to.
-            text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
-        return event if text == event.text else replace(event, text=text)
-
-    async def _keep_text(self, account: Account, record: Record | None) -> None:
+    async def keep_text(self, account: Account, record: Record | None) -> None:
         latest = record or account.last
         if latest:
             tail = await self.store.tail(account, self.rules.preserve_recent)
@@ -231,28 +186,15 @@ class Compactor:
             await self.store.keep_text(account, text, self.clock.now_ms())
 
 
-def _by_turns(bullets: Sequence[str], points: Sequence[str]) -> tuple[str, ...]:
-    """What a summary says and what it would lose, in turn: only the first of a long session's points have room."""
-    pairs = zip_longest(bullets, points)
-    return tuple(text for pair in pairs for text in pair if text)
+def _body(account: Account, decision: Decision, own: Body) -> Body:
+    """What the record says: what it takes over from those before it, and what is new."""
+    last = account.last
+    if not decision.refresh or last is None:
+        return follow(last.body if last else None, own)
+    return renew(account.chain[-2].body if len(account.chain) > 1 else None, last.body, own)
 
 
 def _last(record: Record | None) -> Last | None:
     if record is None:
         return None
     return Last(record.seen, record.tokens, record.tokens_after, record.window, record.messages)
-
-
-def _told_before(account: Account, last: Record) -> Event:
-    """The record before, in the form in which a summarizer takes what came before."""
-    return Event(
-        key=last.key,
-        client=account.client,
-        session_id=account.session_id,
-        project=account.project,
-        timestamp_ms=last.timestamp_ms,
-        event_type=EventType.COMPACTION,
-        role=Role.SYSTEM,
-        text=body_text(last.body),
-        tokens=last.tokens,
-    )

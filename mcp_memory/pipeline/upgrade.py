@@ -1,14 +1,14 @@
 """Beside the stages: what a model can say better than the extractive summary is written anew, newest first.
 
-The tree is complete without it. A model's answer is waited for outside of any transaction and of the pipeline's lease;
-it is stored only if the node is still what the model was shown.
+The tree and the records of sessions are complete without it. A model's answer is waited for outside of any transaction
+and of the pipeline's lease; it is stored only if the node is still what the model was shown.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
@@ -23,9 +23,11 @@ from mcp_memory.errors import (
     Passing,
     SummarizerError,
 )
+from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
 from mcp_memory.pipeline.summarize import node_text, segment_write
 from mcp_memory.ports import Clock, Lease
+from mcp_memory.ports_context import Rewrite
 from mcp_memory.ports_models import Author, Upgrade, UpgradeStore
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,16 @@ _LONGEST_RETRIES = 5
 _ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable)
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something for the model to write. `leave` lets it be for some milliseconds, after so many failures at it."""
+
+    name: str
+    write: Callable[[], Awaitable[bool]]
+    leave: Callable[[int], Awaitable[None]]
+    failures: Callable[[], Awaitable[int]]
+
+
 @dataclass(slots=True)
 class Upgrades:
     """Everything that upgrading needs. Its lease is its own: two servers shall not pay for the same."""
@@ -51,6 +63,7 @@ class Upgrades:
     count: Callable[[str], int]
     clock: Clock
     base: str = "extractive"
+    records: Rewrites | None = None
     reason: str = field(default="", init=False)
 
     async def until_idle(self) -> int:
@@ -80,11 +93,11 @@ class Upgrades:
         return 0
 
     async def batch(self) -> int:
-        """Upgrade as many nodes side by side as the model may be asked for; returns how many were written."""
+        """Upgrade as many side by side as the model may be asked for; returns how many were written."""
         self.reason = ""
         ready = await self.author.readiness()
-        waiting = await self.store.waiting(max(ready.width, 1), self.clock.now_ms())
-        if not waiting:
+        jobs = await self._jobs(max(ready.width, 1))
+        if not jobs:
             return 0
         if not ready.width:
             self.reason = ready.reason
@@ -93,22 +106,58 @@ class Upgrades:
             self.reason = "Another process asks the model."
             return 0
         try:
-            return await self._side_by_side(waiting)
+            return await self._side_by_side(jobs)
         finally:
             with anyio.CancelScope(shield=True):
                 await self.lease.release()
 
-    async def _side_by_side(self, waiting: list[Upgrade]) -> int:
+    async def _jobs(self, limit: int) -> list[Job]:
+        """The next, records first: their sessions may go on any moment."""
+        records = await self.records.waiting(limit) if self.records else []
+        jobs = [self._record_job(rewrite) for rewrite in records]
+        if len(jobs) < limit:
+            waiting = await self.store.waiting(limit - len(jobs), self.clock.now_ms())
+            jobs += [self._node_job(upgrade) for upgrade in waiting]
+        return jobs
+
+    def _record_job(self, rewrite: Rewrite) -> Job:
+        async def write() -> bool:
+            return self.records is not None and await self.records.write(rewrite)
+
+        async def leave(pause_ms: int) -> None:
+            if self.records:
+                await self.records.leave(rewrite, pause_ms)
+
+        async def failures() -> int:
+            return rewrite.failures
+
+        return Job(f"the record of session {rewrite.account.session_id}", write, leave, failures)
+
+    def _node_job(self, upgrade: Upgrade) -> Job:
+        is_segment = upgrade.ref.level is Level.SEGMENT
+
+        async def write() -> bool:
+            return await (self._segment(upgrade) if is_segment else self._period(upgrade))
+
+        async def leave(pause_ms: int) -> None:
+            await self.store.failed(upgrade, self.clock.now_ms() + pause_ms)
+
+        async def failures() -> int:
+            return await self.store.failures(upgrade)
+
+        return Job(upgrade.ref.node_id(), write, leave, failures)
+
+    async def _side_by_side(self, jobs: list[Job]) -> int:
         done: list[bool] = []
 
-        async def one(upgrade: Upgrade) -> None:
-            done.append(await self._one(upgrade))
+        async def one(job: Job) -> None:
+            done.append(await self._one(job))
 
         async with anyio.create_task_group() as keeping:
             keeping.start_soon(self._keep_lease, name="upgrade lease")
             async with anyio.create_task_group() as working:
-                for upgrade in waiting:
-                    working.start_soon(one, upgrade, name=f"upgrade {upgrade.ref.node_id()}")
+                for job in jobs:
+                    working.start_soon(one, job, name=f"upgrade {job.name}")
             keeping.cancel_scope.cancel()
         return sum(done)
 
@@ -118,17 +167,15 @@ class Upgrades:
             await anyio.sleep(_RENEW_SECONDS)
             await self.lease.acquire(_wall_ms())
 
-    async def _one(self, upgrade: Upgrade) -> bool:
+    async def _one(self, job: Job) -> bool:
         try:
-            if upgrade.ref.level is Level.SEGMENT:
-                return await self._segment(upgrade)
-            return await self._period(upgrade)
+            return await job.write()
         except _ELSEWHERE as error:
             self.reason = str(error)
         except SummarizerError as error:
             self.reason = str(error)
-            logger.warning("%s stays extractive: %s", upgrade.ref.node_id(), error)
-            await self._leave(upgrade)
+            logger.warning("%s stays extractive: %s", job.name, error)
+            await job.leave(_RETRY_MS * 4 ** min(await job.failures(), _LONGEST_RETRIES))
         return False
 
     async def _segment(self, upgrade: Upgrade) -> bool:
@@ -166,10 +213,6 @@ class Upgrades:
         """What a model wrote of this node before something in it changed."""
         node = await self.store.prior(upgrade)
         return node_text(node.title, node.bullets, node.keywords) if node else ""
-
-    async def _leave(self, upgrade: Upgrade) -> None:
-        pause = _RETRY_MS * 4 ** min(await self.store.failures(upgrade), _LONGEST_RETRIES)
-        await self.store.failed(upgrade, self.clock.now_ms() + pause)
 
 
 def _wall_ms() -> int:

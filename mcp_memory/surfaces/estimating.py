@@ -11,6 +11,7 @@ from mcp_memory.domain.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.domain.depth import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
+from mcp_memory.pipeline.condense import PART_TOKENS
 from mcp_memory.pipeline.rollup import is_open_at
 
 #: What goes with each text: the rules, the form of the answer, and the context before a segment.
@@ -19,12 +20,14 @@ _SEGMENT_ANSWER, _PERIOD_ANSWER = 350, 550
 #: About how long a node is for the one above it.
 _NODE_TOKENS = 130
 _EVERYTHING = 1_000_000
+#: What a question for a session's record carries of the record so far, and about how long the answer is.
+_RECORD_TOKENS, _RECORD_ANSWER = 800, 500
 
 Planned = list[tuple[Level, int]]
 
 
 async def estimate(app: App) -> dict[str, Any]:
-    """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now."""
+    """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now; of records, those there are."""
     chosen = app.settings.summarizer
     planned = await _planned(app) if chosen.kind != "extractive" else []
     calls = input_tokens = output_tokens = 0
@@ -34,6 +37,12 @@ async def estimate(app: App) -> dict[str, Any]:
         calls += asked
         input_tokens += size + asked * _FRAME_TOKENS
         output_tokens += asked * min(answer, chosen.max_output_tokens)
+    records = await app.upgrades.records.waiting(_EVERYTHING) if app.upgrades and app.upgrades.records else []
+    for rewrite in records:
+        asked = _record_calls(rewrite.tokens)
+        calls += asked
+        input_tokens += rewrite.tokens + asked * (_FRAME_TOKENS + _RECORD_TOKENS)
+        output_tokens += asked * min(_RECORD_ANSWER, chosen.max_output_tokens)
     price = next((chosen.price_table[name] for name in chosen.preferred if name in chosen.price_table), None)
     cost = round((input_tokens * price[0] + output_tokens * price[1]) / 1_000_000, 4) if price else None
     counts = await app.library.counts()
@@ -42,6 +51,7 @@ async def estimate(app: App) -> dict[str, Any]:
         "summarizer": chosen.kind,
         "model": chosen.preferred[0] if chosen.preferred else None,
         "nodes": len(planned),
+        "records": len(records),
         "calls": calls,
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
@@ -98,3 +108,9 @@ def _calls(size: int) -> int:
         return 1
     chunks = -(-size // (CHUNK_TOKENS - OVERLAP_TOKENS))
     return chunks + 1 + (-(-chunks // 5) if depth is Depth.HIERARCHICAL else 0)
+
+
+def _record_calls(size: int) -> int:
+    """One for each part, and one for the account of several."""
+    parts = -(-size // PART_TOKENS)
+    return parts + (parts > 1)

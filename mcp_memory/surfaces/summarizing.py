@@ -15,6 +15,7 @@ from mcp_memory.adapters.summarizers.models.adaptive import AdaptiveSummarizer, 
 from mcp_memory.adapters.summarizers.models.model_summarizer import ModelWriter
 from mcp_memory.adapters.summarizers.models.plain import PlainWriter
 from mcp_memory.app import App
+from mcp_memory.capture.redaction import redact
 from mcp_memory.errors import NotFound, SummarizerError, UsageError
 from mcp_memory.surfaces import output
 
@@ -23,8 +24,9 @@ logger = logging.getLogger(__name__)
 
 async def summarize(app: App, options: argparse.Namespace) -> int:
     """Print the summary of a file, or of standard input for `-`."""
-    text = _read(options.file)
-    prior = _read(options.prior) if options.prior else None
+    # A file is no event: what goes to a model, or from here into another file, is cleared of secrets now.
+    text = redact(_read(options.file))
+    prior = redact(_read(options.prior)) if options.prior else None
     result, written_by, note = await _summarized(app, text, prior, options.type)
     shape = _shape(result, written_by, options) | {"note": note}
     if options.json:

@@ -25,7 +25,7 @@ from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.navigate.status import status
-from mcp_memory.pipeline import compact as stage
+from mcp_memory.pipeline import condense as stage
 from tests.support import StoppedClock, learn, said
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +159,7 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
 ) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 11))
-        app.pipeline.compactor.summarizer = Failing()
+        app.pipeline.compactor.condenser.quick = Failing()
         with caplog.at_level(logging.WARNING):
             await learn(app, talk(11, 5))
         assert await all_records(app) == []
@@ -169,7 +169,7 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
         with pytest.raises(SummarizerError):
             await app.pipeline.compactor.compact("s1", force=True)
         assert await all_records(app) == []
-        app.pipeline.compactor.summarizer = ExtractiveSummarizer()
+        app.pipeline.compactor.condenser.quick = ExtractiveSummarizer()
         clock = app.clock
         assert isinstance(clock, StoppedClock)
         assert not (await app.pipeline.until_idle()).sessions  # not before its time
@@ -185,7 +185,7 @@ class Broken(Failing):
 
 async def test_an_unexpected_error_stops_no_other_stage(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        app.pipeline.compactor.summarizer = Broken()
+        app.pipeline.compactor.condenser.quick = Broken()
         await learn(app, [*talk(0, 16), *talk(0, 3, session="s2")])
         assert await all_records(app) == []
         assert "ZeroDivisionError" in (await status(app))["compactions"]["failed"]
@@ -237,7 +237,7 @@ async def test_the_summarizer_gets_parts_of_bounded_size_without_noise(tmp_path:
         lines = talk(0, 30, "word " * 1_500)
         tool = said(f"Bash: make\n{noise}", "2026-03-02T08:00:30Z", role="tool", source_id="tool")
         huge = said("giant " * 9_500 + "in the end we keep the old parser", "2026-03-02T08:01:30Z", source_id="huge")
-        app.pipeline.compactor.summarizer = watching = Watching()
+        app.pipeline.compactor.condenser.quick = watching = Watching()
         await learn(app, [*lines, tool, huge])
         await app.pipeline.compactor.compact("s1", force=True)
         count = app.pipeline.compactor.tokens.count
@@ -275,7 +275,8 @@ async def test_what_the_client_counts_decides_when_it_counts(tmp_path: Path) -> 
         assert len(await all_records(app)) == 1
 
 
-async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcript(tmp_path: Path) -> None:
+def before_forgetting(tmp_path: Path) -> dict[str, Any]:
+    """What Claude Code tells before it compacts, with a transcript of ten messages beside it."""
     transcript = tmp_path / "s9.jsonl"
     lines = [
         {
@@ -289,13 +290,12 @@ async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcr
         for number in range(10)
     ]
     transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    payload = {
-        "hook_event_name": "PreCompact",
-        "session_id": "s9",
-        "transcript_path": str(transcript),
-        "cwd": str(tmp_path),
-        "trigger": "auto",
-    }
+    named = {"session_id": "s9", "transcript_path": str(transcript), "cwd": str(tmp_path)}
+    return {"hook_event_name": "PreCompact", "trigger": "auto", **named}
+
+
+async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcript(tmp_path: Path) -> None:
+    payload = before_forgetting(tmp_path)
 
     async def tell(hook: dict[str, Any], ms: int) -> None:
         await app.log.post([(ms, "claude-code", str(tmp_path), "", json.dumps(hook))])

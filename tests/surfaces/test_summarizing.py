@@ -113,6 +113,21 @@ def test_the_prior_summary_is_carried_on(machine: Machine) -> None:
     assert "Zorvan-7" in answer(machine, "summarize", document(machine, 12), "--prior", "prior.txt")["summary"]
 
 
+def test_a_file_is_cleared_of_secrets_before_it_is_sent(machine: Machine) -> None:
+    secret = "ghp_" + "A1b2C3d4E5" * 4
+    notes = Path(document(machine, 12))
+    notes.write_text(
+        f"The token of the gateway is {secret} for now. <private>Mira is ill.</private>\n" + notes.read_text()
+    )
+    (machine.project / "prior.txt").write_text(f"Once it was {secret} as well.")
+    with scripted(honest) as model:
+        answer(machine, "summarize", str(notes), "--prior", "prior.txt", env=model_env(model))
+    (asked,) = model.asked
+    assert secret not in asked.prompt
+    assert "Mira" not in asked.prompt
+    assert asked.prompt.count("[redacted:github-token]") == 2
+
+
 def test_a_failing_model_gives_an_extractive_summary_and_says_so(machine: Machine) -> None:
     with scripted(lambda asked: Http(401, KEY)) as model:
         done = machine.run("summarize", document(machine, 12), "--json", env=model_env(model))
@@ -171,6 +186,35 @@ def test_a_dry_run_estimates_the_backlog_and_asks_nothing(machine: Machine, proc
     assert llm["input_tokens"] / 2 < planned["input_tokens"] < llm["input_tokens"] * 2
     assert planned["cost"] > 0
     assert answer(machine, "process", "--dry-run")["calls"] == 0
+
+
+def test_a_dry_run_counts_the_records_of_sessions_that_may_go_on(machine: Machine) -> None:
+    words = "The reader walks the queue, keeps its offset and hands every record on. " * 30
+    lines = [
+        {
+            "session_id": "long",
+            "timestamp": f"2026-03-02T09:{minute:02d}:00Z",
+            "role": "assistant" if minute % 2 else "user",
+            "text": f"Message {minute}. {words}",
+            "metadata": {"model": "tiny"},
+        }
+        for minute in range(40)
+    ]
+    path = machine.project / "long.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    env = {"MCP_MEMORY_COMPACTION_CONTEXT_LENGTHS": "tiny=16000", "MCP_MEMORY_NOW": "2026-03-02T09:50:00Z"}
+    answer(machine, "import", str(path), "--client", "jsonl", "--project", "alpha", env=env)
+    answer(machine, "process", env=env)
+    with scripted(honest) as model:
+        env |= model_env(model)
+        planned = answer(machine, "process", "--dry-run", env=env)
+        answer(machine, "process", env=env)
+        asked = [one for one in model.asked if one.form in ("record", "prose")]
+        again = answer(machine, "process", "--dry-run", env=env)
+    assert planned["records"] == 1
+    assert len(asked) == 3
+    assert planned["calls"] - len(model.asked) in (-1, 0, 1)
+    assert (again["records"], again["calls"]) == (0, 0)
 
 
 def test_the_cap_stops_the_model_and_process_says_why(machine: Machine) -> None:

@@ -46,6 +46,11 @@ async def _event_ids(database: Database, record: int) -> tuple[str, ...]:
     return tuple(ulid(ms, key) for ms, key in await database.fetch(_SOURCES, (record,)))
 
 
+async def record_by_number(database: Database, number: int) -> Record | None:
+    rows = await database.fetch(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE c.id = ?", (number,))
+    return record_of(rows[0], ()) if rows else None
+
+
 async def latest_records(database: Database, limit: int) -> list[tuple[Record, str]]:
     """The latest records of all sessions, newest first, each with the name of its session."""
     rows = await database.fetch(

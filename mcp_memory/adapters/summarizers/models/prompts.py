@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from mcp_memory.adapters.summarizers.models.structured import A, MergeAnswer, SectionAnswer, TextAnswer
+from mcp_memory.adapters.summarizers.models.structured import A, MergeAnswer, RecordAnswer, SectionAnswer, TextAnswer
 from mcp_memory.domain.text import printable
 
 CONTENT_TYPES = ("conversation", "journal", "document", "general")
@@ -31,6 +31,10 @@ Answer with one JSON object and nothing else, of this form:
 
 _SECTION_FORM = '{"title": "…", "bullets": [{"text": "…", "quote": "…"}], "keywords": ["…"]}'
 _MERGE_FORM = '{"title": "…", "bullets": [{"text": "…", "sources": [1]}], "keywords": ["…"]}'
+_RECORD_FORM = (
+    '{"summary": "…", "key_points": ["…"], "decisions": ["…"], '
+    '"action_items": [{"task": "…", "owner": "…", "due": "…"}], "unresolved": ["…"], "entities": ["…"]}'
+)
 _TEXT_FORM = '{"summary": "…"}'
 
 _FOCUS = {
@@ -44,6 +48,7 @@ _LENGTH = {
     "brief": "one sentence of at most 60 words that holds everything essential",
     "standard": "one paragraph, about an eighth as long as the material",
     "section": "a dense paragraph that keeps every specific detail, name and number that may matter later",
+    "record": "an account of at most 90 words, in order, of what was done and what it came to",
     "merge": "a coherent account that keeps the most important specifics of every part, in order",
 }
 
@@ -92,10 +97,33 @@ def merge(
     return _question(purpose, task, points, [_prior(prior)], _MERGE_FORM, MergeAnswer)
 
 
+def record(purpose: str, transcript: str, *, prior: str) -> Question[RecordAnswer]:
+    """Condense a part of a session, so that the work can go on without its words."""
+    task = (
+        "You keep the record of a software developer's session with a coding agent. The session no longer fits into "
+        "the agent's window: what the record does not hold, the agent will not know.\n"
+        "Write what the material adds to the record. An item is one sentence of at most 25 words that stands alone.\n"
+        "- `summary`: an account of at most 90 words of what was done and what it came to.\n"
+        "- `key_points`: at most 6 facts, findings, figures and constraints that the work rests on.\n"
+        "- `decisions`: at most 5, each with its reason, and what was decided against.\n"
+        "- `action_items`: at most 4 things that are still to do; `owner` and `due` only if they are said, or empty.\n"
+        "- `unresolved`: at most 4 questions and problems that are still open at the end of the material.\n"
+        "- `entities`: at most 10 names of files, functions, services, people and versions.\n"
+        "If there is nothing of a kind, its list is empty."
+    )
+    if prior:
+        task += (
+            "\nThe record so far is given, to be understood with the material. It stays as it is: repeat nothing of "
+            "it, unless the material changes it."
+        )
+    return _question(purpose, task, transcript, [_prior(prior)], _RECORD_FORM, RecordAnswer)
+
+
 def prose(purpose: str, content: str, length: str, *, content_type: str, prior: str) -> Question[TextAnswer]:
-    """Summarize any text: `length` is brief, standard, section or merge."""
+    """Summarize any text: `length` is brief, standard, section, merge or record."""
     kind = content_type if content_type != "general" else "text"
-    whole = {"section": f"one section of a longer {kind}", "merge": f"the sections of a {kind}, already summarized"}
+    merged = f"the sections of a {kind}, already summarized"
+    whole = {"section": f"one section of a longer {kind}", "merge": merged, "record": merged}
     task = (
         f"Summarize {whole.get(length, f'this {kind}')} as {_LENGTH[length]}.\n"
         f"Look for {_FOCUS.get(content_type, _FOCUS['general'])}."

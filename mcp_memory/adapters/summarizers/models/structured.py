@@ -92,7 +92,44 @@ class TextAnswer(_Answer):
     summary: str = Field(min_length=1)
 
 
-A = TypeVar("A", SectionAnswer, MergeAnswer, TextAnswer)
+class ActionAnswer(_Answer):
+    """Something that is left to do; models leave out or null what is not said."""
+
+    task: str = Field(min_length=1)
+    owner: str = ""
+    due: str = ""
+
+    _said = field_validator("owner", "due", mode="before")(lambda given: given or "")
+
+
+def _sentences(given: Any) -> Any:
+    if isinstance(given, str):
+        given = given.splitlines()
+    return [text for text in given if text] if isinstance(given, list) else given or []
+
+
+def _tasks(given: Any) -> Any:
+    if not isinstance(given, list):
+        return given or []
+    return [{"task": item} if isinstance(item, str) else item for item in given if item]
+
+
+class RecordAnswer(_Answer):
+    """What a part of a session adds to its record."""
+
+    summary: str = Field(min_length=1)
+    key_points: list[str] = []
+    decisions: list[str] = []
+    action_items: list[ActionAnswer] = []
+    unresolved: list[str] = []
+    entities: list[str] = []
+
+    _texts = field_validator("key_points", "decisions", "unresolved", mode="before")(_sentences)
+    _names = field_validator("entities", mode="before")(lambda given: _listed(given or []))
+    _actions = field_validator("action_items", mode="before")(_tasks)
+
+
+A = TypeVar("A", SectionAnswer, MergeAnswer, TextAnswer, RecordAnswer)
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -105,13 +142,14 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
 
 
 def _summary(evidence: Mapping[str, Any]) -> dict[str, Any]:
     return _object(
         title=_TEXT,
         bullets={"type": "array", "items": _object(text=_TEXT, **evidence)},
-        keywords={"type": "array", "items": _TEXT},
+        keywords=_TEXTS,
     )
 
 
@@ -120,6 +158,14 @@ SCHEMAS: dict[type[BaseModel], dict[str, Any]] = {
     SectionAnswer: _summary({"quote": _TEXT}),
     MergeAnswer: _summary({"sources": {"type": "array", "items": {"type": "integer"}}}),
     TextAnswer: _object(summary=_TEXT),
+    RecordAnswer: _object(
+        summary=_TEXT,
+        key_points=_TEXTS,
+        decisions=_TEXTS,
+        action_items={"type": "array", "items": _object(task=_TEXT, owner=_TEXT, due=_TEXT)},
+        unresolved=_TEXTS,
+        entities=_TEXTS,
+    ),
 }
 
 

@@ -55,7 +55,9 @@ class Asked:
 
     @property
     def form(self) -> str:
-        """What is asked for: section, merge or prose."""
+        """What is asked for: section, merge, record or prose."""
+        if '"key_points"' in self.system:
+            return "record"
         return "section" if '"quote"' in self.system else "merge" if '"sources"' in self.system else "prose"
 
 
@@ -184,6 +186,11 @@ def honest(asked: Asked) -> dict[str, Any]:
         bullets = [{"text": text, "sources": [int(number)]} for number, text in points[:8]]
         return {"title": "What the points of this period tell", "bullets": bullets, "keywords": ["one", "two", "three"]}
     said = re.findall(r"^\[\d+\] (?:user|assistant): ([^\n]{20,200})", asked.material, re.M)
+    if asked.form == "record":
+        points = [f"It was said: {text[:120]}" for text in said[:5]]
+        task = {"task": "Write the release notes of what was said", "owner": "user", "due": ""}
+        lists = {"key_points": points, "decisions": said[:1], "action_items": [task], "unresolved": []}
+        return {"summary": f"The model tells of {len(said)} messages.", **lists, "entities": ["one", "two"]}
     bullets = [{"text": f"It was said: {text[:120]}", "quote": text} for text in said[:5]]
     return {"title": "What was said in this conversation", "bullets": bullets, "keywords": ["one", "two", "three"]}
 

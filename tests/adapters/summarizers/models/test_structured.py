@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from mcp_memory.adapters.summarizers.models.record_author import body_of
 from mcp_memory.adapters.summarizers.models.structured import (
     SCHEMAS,
     MergeAnswer,
+    RecordAnswer,
     SectionAnswer,
     TextAnswer,
     clean_line,
@@ -83,6 +85,39 @@ def test_schemas_are_strict() -> None:
     for schema in SCHEMAS.values():
         assert schema["additionalProperties"] is False
         assert set(schema["required"]) == set(schema["properties"])
+
+
+def test_a_record_takes_what_models_make_of_empty_and_single_things() -> None:
+    answer = parse(
+        '{"summary": "S", "key_points": "One.\\nTwo, with a comma.", "decisions": null, "entities": "a.py, b.py",'
+        ' "action_items": ["Do it", {"task": "Send it", "owner": null, "due": "Friday"}, null]}',
+        RecordAnswer,
+    )
+    assert answer.key_points == ["One.", "Two, with a comma."]
+    assert answer.decisions == answer.unresolved == []
+    assert [name.strip() for name in answer.entities] == ["a.py", "b.py"]
+    assert [(item.task, item.owner, item.due) for item in answer.action_items] == [
+        ("Do it", "", ""),
+        ("Send it", "", "Friday"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong", ['"action_items": 7', '"action_items": [[1]]', '"decisions": 7', '"decisions": [7]', '"entities": 7']
+)
+def test_a_record_of_another_form_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidOutput, match=wrong.split('"')[1]):
+        parse(f'{{"summary": "S", {wrong}}}', RecordAnswer)
+
+
+def test_a_record_is_cleaned_and_clipped() -> None:
+    many = [f"<think>x</think>Point **{number}** " + "goes on " * 80 for number in range(40)]
+    body = body_of(RecordAnswer(summary="# An\n\naccount " * 200, key_points=[*many, many[0], " "], entities=many))
+    assert len(body.key_points) == 10
+    assert all(len(point) <= 240 and point.startswith("Point") for point in body.key_points)
+    assert all(len(name) <= 60 for name in body.context.domain_entities)
+    assert len(body.summary) <= 600
+    assert "\n" not in body.summary
 
 
 def test_a_title_has_five_to_ten_words() -> None:
