@@ -134,11 +134,17 @@ def _without_ending(word: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
-    found = {stem(word) for word in words(text) if word not in STOP_WORDS}
-    if not text.isascii():
-        found = {word for word in found if not _UNSPACED_RUN.match(word)}
-        found.update(bigrams(text))
+    if text.isascii():
+        return frozenset().union(*map(_terms_of_chunk, text.lower().split()))
+    found = {stem(word) for word in words(text) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)}
+    found.update(bigrams(text))
     return frozenset(found)
+
+
+@lru_cache(maxsize=1 << 13)
+def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
+    """The terms of what stands between two blanks. The same few thousand words come back all the time."""
+    return tuple([stem(word) for word in _ASCII_WORD.findall(chunk) if word not in STOP_WORDS])
 
 
 def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:

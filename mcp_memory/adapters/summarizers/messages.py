@@ -33,8 +33,11 @@ _LOG_LINE = re.compile(
     r"(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
     r"npm |\{\")"
 )
-# Anything that a clean line may be without.
-_MARKED = re.compile(r"[\x00-\x1f\x7f<*~|\\]|(?<!\w)_|\]\(|/home|/Users|/root|://|www\.|```|  |^[^a-zA-Z`\"'(]| $")
+# What a clean line is without: marks that may be markup, and what may be an address or a place.
+_MARK = re.compile(r"[^ -)+-;=-\[\]^_`a-z{}]")
+_UNDERLINED = re.compile(r"(?<!\w)_")
+_STARTS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ`\"'(")
+_MARKS = ("](", "```", "  ", "://", "www.", "/home", "/Users", "/root")
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
 
 
@@ -62,9 +65,20 @@ def command_name(event: Event) -> str:
     return match[1] if match else ""
 
 
+def is_clean(raw: str) -> bool:
+    """Whether a stretch is one clean line as it stands, as most are; this is quicker to tell than to make it one."""
+    return (
+        raw[:1] in _STARTS
+        and not raw.endswith(" ")
+        and _MARK.search(raw) is None
+        and not any(mark in raw for mark in _MARKS)
+        and ("_" not in raw or _UNDERLINED.search(raw) is None)
+    )
+
+
 def plain(raw: str) -> str:
     """A stretch of a message as one clean line."""
-    if raw.isascii() and not _MARKED.search(raw):
+    if is_clean(raw):
         return raw
     text = without_places(strip_markup(raw))
     if text[:1] == "|":

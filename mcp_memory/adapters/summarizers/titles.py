@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
@@ -65,7 +66,7 @@ def worth(title: str, weights: Mapping[str, float]) -> float:
         return _unspaced_worth(title, weights)
     told: dict[tuple[str, ...], float] = {}
     for word in title.split():
-        parts = stems_of(word.strip("`'\".,;:()"))
+        parts = _named_by(word)
         if len(parts) == 1:
             if not parts[0].isdigit():
                 told[parts] = weights.get(parts[0], 0.0)
@@ -73,6 +74,11 @@ def worth(title: str, weights: Mapping[str, float]) -> float:
             ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
             told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
     return math.fsum(told.values())
+
+
+@lru_cache(maxsize=1 << 13)
+def _named_by(word: str) -> tuple[str, ...]:
+    return stems_of(word.strip("`'\".,;:()"))
 
 
 def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:

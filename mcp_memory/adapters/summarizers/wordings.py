@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 _WORD = re.compile(r"\b[a-z]+(?:'[a-z]+)?\b", re.A)
 
 
 def words_of(low: str) -> frozenset[str]:
     """The words of a sentence in small letters, each once; `don't` is one."""
-    return frozenset(_WORD.findall(low))
+    return frozenset().union(*map(_words_of_chunk, low.split()))
+
+
+@lru_cache(maxsize=1 << 13)
+def _words_of_chunk(chunk: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(chunk))
 
 
 def first_word(low: str) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, user_kind
+from mcp_memory.adapters.summarizers.keywords import without_places
+from mcp_memory.adapters.summarizers.messages import is_clean
 from mcp_memory.adapters.summarizers.wordings import Cue, words_of
+from mcp_memory.domain.text import strip_markup
 
 
 @pytest.mark.parametrize(
@@ -58,3 +63,9 @@ def test_a_word_alone_is_enough_only_where_no_expression_is_given() -> None:
         "because_of": False,
     }
     assert {text: cue.fits(text, words_of(text)) for text in said} == said
+
+
+@given(st.text(alphabet="ab A.,`\"'(_*<~|/:w]\\-#1\n\t ", max_size=40))
+def test_a_clean_line_is_one_that_cleaning_leaves_alone(raw: str) -> None:
+    if is_clean(raw):
+        assert " ".join(without_places(strip_markup(raw)).split()) == raw
