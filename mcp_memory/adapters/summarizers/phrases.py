@@ -62,7 +62,7 @@ _COPULA = re.compile(
 )
 # What introduces a matter without being part of it.
 _FRAME = re.compile(
-    r"(?:agreed|exactly|back|phew|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
+    r"(?:agreed|exactly|back|phew|oops|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
     r"specifically|basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|"
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
@@ -82,7 +82,8 @@ _FRAME = re.compile(
     r"told (?:me|us)|"
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
-    r"i(?:'m|’m| am) (?:using|trying to|seeing|getting)\s+|(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
+    r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in)\s+|"
+    r"(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
     r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|"
     r"this is (?:now |just |still )?(?:the|a|an)\s+|"
     r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"

@@ -36,6 +36,8 @@ def bullets(*turns: tuple[str, str]) -> list[str]:
         ("We have to talk about the retention of audit logs again.", "Retention of audit logs"),
         ("I think the borrow checker rejects the parser loop.", "Borrow checker rejects the parser loop"),
         ("Phew. Can you please move the retry loop into the worker?", "Move the retry loop into the worker"),
+        ("What's the source of the exchange rates?", "Source of the exchange rates"),
+        ("I'm interested in exploring more city maps.", "Exploring more city maps"),
         ("One more thing: the German label for overdue is missing.", "German label for overdue missing"),
     ],
 )
