@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters import diagnosis
+from mcp_memory.adapters.sqlite.migrations import latest
 from tests.support import REPO, needs_whoosh
 from tests.surfaces.machine import Machine
 
@@ -231,7 +232,7 @@ def test_a_growing_spool_is_found_and_mended(installed: Machine) -> None:
     sql(installed, "PRAGMA user_version = 99")
     payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "cwd": str(installed.project)})
     subprocess.run(command["command"], shell=True, input=payload.encode(), env=installed.env, check=True)
-    sql(installed, "PRAGMA user_version = 1")
+    sql(installed, f"PRAGMA user_version = {latest()}")
     (file,) = (installed.memory / "spool").iterdir()
     assert problems(installed) == []
     earlier = time.time() - 3600
