@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.measure import Figure
 
-NAMES = ("hook", "server", "importing", "teleport", "navigation", "context", "agent", "recall", "indexes")
+NAMES = ("hook", "server", "importing", "teleport", "navigation", "context", "agent", "recall", "haystacks", "indexes")
 
 
 def main() -> int:
