@@ -21,7 +21,8 @@ from mcp_memory.ports import Candidate, Library, Pool
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 _LEVELS = tuple(level.label for level in reversed(Level))
 KINDS = ("event", "grip", *_LEVELS)
-_POOL = 50
+#: How many candidates are weighed: so many, and so many more for each hit that is wanted.
+_POOL, _PER_HIT = 30, 3
 _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
@@ -168,7 +169,7 @@ async def _events(
         speaker = question.speaker
         return library.pool(question.terms, project=project, cited=cited, **_times(within), limit=many, speaker=speaker)
 
-    many = _POOL + limit
+    many = _POOL + _PER_HIT * limit
     pool = await offered(when, many)
     if favoured:
         within = await offered(favoured, many // 2)
