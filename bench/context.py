@@ -14,6 +14,7 @@ from bench.histories import PROJECTS, invented, opened
 from bench.measure import Figure, against
 from mcp_memory.app import App
 from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.snapshots import Position, encode
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.context import Request
 
@@ -46,7 +47,9 @@ async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
     grips = [grip_id(*row) for row in rng.choices(rows, k=ROUNDS)]
     base = [partial(app.answers.get_node, node_id, None, None, 600, None) for node_id in places[Level.DAY]]
     focuses = {"day": places[Level.DAY], "segment": places[Level.SEGMENT], "grip": grips}
-    snapshot = await app.contexts.snapshot()
+    now = await app.chronicle.position()
+    # Of the last tenth: what lies before is read as it was then, as if it might have changed.
+    snapshot = encode(Position(now.versions * 9 // 10, now.events * 9 // 10, now.records * 9 // 10))
     asked: dict[str, list[Ask]] = {
         f"context of a {name}": [partial(app.contexts.build, Request(focus=focus)) for focus in chosen]
         for name, chosen in focuses.items()

@@ -90,8 +90,10 @@ class Contexts:
         place = await places.find(request.focus, scope)
         snapshot = request.at or encode(position)
         now = await self._blocks(places, place, request, at)
-        before = await self._before(places, place, request, since) if since else []
-        gone = await places.forgotten(place, since) if since else []
+        # Nothing was written since, and nothing forgotten: all is as it was.
+        same = since == position
+        before = now if same else await self._before(places, place, request, since) if since else []
+        gone = await places.forgotten(place, since) if since and not same else []
         if not now and not before and not gone:
             raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
         shown = self._packed(now, request)

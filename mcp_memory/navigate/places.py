@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcp_memory.domain.assembly import Block, Kind
 from mcp_memory.domain.events import Event
@@ -60,6 +60,20 @@ class Places:
     chronicle: Chronicle
     query: str | None
     top_k: int
+    #: What was read for this request: the same nodes and words are wanted for several blocks.
+    _read: dict[tuple[str, NodeRef, Position | None], Node | None] = field(default_factory=dict)
+    _heard: dict[tuple[bytes, Position | None], Words | None] = field(default_factory=dict)
+
+    async def _nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
+        missing = [ref for ref in refs if (project, ref, at) not in self._read]
+        found = {node.ref: node for node in await self.chronicle.nodes(project, missing, at)} if missing else {}
+        self._read.update({(project, ref, at): found.get(ref) for ref in missing})
+        return [node for ref in refs if (node := self._read[project, ref, at])]
+
+    async def _event(self, key: bytes, at: Position | None) -> Words | None:
+        if (key, at) not in self._heard:
+            self._heard[key, at] = await self.chronicle.event(key, at)
+        return self._heard[key, at]
 
     async def find(self, focus: str | None, scope: Scope) -> Place:
         if self.query:
@@ -85,7 +99,7 @@ class Places:
         return Place(scope, days[0].project, scope.id_of(days[0].node_id, days[0].project), ref=days[0].ref)
 
     async def _words(self, key: bytes, name: str, scope: Scope) -> Place:
-        found = await self.chronicle.event(key, None)
+        found = await self._event(key, None)
         if found is None:
             raise NotFound(f"There is no grip or event {name[:80]} in memory; teleport(query) finds terms.")
         anchor = event_grip_id(found.event.timestamp_ms, key)
@@ -130,13 +144,14 @@ class Places:
 
     async def blocks(self, place: Place, view: View) -> list[Block]:
         """Summaries from the year down, the focus, and what belongs to it; nothing if the place is not in the view."""
+        chain = [*reversed(ancestors(place.ref)), place.ref] if place.ref else []
+        await self._nodes(place.project, chain, view.at)
         focus = await self._focus(place, view)
         if focus is None:
             return []
-        chain = [*reversed(ancestors(place.ref)), place.ref] if place.ref else []
         refs = [ref for ref in chain if ref.level in view.levels]
         own = place.ref if place.event_key is None and place.session_id is None else None
-        above = await self.chronicle.nodes(place.project, [ref for ref in refs if ref != own], view.at)
+        above = await self._nodes(place.project, [ref for ref in refs if ref != own], view.at)
         summaries = [self._node("summary", node, place, view, full=view.detailed) for node in above]
         return [*summaries, focus, *await self._around(place, view)]
 
@@ -146,16 +161,16 @@ class Places:
             return []
         refs = [*reversed(ancestors(place.ref)), place.ref]
         gone = await self.chronicle.gone(place.project, refs, place.ref, since)
-        anew = {node.ref for node in await self.chronicle.nodes(place.project, gone, None)}
+        anew = {node.ref for node in await self._nodes(place.project, gone, None)}
         return [place.scope.id_of(ref.node_id(), place.project) for ref in gone if ref not in anew]
 
     async def _focus(self, place: Place, view: View) -> Block | None:
         if place.session_id is not None:
             return await self._session_block("focus", place.session_id, view)
         if place.event_key is not None:
-            found = await self.chronicle.event(place.event_key, view.at)
+            found = await self._event(place.event_key, view.at)
             return _words_block(found, place.anchor, view) if found else None
-        nodes = await self.chronicle.nodes(place.project, [place.ref] if place.ref else [], view.at)
+        nodes = await self._nodes(place.project, [place.ref] if place.ref else [], view.at)
         return self._node("focus", nodes[0], place, view, full=True) if nodes else None
 
     async def _around(self, place: Place, view: View) -> list[Block]:
@@ -174,7 +189,7 @@ class Places:
         if ref is None or not view.top_k:
             return []
         children = await self.chronicle.children(place.project, ref, view.at, _CHILDREN)
-        parent = await self.chronicle.nodes(place.project, [ref], view.at)
+        parent = await self._nodes(place.project, [ref], view.at)
         cited = [child for node in parent for bullet in node.bullets for child in bullet.child_ids]
         rank = {node_id: at for at, node_id in reversed(list(enumerate(cited)))}
         ordered = sorted(children, key=lambda node: (rank.get(node.node_id, len(cited)), -node.start_ms))
@@ -182,7 +197,7 @@ class Places:
 
     async def _linked(self, place: Place, ref: NodeRef, view: View) -> list[Block]:
         """Beside a segment: its neighbours in the session, the session's record, segments with the same names."""
-        nodes = await self.chronicle.nodes(place.project, [ref], view.at)
+        nodes = await self._nodes(place.project, [ref], view.at)
         if not nodes or not view.top_k:
             return []
         beside = await self.chronicle.segments_beside(place.project, nodes[0], view.at)
