@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mcp_memory.domain.spelling import slips
 from mcp_memory.domain.stems import porter
+from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import Advice, Found, teleport
@@ -29,6 +30,8 @@ async def advised(library: Library, scope: Scope, found: Found, when: TimeRange 
         return found
     near = await _near(library, found.query)
     if found.hits:
+        # Of a question in full sentences many words are nowhere; only one that may be a slip is worth a word.
+        near = {word: others for word, others in near.items() if others}
         poor = scope.project is not None and found.hits[0].score < _POOR
         elsewhere = await _better(library, scope, found) if poor else found.elsewhere
         return replace(found, advice=Advice(near), elsewhere=elsewhere) if near or elsewhere else found
@@ -48,7 +51,7 @@ async def _near(library: Library, query: str) -> dict[str, tuple[str, ...]]:
     known = await library.known(words)
     near = {}
     for word in [word for word in words if word not in known and slips(word)][:_UNKNOWN]:
-        found = await library.known(slips(word))
+        found = await library.known([other for other in slips(word) if other not in STOP_WORDS])
         # The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.
         forms: dict[str, str] = {}
         for other in found:

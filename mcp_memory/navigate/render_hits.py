@@ -18,7 +18,7 @@ from mcp_memory.navigate.recall import Beside, Hit
 #: Tokens per hit from which on each gets its score and its session.
 _ROOMY = 48
 #: What a passage's room is shared out by: a clear hit takes it from the others, a doubtful one has to be compared.
-_BEST, _CLEAR = 0.2, 4.0
+_BEST, _CLEAR, _NEIGHBOUR = 0.2, 4.0, 0.6
 _REPLY, _LATER = 1.0, 0.6
 #: Characters of a passage: below the least nothing can be understood, above the most expand_grip is the better way.
 _LEAST, _MOST, _MOST_BEST = 60, 400, 900
@@ -91,7 +91,7 @@ class HitLines:
             who = f"{'' if same else day + ' '}{hit.role or hit.kind}{session}"
             lines.append(f"{at + 1}. {hit.score:.2f} {who} {_target(hit)} {said}")
         if hit.reply and not _told_above(hit, hits[:at], replied=True):
-            said = _window(hit.reply, _REPLY * share * unit)
+            said = _window(hit.reply, _reply_share(at, hit, hits) * unit)
             lines.append(f"  → {_number(hit.reply, hits)}{hit.reply.event.role} {short_of(hit.reply)} {said}")
         if hit.later:
             lines.append(self._later(hit.later, hits[:at], unit))
@@ -107,7 +107,9 @@ def _first_unit(hits: Sequence[Hit], room: int) -> float:
     """Characters per share, if passages were endless and ids of usual length."""
     shares = 0.0
     for at, hit in enumerate(hits):
-        shares += _share(at, hit) * (1 + _REPLY * bool(hit.reply)) + _LATER * bool(hit.later)
+        told = _told_above(hit, hits[:at])
+        shares += 0.0 if told else _share(at, hit) + _LATER * bool(hit.later)
+        shares += _reply_share(at, hit, hits) if hit.reply and not told else 0.0
     fixed = 30 * len(hits) + 25
     return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
 
@@ -118,7 +120,14 @@ def _as_above(hits: Sequence[Hit], at: int) -> bool:
 
 
 def _share(at: int, hit: Hit) -> float:
-    return 1.0 + _CLEAR * hit.score + (_BEST if at == 0 else 0.0)
+    plain = 1.0 if hit.score > 0 else _NEIGHBOUR
+    return plain + _CLEAR * hit.score + (_BEST if at == 0 else 0.0)
+
+
+def _reply_share(at: int, hit: Hit, hits: Sequence[Hit]) -> float:
+    """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
+    own = [_share(1, other) for other in hits if hit.reply and hit.reply.event.event_id in other.event_ids]
+    return _REPLY * _share(at, hit) + sum(own)
 
 
 def _width(wanted: float, most: int) -> int:
