@@ -10,34 +10,67 @@ import re
 
 from mcp_memory.capture.marks import OPENING, replace_spans
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.secret_names import Named, classify
+from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
 from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random, is_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     Span = tuple[int, int, str]
 
+#: How far behind its name the word `value` may stand.
+_NEAR = 80
+_KEY = ("key", "Key", "KEY")
 _NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 #: The rest of the name, its closing quote, what joins it to the value, and the value: quoted, quoted inside a string,
 #: or bare. An annotated type may stand between (`token: str = …`).
 _ASSIGNED = lazy(
     r"""(?P<name>[\w-]{2,60}) (?:\\{0,7}["'`]\]?)?
-        (?P<join> [ \t]{0,20} (?: :=|=>|={1,3}|:[ \t]{0,4}[\w.\[\]<>|?&*]{1,40}[ \t]{1,4}=|: ) \s{0,40}
+        (?P<join> [ \t]{0,20} (?: :=|=>|={1,3}|:[ \t]{0,4}[\w.\[\]<>|?&*]{1,40}[ \t]{1,4}=
+                                 | :(?:[ \t]{1,4}[|>][+-]?\d?[ \t]{0,4}(?=\r?\n))? ) \s{0,40}
                 | [ \t]{1,4} (?:is|was)(?:[ ]now)?:? [ \t]{1,4} | [ \t]{1,8} | > )
         (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
           | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,1024})
           | (?P<bare>[^\s"'`<>\\]{1,256}) )""",
     re.X | re.ASCII,
 )
+#: A name and a value as two entries: containers' and pipelines' settings. Terraform writes them with `=`.
+_PAIRED = lazy(
+    r"""(?P<name>[\w-]{2,60}) \\{0,7}["']? [ \t]{0,4} ,? \s{0,60}
+        \\{0,7}["']? [vV]alue \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
+        (?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\\r\n]){1,1024})
+          | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,}]{1,256}) )""",
+    re.X | re.ASCII,
+)
+#: What may stand between a name and its value: another name, or the scheme of a header.
+_LED = lazy(
+    r"""(?: (?:[A-Za-z][\w-]{1,60}:|(?:bearer|basic|token|digest|negotiate|apikey|api-key|bot|key))
+            [ \t]{1,4} ["']? ){1,3}
+        (?P<value>[^\s"'`<>\\,;]{8,256})""",
+    re.X | re.I,
+)
+_SCHEMES = frozenset("bearer basic token digest negotiate apikey api-key bot key".split())
+#: What comes before a name whose value follows it after a mere space.
+_SETTERS = ("ENV", "env", "setx", "SETX", "setenv")
+_LOGIN = lazy(r"(?:(?P<sure>machine\s+\S+\s+|default\s+)(?:login\s+\S+\s+)?(?:account\s+\S+\s+)?|login\s+\S+\s+)\Z")
+#: The further lines of a block: what a machine wrote is often wrapped.
+_BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
 _AUTHORIZATION = lazy(
     r"""authorization \\{0,7}["'`]?\]? \s{0,4} [:=,] \s{0,4} \\{0,7}["'`]?
-        (?: (?P<scheme>bearer|basic|token|digest|negotiate|apikey|bot|key|aws4-hmac-sha256) (?:[ ]|%20)+ )?
+        (?: (?P<scheme>bearer|basic|token|digest|negotiate|apikey|bot|key|oauth|hawk|aws4-hmac-sha256) (?:[ ]|%20)+ )?
         (?P<value>[^\s"'`,;<>{}()\\]{4,256})""",
     re.X | re.I,
 )
+#: What such a scheme is followed by: every parameter of it may prove who asks.
+_PARAMETERS = lazy(
+    r"""(?: [\w-]{1,40} = (?: \\{0,7}"[^"\\\r\n]{0,512}\\{0,7}" | [^\s,"'`\\]{1,512} )
+            (?: [ \t]{0,4} [,;] [ \t]{0,4} | (?![\w=]) ) ){1,40}""",
+    re.X,
+)
+_WITH_PARAMETERS = frozenset("digest oauth hawk aws4-hmac-sha256".split())
 _BEARER = lazy(r"bearer[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", re.I)
 _COOKIE = lazy(
     r"""cookie \\{0,7}["'`]?\]? \s{0,4} [:=] \s{0,4} \\{0,7}["'`]? ([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""", re.X | re.I
@@ -72,8 +105,12 @@ def _authorization(text: str, position: int) -> Span | None:
     if not found or is_reference(found["value"]):
         return None
     value, scheme = found["value"].partition(OPENING)[0], (found["scheme"] or "").lower()
+    if scheme in _WITH_PARAMETERS:
+        parameters = _PARAMETERS().match(text, found.start("value"))
+        if parameters:
+            return (parameters.start(), parameters.start() + len(parameters[0].rstrip(" \t,;")), "authorization")
     if scheme == "basic":
-        secret = _is_basic(value)
+        secret = _is_basic(value) or is_random(value)
     else:
         secret = is_mixed(value) and len(value) >= 8 if scheme else is_random(value) and len(value) >= 16
     start = found.start("value")
@@ -105,20 +142,64 @@ def _cookie(text: str, position: int) -> Span | None:
 def _assigned(text: str, position: int) -> Span | None:
     found = _ASSIGNED().match(text, position)
     if not found:
-        return None
+        # The word is looked for before the expression is tried: it seldom is there.
+        return _paired(text, position) if text.find("alue", position, position + _NEAR) >= 0 else None
     window = text[max(0, position - 60) : position]
     start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
     name = text[start : found.end("name")]
     named = classify(name)
     if not named.kind:
-        return None
+        if name not in _KEY or text[start - 1 : start] != " " or not found["join"].strip():
+            return None
+        # Plain talk writes it apart: an api key, a secret key. So many things are keys that it is never sure.
+        start = _start_of_name(text, start - 1)
+        named = Named(classify(text[start : found.end("name")]).kind, False)
+        if not named.kind:
+            return None
     group = found.lastgroup or ""
     if group == "bare":
         return _bare(text, start, name, named, found)
-    if not found["join"].strip() and not (named.kind == "password" or name.startswith("--")):
+    spaced = not found["join"].strip()
+    if spaced and not (named.kind == "password" or name.startswith("--") or _is_set(text, start)):
         return None
     sure = named.sure or _is_shell(name, found["join"])
     return (*found.span(group), named.kind) if _is_quoted_secret(found[group], named.kind, sure) else None
+
+
+def _start_of_name(text: str, position: int) -> int:
+    window = text[max(0, position - 60) : position]
+    return position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+
+
+def _is_set(text: str, start: int) -> bool:
+    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
+    before = text[max(0, start - 12) : start].split(" ")
+    return len(before) > 1 and not before[-1] and before[-2].split("\n")[-1] in _SETTERS
+
+
+def _paired(text: str, position: int) -> Span | None:
+    found = _PAIRED().match(text, position)
+    if not found:
+        return None
+    start = _start_of_name(text, position)
+    before = text[max(0, start - 24) : start].rstrip(" \t\"'\\")
+    if before[-1:] not in (":", "=") or not before[:-1].rstrip(" \t\"'\\").lower().endswith(("name", "key")):
+        return None
+    group = found.lastgroup or ""
+    named = classify(text[start : found.end("name")])
+    return (*found.span(group), named.kind) if named.kind and _is_value(found[group], named) else None
+
+
+def value_beside(entry: dict[str, Any]) -> Named:
+    """What the `value` of a JSON object is, by the `name` or `key` that stands beside it."""
+    name = entry.get("name", entry.get("key")) if "value" in entry else None
+    return classify(name) if isinstance(name, str) else NOT_SECRET
+
+
+def _is_value(value: str, named: Named) -> bool:
+    if len(value) < 3 or not is_literal(value) or is_path(value):
+        return False
+    return is_random(value) or (named.sure and (is_mixed(value) or named.kind == "password"))
 
 
 def _is_shell(name: str, join: str) -> bool:
@@ -139,8 +220,14 @@ def _is_quoted_secret(value: str, kind: str, sure: bool) -> bool:
 
 def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> Span | None:
     join, value = found["join"], found["bare"].partition(OPENING)[0]
+    if value.endswith(":") or value.lower() in _SCHEMES:
+        led = _led(text, found.start("bare"), value, named)
+        if led or classify(value[:-1]).kind:
+            return led
     if "\n" in join:
-        return None
+        return _below(text, join, value, named, found)
+    if not join.strip() and not name.startswith("--"):
+        return _spaced(text, start, name, value, named, found)
     shell = _is_shell(name, join)
     if shell:
         value = value.rstrip(";,)")
@@ -163,10 +250,51 @@ def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) 
     return (first, last, named.kind) if secret else None
 
 
+def _led(text: str, first: int, value: str, named: Named) -> Span | None:
+    """The value behind another name or a scheme that stands in its place."""
+    found = _LED().match(text, first)
+    if not found or not is_random(found["value"]) or is_reference(found["value"]):
+        return None
+    # What looks like a name may be half of the secret.
+    start = first if is_mixed(value.rstrip(":")) else found.start("value")
+    return start, found.end("value"), named.kind
+
+
+def _below(text: str, join: str, value: str, named: Named, found: re.Match[str]) -> Span | None:
+    """A value on the line below its name, alone there; in a block of YAML it is nothing but text."""
+    first = found.start("bare")
+    last = first + len(value)
+    if not _NEXT().match(text, last) or not is_literal(value) or is_code(value) or is_path(value):
+        return None
+    block = "|" in join or ">" in join
+    if not (is_random(value) or (block and named.sure and len(value) >= 6 and is_mixed(value))):
+        return None
+    more = _BLOCK().match(text, last) if block else None
+    return first, more.end() if more else last, named.kind
+
+
+def _spaced(text: str, start: int, name: str, value: str, named: Named, found: re.Match[str]) -> Span | None:
+    """A value after a mere space: one that a command sets, or a password in .netrc."""
+    value = value.rstrip(",;)]}")
+    if not (named.kind == "password" or name.isupper() or is_mixed(value)):
+        return None
+    first = found.start("bare")
+    last = first + len(value)
+    if len(value) < 3 or not is_literal(value) or is_code(value) or is_path(value) or value.isdigit():
+        return None
+    if _is_set(text, start):
+        secret = is_mixed(value) or (name.isupper() and bool(_NEXT().match(text, last)))
+    else:
+        login = _LOGIN().search(text, max(0, start - 120), start) if named.kind == "password" else None
+        secret = login is not None and (bool(login["sure"]) or is_mixed(value))
+    return (first, last, named.kind) if secret else None
+
+
 def _is_bare_secret(named: Named, join: str, value: str, before: str, alone: bool) -> bool:
     """A bare value is often code or talk, so it must look like a secret, or stand where only a value can."""
     if join.startswith(("is", "was")):
-        return named.kind == "password" and is_mixed(value) and len(value) >= 6
+        talked = named.kind == "password" and is_mixed(value) and len(value) >= 6
+        return talked or (is_random(value) and len(value) >= 16)
     if before == "--" and (named.sure or len(value) >= 8) and (alone or is_mixed(value)):
         return True
     if not join:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from mcp_memory.capture.bot_tokens import redact_bot_tokens
 from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
-from mcp_memory.capture.named_secrets import redact_named
+from mcp_memory.capture.named_secrets import redact_named, value_beside
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
-from mcp_memory.capture.secret_values import is_literal, is_reference
+from mcp_memory.capture.secret_values import is_literal, is_mixed, is_random, is_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ _KEYS = (
     ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}(?![A-Za-z0-9])"),
 )
 
+_IN_ADDRESS = r"https?://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)"
+#: The password follows the letter without a space; after one, the name of a database would.
+_MYSQL = r"(?:mysql|mariadb)[\w-]*[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p['\"]?([^\s'\"]{3,200})"
 #: Kind, trigger, expression; what its first group holds is the secret, the rest stays.
 _SHAPES = (
     ("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{16,})"),
@@ -71,8 +75,14 @@ _SHAPES = (
         "curl ",
         r"curl [^\r\n]{0,120}?(?<=\s)(?:-u|--user)[ =]?['\"]?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})",
     ),
-    # The last @ before the path ends the password, which may itself hold one. A port is none.
-    ("password", "://", r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@"),
+    ("password", " -p", _MYSQL),
+)
+
+#: What an address may hold before its @. The last one before the path ends the password, which may itself hold one; a
+#: port is none. A token may stand in the place of the user, where a name is shorter or made of words.
+_ADDRESSES = (
+    ("password", lazy(r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@", re.ASCII)),
+    ("token", lazy(_IN_ADDRESS, re.ASCII)),
 )
 
 #: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
@@ -128,9 +138,12 @@ def _redact_once(text: str) -> str:
     narrow = _narrow(text)
     low = _lowered(narrow)
     clear = _redact_private(text) if "private" in low else text
-    clear = redact_key_blocks(clear)
+    clear = redact_bot_tokens(redact_key_blocks(clear))
     for kind, trigger, pattern in _RULES:
         if trigger in narrow:
+            clear = _replace(clear, pattern(), kind)
+    if "@" in narrow and "://" in narrow:
+        for kind, pattern in _ADDRESSES:
             clear = _replace(clear, pattern(), kind)
     return redact_named(clear, low if clear is text else _lowered(_narrow(clear)))
 
@@ -146,8 +159,19 @@ def _lowered(narrow: str) -> str:
 
 
 def _replace(text: str, pattern: re.Pattern[str], kind: str) -> str:
-    spans = [(*found.span(1), kind) for found in pattern.finditer(text) if not is_reference(found[1])]
+    spans = [(*found.span(1), kind) for found in pattern.finditer(text) if _is_shaped(found)]
     return replace_spans(text, spans)
+
+
+def _is_shaped(found: re.Match[str]) -> bool:
+    """Whether the form is enough, or what stands in it looks like a secret where the form alone does not tell."""
+    value, form = found[1], found.re.pattern
+    if is_reference(value):
+        return False
+    if form is _MYSQL:
+        # Behind a user it is a password whatever it looks like, unless containers publish a port by it.
+        return is_mixed(value) or (" -u" in found[0] and bool(value.strip("0123456789.:")))
+    return form is not _IN_ADDRESS or is_random(value)
 
 
 def _redact_private(text: str) -> str:
@@ -177,7 +201,11 @@ def _redact_value(value: Any, named: Named) -> Any:
         text = redact(value)
         return mark(named.kind) if named.kind and _is_secret(text, named) else text
     if isinstance(value, dict):
-        return {redact(key): _redact_value(item, classify(key)) for key, item in value.items()}
+        beside = value_beside(value)
+        return {
+            redact(key): _redact_value(item, beside if key == "value" and beside.kind else classify(key))
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_redact_value(item, named) for item in value]
     if named.kind == "password" and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -31,7 +31,7 @@ _NEUTRAL = frozenset(
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort")
 #: `…_key` is a secret after one of these; a primary, public or cache key is none.
 _KEY_OF = frozenset(
-    "api access private secret account signing encryption master auth shared license deploy app".split()
+    "api access private secret account signing encryption master auth shared license deploy app subscription".split()
 )
 #: `…_token` is no secret after one of these: paging, parsing and language models have tokens too.
 _TOKEN_OF = frozenset(

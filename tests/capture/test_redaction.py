@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ KEYS = [
     ("twilio-key", "SK" + body(32, HEX)),
     ("digitalocean-token", "dop_v1_" + body(64, HEX)),
     ("netlify-token", "nfp_" + body(36)),
+    ("discord-token", b64encode(b"198622483471925248").decode() + ".Cl2FMQ." + body(27)),
     ("age-key", "AGE-SECRET-KEY-1" + body(58, "QPZRY9X8")),
     ("jwt", JWT),
 ]
@@ -54,6 +56,8 @@ def test_key_is_told_by_its_form_wherever_it_stands(kind: str, key: str, around:
     assert redact(around.format(key)) == around.format(f"[redacted:{kind}]")
 
 
+#: What a machine might make up.
+S = "q8Zr4Lm2Xv9Tb6NyWc3K"
 KEPT_AROUND = [
     ("https://hooks.slack.com/services/{}", "T0AB1/B0CD2/" + body(24), "slack-webhook"),
     ("bot 123456789:{} starts", "AA" + body(33), "telegram-token"),
@@ -95,6 +99,32 @@ KEPT_AROUND = [
     ("my password is {}, please log in", "hunter2", "password"),
     ("SECRET_KEY_BASE={}", body(128, HEX), "api-key"),
     ("password = '{}'", body(5000), "password"),
+    ("api_key: X-Api-Key: {}", S, "api-key"),
+    ("auth_token: Token {}", S, "token"),
+    ("authtok: authorization: token {}", S, "authorization"),
+    ("Proxy-Authorization: Basic {}", S, "authorization"),
+    ("Authorization: Digest {}\nHost: x", f'username="u", realm="r", nonce="{S}", response="{S}"', "authorization"),
+    ("-H 'Authorization: Digest {}' x", f'username="u", qop=auth, response="{S}"', "authorization"),
+    ("https://{}@github.com/x.git", S, "token"),
+    ("api_key:\n  {}\n", S, "api-key"),
+    ("password: |\n  {}\nuser: x", S, "password"),
+    ("password: >-\n  {}\nuser: x", f"{S}\n  {S}", "password"),
+    ("- name: DB_PASSWORD\n  value: {}\n", S, "password"),
+    ('- name: DB_PASSWORD\n  value: "{}"\n', "swordfish", "password"),
+    ('{{"name":"DB_PASSWORD","value":"{}"}}', S, "password"),
+    ('{{\\"name\\": \\"DB_PASSWORD\\", \\"value\\": \\"{}\\"}}', S, "password"),
+    ('name  = "API_TOKEN"\n  value = "{}"', S, "token"),
+    ("FROM x\nENV DB_PASSWORD {}\n", "swordfish", "password"),
+    ("setx API_KEY {}", S, "api-key"),
+    ('setx API_KEY "{}" /M', S, "api-key"),
+    ("here is the api key: {}", S, "api-key"),
+    ("my API key is {}, use it", S, "api-key"),
+    ("Ocp-Apim-Subscription-Key: {}", S, "api-key"),
+    ("machine h login u password {}", "swordfish", "password"),
+    ("machine h\n  login u\n  password {}\n", S, "password"),
+    ("mysql -u root -p{} app", "swordfish", "password"),
+    ("mysqldump -p{} app > x.sql", S, "password"),
+    ("mariadb -h db -p'{}'", S, "password"),
 ]
 
 
@@ -153,12 +183,56 @@ secret: db-creds-v1
 password: "Enter your password"
 api_key = "your-api-key-here" # or <YOUR KEY>, or xxxx
 private methods and </private> alone
+password: str
+token = get_token()
+key: value pairs, the key: an id1234567, the primary key: user_id_12345678
+api key: see docs/setup2.md
+find . -name '*.sql' -print
+mysql -p
+mysql -p app1
+mysql -u root -p app1
+kubectl exec mysql -- find / -print
+docker run --name mysql -p3306:3306 -u root
+mysql -u root -p$MYSQL_PASSWORD
+https://git@github.com/x.git https://x-access-token@github.com/x https://first.last@example.com
+https://long-winded-user-name-of-a-person@example.com/x
+ENV PATH /usr/local/bin
+ENV TOKEN_LIMIT 4096
+login form password field
+the login page password reset flow
+auth_token: Token required
+api_key: X-Api-Key: required
+if self.task_token == task_token: return
+Authorization: Digest authentication is used
+a.module.somewhere_with_a_very_long_name_indeed
+module_with_a_rather_long_name.version.another_name_that_is_rather_long
 """.strip().split("\n")
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_harmless_text_is_left_alone(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db-creds-v1\n      key: password\n",
+        "- name: DB_PASSWORD\n- name: DB_HOST\n  value: db1.internal\n",
+        '{"name": "USE_TOKEN", "value": "true"}',
+        "password:\n  type: string\n  minLength: 8\n",
+        "def login(password:\n    str1): ...",
+        "api_key:\n  name: prod-key-1\n",
+        "token: |\n  the words of a description in 2 lines\n",
+        "secret:\n\n## Chapter 2\n",
+    ],
+)
+def test_harmless_lines_are_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_a_user_and_a_password_in_an_address_both_go() -> None:
+    assert redact(f"https://{S}:x-oauth-basic@x.org/") == "https://[redacted:token]:[redacted:password]@x.org/"
 
 
 def pem(lines: int, kind: str = "RSA PRIVATE KEY") -> str:
@@ -218,6 +292,7 @@ def test_json_is_walked_and_its_names_count() -> None:
         "yes": True,
         "secret": "",
         "access_token": "${TOKEN}",
+        "env": [{"name": "DB_PASSWORD", "value": "swordfish"}, {"name": "DB_HOST", "value": "db1"}],
     }
     assert redact_json(value) == {
         "password": "[redacted:password]",
@@ -235,6 +310,7 @@ def test_json_is_walked_and_its_names_count() -> None:
         "yes": True,
         "secret": "",
         "access_token": "${TOKEN}",
+        "env": [{"name": "DB_PASSWORD", "value": "[redacted:password]"}, {"name": "DB_HOST", "value": "db1"}],
     }
 
 
