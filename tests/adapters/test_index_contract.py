@@ -204,12 +204,14 @@ async def test_nodes_do_not_take_the_places_of_events(tmp_path: Path, kind: str)
 
 
 async def test_common_words_are_sought_where_the_speaker_said_them(tmp_path: Path, kind: str) -> None:
-    def spoken(number: int, role: str) -> dict[str, Any]:
-        when = f"2026-03-02T{number // 60:02}:{number % 60:02}:00Z"
-        return said(f"the harbour again {number}", when, role=role, session=role)
+    def spoken(number: int, role: str, word: str = "harbour") -> dict[str, Any]:
+        when = f"2026-03-02T{number // 120:02}:{number // 2 % 60:02}:{number % 2 * 30:02}Z"
+        return said(f"the {word} again {number}", when, role=role, session=role + word)
 
     async with memory(tmp_path, kind) as app:
         lines = [*(spoken(n, "tool") for n in range(800)), *(spoken(n, "user") for n in range(10))]
+        # What stands in every third text would not be sought at all.
+        lines += [spoken(n, "tool", "river") for n in range(1_800)]
         rare = [said("one walrus", at(1), session="w"), said("two penguins", at(2), session="p")]
         await store(app, [*lines, *rare])
         asked = terms_of("walrus penguin harbour")
