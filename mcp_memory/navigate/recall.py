@@ -86,7 +86,7 @@ class Advice:
 class Found:
     """The hits of a question; `candidates` are the events they were chosen from, as far as they came near.
 
-    `weights` says how much each unit of the question tells.
+    `weights` says how much each unit of the question tells; `note` is why there can be no hit.
     """
 
     query: str
@@ -232,7 +232,11 @@ def _told(question: Question, text: str) -> tuple[tuple[str, ...], tuple[str, ..
 async def _by_time(library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int) -> Found:
     """Nothing to look for but a time: what the tree says of it."""
     if when is None:
-        raise UsageError("The query holds no word to look for. Name a term, or give a time with `when`.")
+        if not query.strip():
+            raise UsageError(
+                "The query is empty: there is no word to look for. Name a term, or give a time with `when`."
+            )
+        return Found(query, None, [], None, {}, note=" It holds no word to look for: name one, or give a time as when.")
     question = question_of(query)
     ranked = await _periods(library, question, scope.project, when, limit)
     return Found(query, when, await _hits(library, scope, ranked, question), None, {})

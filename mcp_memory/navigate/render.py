@@ -247,7 +247,7 @@ class Renderer:
         near = _near(found.advice)
         if not found.hits:
             told = [Block((line,), item=False) for line in [*near, *self._elsewhere(found)]]
-            head = f"No hit{times} for {safe(found.query, 80)!r}.{note}"
+            head = f"No hit{times} for {safe(found.query, 80)!r}.{found.note}{note}"
             next_call = "teleport with other words, browse_time(when), or toc_root() to look around"
             return self.page(head, told, next_call, budget)
         note += "".join(f" {line}" for line in [*near, *_projects(found)])

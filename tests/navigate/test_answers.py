@@ -146,6 +146,19 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
             await app.sessions.page("nobody", 600)
 
 
+@pytest.mark.parametrize("query", ["😀", '"', "*", "((", "\x00", "— … !?"])
+async def test_a_query_without_a_word_has_no_hit_and_says_why(tmp_path: Path, query: str) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        found, page = await app.answers.teleport(query, "alpha", None, None, 5, 600, None)
+        assert not found.hits
+        assert "No hit" in page.text
+        assert "no word to look for" in page.text
+        assert "The latest days: toc:day:" in page.text
+        found, _ = await app.answers.teleport(query, "alpha", "2026-03-02", None, 5, 600, None)
+        assert found.hits, "with a time, the time answers"
+
+
 async def test_an_empty_memory_answers_kindly(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         assert "Nothing is remembered" in (await app.answers.toc_root(None, None, 600)).text

@@ -229,6 +229,7 @@ def test_errors_are_json_where_json_was_asked_for(loaded: Shell) -> None:
 def test_any_string_is_a_valid_query(loaded: Shell) -> None:
     for query in (
         '"',
+        "*",
         "AND OR NOT",
         "a* NEAR(b)",
         "col:x",
@@ -239,8 +240,15 @@ def test_any_string_is_a_valid_query(loaded: Shell) -> None:
         "-",
     ):
         done = loaded.run("search", query, "--project", "*", "--json")
-        assert done.returncode in (0, 2), query
-        assert "Traceback" not in done.stderr
+        assert done.returncode == 0, query
+        assert isinstance(json.loads(done.stdout)["hits"], list)
+
+
+def test_a_query_without_a_word_says_so_and_what_to_do(loaded: Shell) -> None:
+    done = loaded.run("search", "🦜", "--project", "*")
+    assert done.returncode == 0, done.stderr
+    assert "no word to look for" in done.stdout
+    assert "The latest days" in done.stdout
 
 
 def test_a_bad_setting_names_file_key_and_what_is_allowed(shell: Shell) -> None:
