@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
 from mcp_memory.errors import BadId, UnknownTimePhrase
 from mcp_memory.navigate import when_find
-from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, Frame, Span, normal
+from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, Backwards, Frame, Span, normal
 from mcp_memory.navigate.when_periods import period
 
 _EXAMPLES = (
@@ -28,7 +28,9 @@ _OPEN = re.compile(
     r"(?P<how>since|starting|after|before|prior to|until|till|up to|through|by|as of|not later than) (?P<base>.+)"
 )
 _ENCLOSED = re.compile(r"(?P<how>between|from) (?P<rest>.+)")
-_JOINTS = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=[a-z])-(?=[a-z])")
+_JOINTS = re.compile(
+    r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=[a-z])-(?=[a-z])|(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)"
+)
 _YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
 
 
@@ -49,7 +51,9 @@ def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
         start = max(span.start_ms, 0)
         end = span.end_ms + (MINUTE_MS if span.end_ms == span.start_ms else 0)
         if start >= end:
-            raise ValueError("the range ends before it begins")
+            raise ValueError("it ends before there was anything")
+    except Backwards:
+        raise UnknownTimePhrase(f"{said[:80]!r} ends before it begins. Name the earlier time first.") from None
     except (ValueError, OverflowError):
         raise UnknownTimePhrase(f"{said[:80]!r} is not a time I can resolve. Try one of these: {_EXAMPLES}.") from None
     return TimeRange(said, start, end)
@@ -97,11 +101,16 @@ def _range(text: str, frame: Frame) -> Span:
         raise ValueError("too long for a time phrase")
     enclosed = _ENCLOSED.fullmatch(text)
     rest = enclosed["rest"] if enclosed else text
+    backwards: Backwards | None = None
     for first, last in _split(rest):
         try:
             return _joined(first, last, frame)
+        except Backwards as error:
+            backwards = error
         except ValueError:
             continue
+    if backwards:
+        raise backwards
     if enclosed and enclosed["how"] == "between" and not _JOINTS.search(rest):
         raise ValueError("a range needs two ends")
     if half_open := _OPEN.fullmatch(text):
@@ -130,7 +139,7 @@ def _joined(first: str, last: str, frame: Frame) -> Span:
         if end.end_ms <= start.start_ms or _YEAR.search(first):
             end = period(last, replace(frame, earliest=frame.first_and_last(start)[0]))
     if end.end_ms < start.start_ms:
-        raise ValueError("the range ends before it begins")
+        raise Backwards
     return Span(start.start_ms, end.end_ms)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
-from mcp_memory.navigate.when_frame import ONE_DAY, Frame, Span, first_of_month, row
+from mcp_memory.navigate.when_frame import ONE_DAY, Backwards, Frame, Span, first_of_month, row
 from mcp_memory.navigate.when_relative import WEEKDAY
 
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
@@ -46,7 +46,7 @@ def _dates(match: re.Match[str], frame: Frame) -> Span:
     first = _dated(match, frame, _month_number(match), int(match["day"]))
     last = first.replace(day=int(match["to"]))
     if last < first:
-        raise ValueError("the range ends before it begins")
+        raise Backwards
     return frame.days(first, last + ONE_DAY)
 
 

@@ -33,7 +33,7 @@ _PREPOSITION = re.compile(
 )
 _BOUND = re.compile(r"(?P<word>since|after|before|prior to|until|till|up to|by|as of) (?P<core>.+)")
 _ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
-_JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) ")
+_JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)")
 _SKIPPED = re.compile(
     r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about)\s+)?(?:the\s+(?!last\s))?",
     re.I,

@@ -85,6 +85,10 @@ class Frame:
         raise ValueError("no year has this date")
 
 
+class Backwards(ValueError):
+    """A range whose end lies before its beginning."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A pattern, the function that dates what it matched, and the words after which a question means this time.
