@@ -402,7 +402,9 @@ class Library(SearchIndex, Protocol):
         """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
         ...
 
-    async def counts(self) -> Counts: ...
+    async def counts(self, quiet_before_ms: int | None = None) -> Counts:
+        """`dirty_segments` leaves out open ones in which something was said since; without a time, none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +423,7 @@ class Counts:
     unknown: int
     dirty_sessions: int
     dirty_segments: int
+    open_segments: int
     dirty_nodes: int
     last_event_ms: int | None
     last_rollup_ms: int | None

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.ids import ulid
 
+#: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
+QUIET_MS = 60_000
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:

@@ -94,7 +94,7 @@ class Answers:
     ) -> tuple[recall.Found, str]:
         """The hits, and a note on how the question was understood. A time named in the question is favoured."""
         scope = await self.scope(project)
-        limit, offset = min(max(limit, 1), MAX_LIMIT), offset_of(cursor)
+        limit, offset = many(limit), offset_of(cursor)
         given = self.when(when)
         inside = find(query, self.now, self.zone) if given is None and len(query) <= 2_000 else None
         if inside is None:
@@ -150,6 +150,13 @@ def checked(budget: int) -> int:
     if not 1 <= budget <= MAX_BUDGET:
         raise UsageError(f"budget_tokens must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual.")
     return budget
+
+
+def many(limit: int) -> int:
+    """How many hits to give. Asked for more than the most, the cursor leads on to the rest."""
+    if limit < 1:
+        raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
+    return min(limit, MAX_LIMIT)
 
 
 def offset_of(cursor: str | None) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from mcp_memory.domain.segments import QUIET_MS
 from mcp_memory.navigate.shapes import iso
-from mcp_memory.ports import Library
+from mcp_memory.ports import Clock, Library
 from mcp_memory.ports_context import CompactionStore
 from mcp_memory.ports_index import IndexKeeper
 from mcp_memory.ports_models import Ledger
@@ -24,6 +25,8 @@ class Watched(Protocol):
     @property
     def index(self) -> IndexKeeper: ...
     @property
+    def clock(self) -> Clock: ...
+    @property
     def settings(self) -> Places: ...
 
 
@@ -37,7 +40,7 @@ class Places(Protocol):
 
 
 async def status(memory: Watched) -> dict[str, Any]:
-    counts = await memory.library.counts()
+    counts = await memory.library.counts(memory.clock.now_ms() - QUIET_MS)
     index = await memory.index.state()
     places = memory.settings
     return {
@@ -53,6 +56,7 @@ async def status(memory: Watched) -> dict[str, Any]:
         "inbox": counts.inbox,
         "unknown": counts.unknown,
         "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
+        "open_segments": counts.open_segments,
         "backlog": {
             "sessions": counts.dirty_sessions,
             "segments": counts.dirty_segments,

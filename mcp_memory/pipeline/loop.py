@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_memory.domain.segments import Rules
+from mcp_memory.domain.segments import QUIET_MS, Rules
 from mcp_memory.errors import LeaseLost, MemoryFault
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
@@ -20,7 +20,7 @@ from mcp_memory.pipeline.ingest import drain_spool, ingest
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
-from mcp_memory.pipeline.summarize import QUIET_MS, summarize
+from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports import Backlog, ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
 from mcp_memory.ports_index import IndexKeeper

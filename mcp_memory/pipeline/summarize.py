@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint
 from mcp_memory.domain.depth import measure
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import Grip, grip_key
-from mcp_memory.domain.segments import segment_ulid
+from mcp_memory.domain.segments import QUIET_MS, segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.ports import SegmentJob, SegmentStore, SegmentWrite, Summarizer, TreeStore
@@ -19,8 +19,6 @@ from mcp_memory.ports import SegmentJob, SegmentStore, SegmentWrite, Summarizer,
 logger = logging.getLogger(__name__)
 
 BATCH = 32
-#: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
-QUIET_MS = 60_000
 SO_FAR = " (so far)"
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from typing import Annotated, Any, ParamSpec
 from urllib.parse import quote
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, Prompt
 from pydantic import Field
 
 from mcp_memory.errors import BadId, MemoryFault, NotFound
@@ -134,14 +136,28 @@ class Condensing:
         )
 
     async def _condensed(self, session: str) -> str:
+        from mcp_memory.navigate.names import session_name
+
         try:
             app = await self._memory.app()
-            made = await app.pipeline.compactor.compact(session, force=True)
+            made = await app.pipeline.compactor.compact(await session_name(app.chronicle, session), force=True)
+        except NotFound as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
         except MemoryFault as error:
             return f"No record was made: {error}"
         if made.record is None:
             return "Nothing was said since its last record."
         return f"Its record {made.record.id} was made just now."
+
+
+def check_prompt(prompts: Sequence[Prompt], name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what the SDK would meet with a stack trace in the log."""
+    known = {prompt.name: prompt for prompt in prompts}
+    if name not in known:
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(known)}.")
+    for argument in known[name].arguments or ():
+        if argument.required and not str(arguments.get(argument.name, "")).strip():
+            raise MCPError(INVALID_PARAMS, f"{name} needs the argument {argument.name}: {argument.description}.")
 
 
 def add_prompts(server: MCPServer[Any], memory: Memory) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from mcp_memory.errors import BadId, MemoryFault, NotFound, SettingsError, StoreError, UnknownTimePhrase
@@ -236,6 +236,14 @@ class MemoryServer(MCPServer[None]):
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(_wrong(name, error.__cause__)) from error.__cause__
             raise
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        from mcp_memory.surfaces.resources import check_prompt
+
+        check_prompt(await self.list_prompts(), name, arguments or {})
+        return await super().get_prompt(name, arguments, context)
 
     async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
         """The SDK would drop them, and the agent would take the answer for what it asked."""

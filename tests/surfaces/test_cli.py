@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sqlite3
 import subprocess
@@ -337,6 +338,26 @@ def test_what_the_demo_prints_can_be_run_however_it_was_started(shell: Shell) ->
         assert f"{shlex.join(start)} search" in done.stdout
         entry = json.loads(done.stdout.splitlines()[-1])["mcpServers"]["memory"]
         assert [entry["command"], *entry["args"]] == [*start, "serve"]
+
+
+def test_a_limit_that_allows_nothing_is_wrong_usage(loaded: Shell) -> None:
+    done = loaded.run("search", "login", "--limit", "-3")
+    assert done.returncode == 2
+    assert "limit must be from 1 to 50" in done.stderr
+
+
+def test_right_after_processing_nothing_waits_though_segments_are_open(shell: Shell) -> None:
+    path = shell.cwd / "history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in conversation("2026-03-10")))
+    shell.environment["MCP_MEMORY_NOW"] = "2026-03-10T09:05:40Z"
+    shell.json("import", str(path), "--client", "jsonl")
+    assert shell.json("process")["idle"] is True
+    status = shell.json("status")
+    assert status["backlog"] == {"sessions": 0, "segments": 0, "periods": 0}
+    assert status["open_segments"] == 1
+    assert re.search(r"^open segments +1$", shell.run("status").stdout, re.MULTILINE)
+    shell.environment["MCP_MEMORY_NOW"] = "2026-03-10T09:20:00Z"
+    assert shell.json("status")["backlog"]["segments"] == 1
 
 
 def test_a_newer_database_is_refused(shell: Shell) -> None:

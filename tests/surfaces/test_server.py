@@ -29,6 +29,8 @@ from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import opening
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import INSTRUCTIONS, build_server
+from tests.support import said as spoken
+from tests.support import tell
 
 pytestmark = pytest.mark.anyio
 
@@ -319,7 +321,11 @@ async def test_an_unknown_resource_is_reported_as_such(settings: Settings, uri: 
     [
         ("recall", {"topic": "the booking lock"}, ["the booking lock", "teleport", "expand_grip"]),
         ("catch_up", {"when": "last week"}, ["browse_time", 'when="last week"', "get_node", "expand_grip"]),
-        ("resummarize", {"session": "a b:1"}, ["a b:1", "memory://session/a%20b:1", "expand_grip", "call remember"]),
+        (
+            "resummarize",
+            {"session": "tidepool-api-07"},
+            ["tidepool-api-07", "memory://session/tidepool-api-07", "expand_grip", "call remember"],
+        ),
     ],
 )
 async def test_prompts_name_the_calls_in_their_order(
@@ -332,6 +338,45 @@ async def test_prompts_name_the_calls_in_their_order(
         places = [message.content.text.find(part) for part in parts]
         assert -1 not in places
         assert places == sorted(places)
+
+
+async def test_a_prompt_names_a_session_as_its_resource_is_called(settings: Settings) -> None:
+    async with open_app(settings) as app:
+        await tell(app, [spoken("We keep the old port.", "2026-10-30T09:00:00Z", session="a b:1")])
+    async with connected(settings) as client:
+        (message,) = (await client.get_prompt("resummarize", {"session": "a b:1"})).messages
+        assert isinstance(message.content, TextContent)
+        assert "memory://session/a%20b:1" in message.content.text
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("resummarize", {"session": "zzz"}, "There is no session 'zzz'"),
+        ("resummarize", {}, "resummarize needs the argument session"),
+        ("recall", {"topic": " "}, "recall needs the argument topic"),
+        ("catch_up", None, "catch_up needs the argument when"),
+        ("nothing", {}, "Known: recall, catch_up, resummarize"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_made_says_why_and_leaves_no_trace_in_the_log(
+    settings: Settings,
+    name: str,
+    arguments: dict[str, str] | None,
+    told: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with connected(settings) as client:
+        with pytest.raises(MCPError, match=told) as caught:
+            await client.get_prompt(name, arguments)
+        assert caught.value.error.code == -32602
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+async def test_a_limit_that_allows_nothing_is_refused(settings: Settings, limit: int) -> None:
+    async with connected(settings) as client:
+        assert "limit must be from 1 to 50" in await refused(client, "teleport", query="refresh tokens", limit=limit)
 
 
 async def test_the_first_question_may_come_before_the_memory_is_open(
