@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from mcp_memory.domain.abbreviations import shortened, written
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
 
@@ -65,7 +66,8 @@ class Term:
     """One thing asked for: how it was written, its words as the index knows them, and how much it weighs.
 
     It is found where any of its `phrases` stands: words in a row; with `prefix`, a word that begins so. `match` says
-    the same as an expression of FTS5, and is the name by which the term is counted.
+    the same as an expression of FTS5, and is the name by which the term is counted. `others` may stand for it:
+    the short form of a long word, or the other way round.
     """
 
     shown: str
@@ -73,6 +75,7 @@ class Term:
     weight: float
     phrases: tuple[tuple[str, ...], ...]
     prefix: bool = False
+    others: tuple[Term, ...] = ()
     match: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -153,11 +156,17 @@ def terms_of(query: str) -> list[Term]:
             found.setdefault(term.match, term)
         if len(found) >= MAX_TERMS * 4:
             break
-    terms = [term for term in found.values() if not _is_noise(term)] or list(found.values())
+    terms = _abbreviated([term for term in found.values() if not _is_noise(term)] or list(found.values()))
     if len(terms) <= MAX_TERMS:
         return terms
     telling = sorted(terms, key=lambda term: -term.weight * len(term.shown))[:MAX_TERMS]
     return [term for term in terms if term in telling]
+
+
+def _abbreviated(terms: list[Term]) -> list[Term]:
+    """Where words of the question are a long form (pull request), its short form tells each of them."""
+    short = shortened([" ".join(term.words) for term in terms])
+    return [_or(term, [short[place]]) if place in short else term for place, term in enumerate(terms)]
 
 
 def match_expression(terms: Sequence[Term]) -> str:
@@ -180,7 +189,9 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
         return []
     if quoted and len(words) > 1:
         return [Term(inner, tuple(words), 1.5, (tuple(words),)), *_single(words)]
-    return _identifier(inner) if _INNER.search(inner) or _CAMEL.search(inner) else _single(words)
+    if _INNER.search(inner) or _CAMEL.search(inner):
+        return _identifier(inner)
+    return [_or(term, written(term.words[0])) for term in _single(words)]
 
 
 def _identifier(chunk: str) -> list[Term]:
@@ -209,6 +220,14 @@ def _unspaced_terms(text: str) -> list[Term]:
 
 def _single(words: list[str]) -> list[Term]:
     return [Term(word, (word,), _weight(word), tuple((form,) for form in forms(word))) for word in words]
+
+
+def _or(term: Term, others: Sequence[tuple[str, ...]]) -> Term:
+    """The term, or one of the others in its place."""
+    if not others:
+        return term
+    terms = [Term(" ".join(words), words, term.weight, (words,)) for words in others]
+    return replace(term, others=(*term.others, *terms))
 
 
 def _weight(word: str) -> float:

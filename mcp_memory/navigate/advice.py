@@ -65,7 +65,7 @@ async def _better(library: Library, scope: Scope, found: Found) -> dict[str, int
     question = question_of(found.query)
     here = max((len(hit.matched) for hit in found.hits), default=0)
     offered = await library.search(
-        question.terms, project=None, kinds=frozenset(["event"]), start_ms=None, end_ms=None, limit=_OFFERED
+        question.sought, project=None, kinds=frozenset(["event"]), start_ms=None, end_ms=None, limit=_OFFERED
     )
     better: dict[str, int] = {}
     for candidate in offered:

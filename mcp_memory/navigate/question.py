@@ -70,13 +70,17 @@ _LATIN = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands."""
+    """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands.
+
+    `others` are what may stand for it: the short form of a long word, or the other way round.
+    """
 
     root: str
     starts: tuple[str, ...]
     pattern: re.Pattern[str] | None
     weight: float
     match: str
+    others: tuple[Unit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +96,34 @@ class Question:
     pairs: tuple[tuple[int, int], ...]
     roles: dict[str, float]
     cues: tuple[re.Pattern[str], ...]
-    #: Which unit each term is sought by; terms that are forms of one word share it.
+    #: Which unit each term is sought by; terms that are forms of one word, or stand for each other, share it.
     unit_of: tuple[int, ...]
     #: Whose words are meant, if the question tells.
     speaker: str
     #: Whether the answer is put together from several places: a count, a sum, an order, a comparison.
     gathers: bool
 
+    @property
+    def sought(self) -> list[Term]:
+        """The terms and all that may stand for them, each once."""
+        sought = [each for term in self.terms for each in (term, *term.others)]
+        return list({term.match: term for term in sought}.values())
+
     def places(self, text: str) -> list[list[int]]:
-        """Where each unit stands in a text."""
+        """Where each unit stands in a text, in whatever form."""
+        own, others = self.places_by_form(text)
+        return [sorted({*each, *others[unit]}) if unit in others else each for unit, each in enumerate(own)]
+
+    def places_by_form(self, text: str) -> tuple[list[list[int]], dict[int, list[int]]]:
+        """Where each unit stands in a text as it was asked for, and where something else stands for it."""
         low = folded(text)
-        return [_places(unit, text, low) for unit in self.units]
+        own = [_places(unit, text, low) for unit in self.units]
+        others = {
+            number: found
+            for number, unit in enumerate(self.units)
+            if unit.others and (found := [place for other in unit.others for place in _places(other, text, low)])
+        }
+        return own, others
 
     def holds(self, text: str) -> list[bool]:
         """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
@@ -120,6 +141,8 @@ def question_of(asked: str) -> Question:
         unit = _unit(term)
         if unit.root not in numbers:
             numbers[unit.root] = len(units)
+            for other in unit.others:
+                numbers.setdefault(other.root, len(units))
             units.append(unit)
         unit_of.append(numbers[unit.root])
     order = [number for number in unit_of if units[number].pattern is None]
@@ -143,7 +166,8 @@ def _unit(term: Term) -> Unit:
         pattern = re.compile(r"[\W_]{0,3}".join(re.escape(word) for word in words))
         return Unit(" ".join(words), (), pattern, term.weight, term.match)
     starts = tuple(dict.fromkeys(_start(form) for form in forms(words[0])))
-    return Unit(root(words[0]), starts, None, term.weight, term.match)
+    others = tuple(_unit(other) for other in term.others)
+    return Unit(root(words[0]), starts, None, term.weight, term.match, others)
 
 
 def _start(form: str) -> str:
@@ -189,7 +213,7 @@ def _places(unit: Unit, text: str, low: str) -> list[int]:
             if not inside and _is_word(unit.root, text, low, place):
                 found.append(place)
             place = low.find(start, place + 1)
-    return found if len(unit.starts) == 1 else sorted(found)
+    return found if len(unit.starts) == 1 else sorted(set(found))
 
 
 def _is_in(unit: Unit, text: str, low: str) -> bool:
@@ -201,7 +225,7 @@ def _is_in(unit: Unit, text: str, low: str) -> bool:
             if _is_word(unit.root, text, low, place):
                 return True
             place = low.find(start, place + 1)
-    return False
+    return any(_is_in(other, text, low) for other in unit.others)
 
 
 def _is_word(wanted: str, text: str, low: str, place: int) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.navigate.question import Question
+from mcp_memory.navigate.question import Question, Unit
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports import Pool, Spot
 
@@ -30,6 +30,8 @@ _CUE = 1.25
 _AGAIN, _SAME_SESSION = 0.9, 0.4
 _REPEATS = 2
 _READ = 30
+#: How much a word counts that is only told by its short or long form.
+_OTHER = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,15 @@ def rarities(question: Question, pool: Pool) -> list[float]:
     many = pool.documents
     found = []
     for unit in question.units:
-        count = min(pool.frequencies.get(unit.match, 0), many)
+        count = min(_frequency(unit, pool), many)
         found.append(unit.weight * math.log(1 + (many - count + 0.5) / (count + 0.5)))
     return found
+
+
+def _frequency(unit: Unit, pool: Pool) -> int:
+    """In how many documents a unit stands; one that is nowhere as it was asked for counts by what stands for it."""
+    others = (pool.frequencies.get(other.match, 0) for other in unit.others)
+    return pool.frequencies.get(unit.match, 0) or sum(others)
 
 
 def merged(first: Pool, second: Pool) -> Pool:
@@ -136,8 +144,10 @@ def _worth(item: Weighed, sessions: dict[int, float], units: Sequence[float], ra
 
 
 def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
-    places = question.places(spot.text)
+    places, others = question.places_by_form(spot.text)
     whole = {unit: each for unit, each in enumerate(places) if each}
+    if others:
+        whole, rare = _with_others(whole, others, rare)
     if not whole:
         return _NOTHING
     length = len(spot.text)
@@ -161,6 +171,15 @@ def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
         if value > best:
             best, at = value, here
     return _Own(best, min(inside[0] for inside in at.values()), whole, frozenset(at), strong)
+
+
+def _with_others(
+    whole: dict[int, list[int]], others: dict[int, list[int]], rare: Sequence[float]
+) -> tuple[dict[int, list[int]], list[float]]:
+    """What stands for a word counts as the word, but less where the word itself is not said at all."""
+    worth = [each * _OTHER if unit in others and unit not in whole else each for unit, each in enumerate(rare)]
+    both = {unit: sorted({*whole.get(unit, ()), *each}) for unit, each in others.items()}
+    return {**whole, **both}, worth
 
 
 def _passages(whole: dict[int, list[int]], length: int) -> Iterator[tuple[float, dict[int, list[int]]]]:

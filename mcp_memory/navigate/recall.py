@@ -141,7 +141,7 @@ async def teleport(
     more = offset + limit if len(ranked) > offset + limit else None
     elsewhere: dict[str, int] = {}
     if not hits and scope.project:
-        found = await library.search(question.terms, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
+        found = await library.search(question.sought, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
         for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
     near, weights = tuple(candidates[:_CANDIDATES]), ranked[0].rare if ranked else ()
@@ -167,7 +167,9 @@ async def _events(
 
     def offered(within: TimeRange | None, many: int) -> Awaitable[Pool]:
         speaker = question.speaker
-        return library.pool(question.terms, project=project, cited=cited, **_times(within), limit=many, speaker=speaker)
+        return library.pool(
+            question.sought, project=project, cited=cited, **_times(within), limit=many, speaker=speaker
+        )
 
     many = _POOL + _PER_HIT * limit
     pool = await offered(when, many)
@@ -194,7 +196,9 @@ async def _nodes(
     limit: int,
 ) -> list[Ranked]:
     """Nodes by how much of the question they speak of, then as the index ranks them."""
-    found = await library.search(question.terms, **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES))
+    found = await library.search(
+        question.sought, **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES)
+    )
     ranked = []
     for candidate in found:
         matched, missing = _told(question, text_of(candidate))

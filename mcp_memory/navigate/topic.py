@@ -89,7 +89,7 @@ async def topic_of(
 async def _spoken_of(library: Library, question: Question, scope: Scope) -> set[Branch]:
     """The branches whose summaries speak of it; where many events do, these tell enough."""
     nodes = await library.search(
-        question.terms, project=scope.project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_NODES
+        question.sought, project=scope.project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_NODES
     )
     return {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
 

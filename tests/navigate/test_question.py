@@ -31,6 +31,37 @@ def test_a_word_is_found_in_its_forms(asked: str, told: str) -> None:
     assert question_of(asked).holds(told) == [True]
 
 
+SHORT_AND_LONG = [
+    ("k8s", "Kubernetes"),
+    ("auth", "authentication"),
+    ("config", "configuration"),
+    ("repos", "repositories"),
+    ("PR", "pull request"),
+    ("CI", "continuous integration"),
+    ("deps", "dependencies"),
+    ("i18n", "internationalization"),
+]
+
+
+@pytest.mark.parametrize(("short", "long"), SHORT_AND_LONG)
+def test_an_abbreviation_is_found_by_its_long_form_and_back(short: str, long: str) -> None:
+    assert all(question_of(f"which {short}").holds(f"It is the {long} that fails."))
+    assert all(question_of(f"which {long}").holds(f"It is the {short} that fails."))
+
+
+@pytest.mark.parametrize(("asked", "told"), [("auth", "the author"), ("prod", "a product"), ("pull", "the PR")])
+def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) -> None:
+    assert question_of(asked).holds(told) == [False]
+
+
+def test_a_word_asked_for_in_both_forms_is_one_thing() -> None:
+    assert len(question_of("config, that is the configuration").units) == 1
+
+
+def test_parts_of_an_identifier_are_no_abbreviations() -> None:
+    assert not any(question_of("load_config").holds("the configuration"))
+
+
 @pytest.mark.parametrize(("asked", "told"), [("art", "start"), ("use", "user"), ("log", "login"), ("数据", "据数")])
 def test_a_part_of_another_word_is_not_the_word(asked: str, told: str) -> None:
     assert question_of(asked).holds(told) == [False]
@@ -46,6 +77,10 @@ def test_what_i_did_is_looked_for_in_my_words_and_what_you_told_me_in_yours() ->
 
 def test_words_side_by_side_are_a_pair() -> None:
     assert question_of("the login page of admins").pairs == ((0, 1), (1, 2))
+
+
+def test_each_place_of_a_word_with_irregular_forms_counts_once() -> None:
+    assert question_of("child").places("a child, two children") == [[2, 13]]
 
 
 @given(st.text(max_size=200))

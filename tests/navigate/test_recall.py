@@ -39,6 +39,20 @@ async def test_the_message_that_answers_comes_first_and_says_what_it_holds(tmp_p
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("asked", "told"), [("k8s", "Kubernetes"), ("Kubernetes", "k8s"), ("pull request", "PR")])
+async def test_an_abbreviation_is_found_but_comes_after_the_word_itself(tmp_path: Path, asked: str, told: str) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
+    lines += [said(f"We moved the {told} deadline", at(20), session="one")]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        best = (await hits(app, asked))[0]
+        assert told in best.passage.text
+        assert best.matched == tuple(asked.lower().split())
+        await tell(app, [said(f"We moved the {asked} deadline", at(10), session="two")])
+        assert [hit.session_id for hit in (await hits(app, asked))[:2]] == ["two", "one"]
+
+
+@pytest.mark.anyio
 async def test_a_message_is_found_by_what_stands_beside_it(tmp_path: Path) -> None:
     lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
     lines += [
