@@ -13,7 +13,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.home import home_dir
-from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.windows import parse_table
 from mcp_memory.errors import SettingsError
 
@@ -211,13 +210,20 @@ def _models(value: Any) -> str:
     return ", ".join(_model(name) for name in listed if name.strip())
 
 
+def _redacted(text: str) -> str:
+    # Settings are read before a server's first answer, and few of them look like a secret.
+    from mcp_memory.capture.redaction import redact
+
+    return redact(text)
+
+
 def _is_key(text: str) -> bool:
-    return bool(_KEY.search(text)) or redact(text) != text
+    return bool(_KEY.search(text)) or _redacted(text) != text
 
 
 def _shown(value: Any) -> str:
     """A value that was refused, without the secret that may stand in the wrong place."""
-    return _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", redact(repr(value))))
+    return _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", _redacted(repr(value))))
 
 
 #: How keys of providers begin, even of one that was cut short.
