@@ -47,7 +47,7 @@ async def memory(home: Path, kind: str) -> AsyncIterator[App]:
 
 def silence_fts5(app: App) -> None:
     """Whoosh may ask FTS5 while it is out of step; here that would hide what it cannot do itself."""
-    app.library._index._otherwise = None  # type: ignore[attr-defined]
+    app.library.search.__self__._otherwise = None  # type: ignore[attr-defined]
 
 
 async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:

@@ -370,82 +370,6 @@ def test_the_range_repeats_the_phrase_as_it_was_said() -> None:
     assert resolve("  Last \n Week ", NOW, BERLIN) == TimeRange("Last Week", *day_range("2026-02-09", "2026-02-15"))
 
 
-@pytest.mark.parametrize(
-    ("question", "phrase", "rest"),
-    [
-        ("what did we decide last week about auth?", "last week", "what did we decide about auth?"),
-        ("JWT refresh from last week", "last week", "JWT refresh"),
-        ("last week's discussions of the mutex", "last week", "discussions of the mutex"),
-        ("last week", "last week", ""),
-        ("Yesterday's deploy failure", "Yesterday", "deploy failure"),
-        ("what broke today?", "today", "what broke?"),
-        ("Which index did we add two weeks ago?", "two weeks ago", "Which index did we add?"),
-        ("errors in the last 3 days", "the last 3 days", "errors"),
-        ("what happened in the last month with deploys", "the last month", "what happened with deploys"),
-        ("why did we drop redis in January", "January", "why did we drop redis"),
-        ("what changed in march", "march", "what changed"),
-        ("rate limits in May 2025", "May 2025", "rate limits"),
-        ("what did we do on May 3?", "May 3", "what did we do?"),
-        ("what did we do in 2024?", "2024", "what did we do?"),
-        ("In the week starting January 19, what changed?", "week starting January 19", "what changed?"),
-        ("CLI work on the evening of January 5, 2026", "evening of January 5, 2026", "CLI work"),
-        ("fixes on Sunday the 25th of January?", "Sunday the 25th of January", "fixes?"),
-        ("what did we do on the 3rd?", "3rd", "what did we do?"),
-        ("what did we do on the 3rd about CSV", "3rd", "what did we do about CSV"),
-        ("what is new since Monday", "since Monday", "what is new"),
-        ("CSV export between Jan 3 and Jan 10", "between Jan 3 and Jan 10", "CSV export"),
-        ("CSV export between Jan 3 and 10", "between Jan 3 and 10", "CSV export"),
-        ("commits Jan 15–18 in the api", "Jan 15–18", "commits in the api"),
-        ("deploys 2026-01-15..2026-01-18", "2026-01-15..2026-01-18", "deploys"),
-        ("deploy on 2026-01-15 (Thursday)", "2026-01-15", "deploy (Thursday)"),
-        ("the flaky test (last Tuesday)", "last Tuesday", "the flaky test ()"),
-        ("who fixed it on Tuesday? and how", "Tuesday", "who fixed it? and how"),
-        ("what broke around 2026-02-12T08:00:00Z?", "2026-02-12T08:00:00Z", "what broke?"),
-        ("what broke on Wednesday evening?", "Wednesday evening", "what broke?"),
-        ("it broke in January. 3 workers died", "January", "it broke. 3 workers died"),
-        ("it broke on Jan. 3", "Jan. 3", "it broke"),
-        ("what was decided Dec 30-Jan 2?", "Dec 30-Jan 2", "what was decided?"),
-        ("what shipped over the weekend", "weekend", "what shipped"),
-        ("what shipped at the end of January", "end of January", "what shipped"),
-        ("notes from before Christmas", "before Christmas", "notes from"),
-        ("issue last week, as mentioned on November 6, 2023?", "November 6, 2023", "issue last week?"),
-        ("was it done by 7 November, 2022?", "by 7 November, 2022", "was it done?"),
-    ],
-)
-def test_a_question_is_split_into_its_time_and_the_rest(question: str, phrase: str, rest: str) -> None:
-    found = find(question, NOW, BERLIN)
-    assert found is not None
-    assert (found[0].phrase, found[1]) == (phrase, rest)
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "how may we retry", "it may 3 times out", "march through the list", "the march 5 script",
-        "which second call failed", "is it fixed now", "upgrade to 2.13.2", "pin hypothesis 1.2", "listen on port 2024",
-        "port 8080", "today's date function", "call today() in app/clock.py", 'the string "yesterday"',
-        "bare 2024 in a name", "a buffer of 2048 bytes", "timeout in 2000 ms", "after 2024 requests it fails",
-        "on the 3rd attempt it passed", "on the 2nd try", "last 5 commits", "the last name column",
-        "last time we talked", "previous conversation", "next week's plan", "Turbocharged Tuesdays",
-        "How many days ago was it", "years ago", "more than a week ago", "over a month ago", "in dec format",
-        "until may", "logs/2024-01-15.txt", "file 2024-01-15-notes.md", "the Sunday job", "runs Monday to Friday",
-        "finish it by Friday", "dinner this weekend", "this Friday", "the first week", "weekend mode",
-        "christmas banner", "good morning", "Q3 filter", "week 3", "sat in the queue", "the sun icon", "2024-01 branch",
-        "second week", "in 5 minutes", "before we started", "weeks start on Monday",
-        "Oct 12 10:33:01 host sshd", "2026-02-12 08:00:01 ERROR", "we meet this Friday evening",
-        "since the refactor", "between 3 and 10", "from 1 to 5", "the utf-8-sig-3 case", "version 3-jan-beta",
-        "HTTP 404", "", "   ", "Año 2024 informe", "先週の変更",
-    ],
-)  # fmt: skip
-def test_words_that_only_look_like_times_are_left_alone(question: str) -> None:
-    assert find(question, NOW, BERLIN) is None
-
-
-def test_a_pasted_file_costs_no_more_than_its_beginning() -> None:
-    assert find("on the last in " * 5_000 + "yesterday", NOW, BERLIN) is None
-    assert find("yesterday " + "on the last in " * 5_000, NOW, BERLIN) is not None
-
-
 WORDS = (
     "last this past previous week month year quarter weekend day days ago two 3 15th 31 2024 2024-01-15 2024-W03 jan "
     "february may monday sun the of in on since until before after between and to .. - – first end early mid late "
@@ -463,17 +387,6 @@ def test_any_text_gives_a_range_in_order_or_the_one_error(phrase: str, now: date
     except UnknownTimePhrase:
         return
     assert 0 <= found.start_ms < found.end_ms
-
-
-@given(text=TEXTS, now=MOMENTS)
-@settings(max_examples=200, deadline=None)
-def test_finding_never_fails_and_only_takes_words_away(text: str, now: datetime) -> None:
-    found = find(text, now, BERLIN)
-    if found:
-        time_range, rest = found
-        assert resolve(time_range.phrase, now, BERLIN).phrase == time_range.phrase
-        assert len(rest) < len(text)
-        assert time_range.start_ms <= now.timestamp() * 1000
 
 
 @given(day=st.dates(date(1971, 1, 4), date(2149, 12, 31)))

@@ -14,10 +14,9 @@ from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of,
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
 from mcp_memory.domain.ids import KEY_BYTES
-from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import Candidate, Counts, GripRecord, Pool, ProjectInfo
+from mcp_memory.ports import Candidate, Counts, GripRecord, ProjectInfo
 from mcp_memory.ports_index import SearchIndex
 
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
@@ -72,7 +71,8 @@ class SqliteLibrary:
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         self._database = database
-        self._index = index
+        # Which index answers is chosen when the memory is opened; nothing is added to its answers here.
+        self.search, self.pool = index.search, index.pool
 
     async def project_of_root(self, root: str, label: str) -> str | None:
         place = f"label:{label}" if label else root
@@ -201,35 +201,6 @@ class SqliteLibrary:
             if event:
                 found[grip_id] = event
         return found
-
-    async def search(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        kinds: frozenset[str] | None,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-    ) -> list[Candidate]:
-        return await self._index.search(
-            terms, project=project, kinds=kinds, start_ms=start_ms, end_ms=end_ms, limit=limit
-        )
-
-    async def pool(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        cited: bool,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-        speaker: str = "",
-    ) -> Pool:
-        return await self._index.pool(
-            terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit, speaker=speaker
-        )
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:
         rows = await self._database.fetch(_KNOWN, (json.dumps([word for word in words if word.isalnum()]),))

@@ -56,8 +56,8 @@ async def found(app: App, query: str) -> list[str]:
 
 async def found_by_whoosh(app: App, query: str) -> list[str]:
     """What is found with nothing to fall back on."""
-    index: Any = app.library._index
-    index._otherwise = None
+    search: Any = app.library.search  # of the index that was chosen, to which it is bound
+    search.__self__._otherwise = None
     return await found(app, query)
 
 
