@@ -16,7 +16,7 @@ from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Intake
+from mcp_memory.ports.events import Intake
 
 #: The day after the sample's last session, so that nothing of it is open.
 SAMPLE_NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -49,8 +49,8 @@ from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports import Clock
-from mcp_memory.ports_index import IndexKeeper, SearchIndex
+from mcp_memory.ports.index import IndexKeeper, SearchIndex
+from mcp_memory.ports.work import Clock
 
 if TYPE_CHECKING:
     from mcp_memory.adapters.summarizers.models.calling import Caller

@@ -17,7 +17,7 @@ from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports import Intake
+from mcp_memory.ports.events import Intake
 
 #: Tests of the Whoosh index are left out where its package is not; `make test` installs it.
 needs_whoosh = pytest.mark.skipif(find_spec("whoosh") is None, reason="Whoosh-Reloaded is not installed")

@@ -27,11 +27,6 @@ ALLOWED = {
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem in ALLOWED)
 
 
-def layer_of(name: str) -> str:
-    """The ports of recall, context and models have files of their own; they are the same layer."""
-    return "ports" if name.startswith("ports_") else name
-
-
 def imports(path: str) -> set[str]:
     tree = ast.parse((PACKAGE / path).read_text())
     found: set[str] = set()
@@ -46,8 +41,8 @@ def imports(path: str) -> set[str]:
 
 @pytest.mark.parametrize("path", [str(path.relative_to(PACKAGE)) for path in FILES])
 def test_a_module_imports_only_what_its_layer_may(path: str) -> None:
-    layer = layer_of(path.split("/")[0].removesuffix(".py"))
-    ours = {layer_of(name.split(".")[1]) for name in imports(path) if name.startswith("mcp_memory.")}
+    layer = path.split("/")[0].removesuffix(".py")
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("mcp_memory.")}
     assert ours - {"__version__"} <= ALLOWED[layer]
 
 

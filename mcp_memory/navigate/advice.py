@@ -15,7 +15,7 @@ from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import Advice, Found, teleport
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import Library
+from mcp_memory.ports.library import Library
 
 #: Below this score the best hit is a guess, and a word that memory does not know may be the reason.
 _WEAK = 0.3

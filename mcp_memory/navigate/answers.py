@@ -13,7 +13,8 @@ from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.navigate.when import TimeRange, find, resolve
-from mcp_memory.ports import Clock, Library
+from mcp_memory.ports.library import Library
+from mcp_memory.ports.work import Clock
 
 MAX_BUDGET = 20_000
 MAX_LIMIT = 50

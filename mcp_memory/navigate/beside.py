@@ -16,7 +16,7 @@ from mcp_memory.navigate.passage import Mark, Passage, passage_of
 from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.ranking import Weighed
 from mcp_memory.navigate.recall import Beside, Found, Hit
-from mcp_memory.ports import Library
+from mcp_memory.ports.library import Library
 
 #: Replies are looked for within so many events, which is a turn of usual length.
 _TURN = 24

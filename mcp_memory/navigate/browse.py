@@ -13,7 +13,7 @@ from mcp_memory.navigate.names import grip_key, no_grip
 from mcp_memory.navigate.scope import Scope, ref_of
 from mcp_memory.navigate.topic import Topic, topic_of
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import GripRecord, Library
+from mcp_memory.ports.library import GripRecord, Library
 
 _DAY_MS = 86_400_000
 _LIMIT = 400

@@ -27,7 +27,7 @@ from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.places import Place, Places, View
 from mcp_memory.navigate.render import Page
-from mcp_memory.ports_context import Chronicle
+from mcp_memory.ports.context import Chronicle
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20

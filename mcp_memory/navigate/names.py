@@ -6,8 +6,8 @@ import re
 
 from mcp_memory.domain.grips import parse_grip_id, parse_short_grip_id
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import Library
-from mcp_memory.ports_context import Chronicle
+from mcp_memory.ports.context import Chronicle
+from mcp_memory.ports.library import Library
 
 #: As much of a UUID as is shown of it.
 _SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)

@@ -19,7 +19,7 @@ from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.scope import Scope, ref_of
-from mcp_memory.ports_context import Chronicle, Words
+from mcp_memory.ports.context import Chronicle, Words
 
 _WORDS = 1_600
 _GIST = 240

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Question, Unit
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import Pool, Spot
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
 PASSAGE = 500

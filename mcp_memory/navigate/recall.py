@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.offers import Candidate, Pool
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
@@ -16,7 +17,7 @@ from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.ranking import Weighed, merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import Candidate, Library, Pool
+from mcp_memory.ports.library import Library
 
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 _LEVELS = tuple(level.label for level in reversed(Level))

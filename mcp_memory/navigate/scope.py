@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.toc import NodeRef, parse_node_id
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import Library
+from mcp_memory.ports.library import Library
 
 ALL = "*"
 

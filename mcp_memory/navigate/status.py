@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.segments import QUIET_MS
 from mcp_memory.navigate.shapes import iso
-from mcp_memory.ports import Clock, Library
-from mcp_memory.ports_context import CompactionStore
-from mcp_memory.ports_index import IndexKeeper
-from mcp_memory.ports_models import Ledger
+from mcp_memory.ports.context import CompactionStore
+from mcp_memory.ports.index import IndexKeeper
+from mcp_memory.ports.library import Library
+from mcp_memory.ports.models import Ledger
+from mcp_memory.ports.work import Clock
 
 
 class Watched(Protocol):

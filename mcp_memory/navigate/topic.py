@@ -18,7 +18,7 @@ from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.recall import Found, Hit, teleport
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
-from mcp_memory.ports import Library
+from mcp_memory.ports.library import Library
 
 _LEVELS = frozenset(level.label for level in Level)
 _HITS, _NODES, _ENOUGH = 16, 40, 12

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.safe import safe
-from mcp_memory.ports import BriefSource, BriefStore, Clock
+from mcp_memory.ports.tree import BriefSource, BriefStore
+from mcp_memory.ports.work import Clock
 
 MAX_CHARS = 8_900
 _INTRODUCTION = (

@@ -26,9 +26,9 @@ from mcp_memory.domain.records import Body, Record, body_text, clipped, follow, 
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
-from mcp_memory.ports import Clock
-from mcp_memory.ports_context import Account, CompactionStore
-from mcp_memory.ports_models import RecordAuthor
+from mcp_memory.ports.context import Account, CompactionStore
+from mcp_memory.ports.models import RecordAuthor
+from mcp_memory.ports.work import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from mcp_memory.domain.depth import Depth, depth_of
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.records import Body, Record, body_text, combined, fold, follow
 from mcp_memory.errors import MemoryFault, SummarizerError
-from mcp_memory.ports import Summarizer
-from mcp_memory.ports_context import Account, FacetFinder
-from mcp_memory.ports_models import RecordAuthor
+from mcp_memory.ports.context import Account, FacetFinder
+from mcp_memory.ports.models import RecordAuthor, Summarizer
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import checkpoint_name, position_of, state_of
 from mcp_memory.pipeline.prepare import Cleared, Intaker
-from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Intake, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, ClientAdapter, Told, TranscriptState
+from mcp_memory.ports.events import EventLog, Intake
 
 BATCH = 300
 _TURN_SECONDS = 0.0002

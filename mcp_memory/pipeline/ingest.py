@@ -13,7 +13,8 @@ from anyio import to_thread
 
 from mcp_memory.domain.events import Captured
 from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.ports import BadLine, ClientAdapter, EventLog, Hooked, InboxRow, Intake, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
+from mcp_memory.ports.events import EventLog, InboxRow, Intake
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,13 @@ from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports import Backlog, ClientAdapter, Clock, EventLog, Lease, SegmentStore, Summarizer, TreeStore
-from mcp_memory.ports_index import IndexKeeper
+from mcp_memory.ports.clients import ClientAdapter
+from mcp_memory.ports.events import EventLog
+from mcp_memory.ports.index import IndexKeeper
+from mcp_memory.ports.models import Summarizer
+from mcp_memory.ports.segments import SegmentStore
+from mcp_memory.ports.tree import TreeStore
+from mcp_memory.ports.work import Backlog, Clock, Lease
 
 logger = logging.getLogger(__name__)
 

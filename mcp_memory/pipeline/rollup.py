@@ -16,7 +16,8 @@ from mcp_memory.domain.depth import measure
 from mcp_memory.domain.summaries import Node, RollupSummary
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.pipeline.summarize import SO_FAR, node_text
-from mcp_memory.ports import Stale, Summarizer, TreeStore
+from mcp_memory.ports.models import Summarizer
+from mcp_memory.ports.tree import Stale, TreeStore
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from mcp_memory.domain.segments import Cut, Rules, cut
-from mcp_memory.ports import Cutting, SavedCut, SegmentStore, StoredSegment
+from mcp_memory.ports.segments import Cutting, SavedCut, SegmentStore, StoredSegment
 
 BATCH = 64
 

@@ -14,7 +14,9 @@ from mcp_memory.domain.grips import Grip, grip_key
 from mcp_memory.domain.segments import QUIET_MS, segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
-from mcp_memory.ports import SegmentJob, SegmentStore, SegmentWrite, Summarizer, TreeStore
+from mcp_memory.ports.models import Summarizer
+from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
+from mcp_memory.ports.tree import TreeStore
 
 logger = logging.getLogger(__name__)
 

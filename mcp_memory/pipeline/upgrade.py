@@ -26,9 +26,9 @@ from mcp_memory.errors import (
 from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
 from mcp_memory.pipeline.summarize import node_text, segment_write
-from mcp_memory.ports import Clock, Lease
-from mcp_memory.ports_context import Rewrite
-from mcp_memory.ports_models import Author, Upgrade, UpgradeStore
+from mcp_memory.ports.context import Rewrite
+from mcp_memory.ports.models import Author, Upgrade, UpgradeStore
+from mcp_memory.ports.work import Clock, Lease
 
 logger = logging.getLogger(__name__)
 

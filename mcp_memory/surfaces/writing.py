@@ -29,7 +29,8 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, NotFound, StoreError, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
-from mcp_memory.ports import BadLine, ClientAdapter, Intake
+from mcp_memory.ports.clients import BadLine, ClientAdapter
+from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.estimating import estimate
 

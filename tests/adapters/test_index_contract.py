@@ -20,9 +20,9 @@ from mcp_memory.adapters.whoosh.analysis import words
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.offers import Candidate, Pool
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports import Candidate, Pool
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
 
 pytestmark = pytest.mark.anyio

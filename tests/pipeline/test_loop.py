@@ -13,7 +13,7 @@ import pytest
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import SegmentSummary
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 from tests.support import all_nodes, conversation, learn, memory, tell
 
 pytestmark = pytest.mark.anyio

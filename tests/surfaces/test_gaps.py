@@ -9,7 +9,7 @@ import pytest
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Intake
+from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
 from tests.support import memory
 

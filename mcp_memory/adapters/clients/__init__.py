@@ -12,7 +12,7 @@ from mcp_memory.adapters.clients.cursor import Cursor
 from mcp_memory.adapters.clients.gemini import Gemini
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
 from mcp_memory.adapters.folders import Folders
-from mcp_memory.ports import ClientAdapter
+from mcp_memory.ports.clients import ClientAdapter
 
 _ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), GenericJsonl())
 #: Every client we understand, by the name that `import --client` and the hook give it.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Told
+from mcp_memory.ports.clients import Told
 
 HOOK = "hook"
 TRANSCRIPT = "transcript"

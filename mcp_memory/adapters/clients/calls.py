@@ -10,7 +10,7 @@ from typing import Any
 from mcp_memory.adapters.clients.account import Account, path_of, text_of
 from mcp_memory.adapters.clients.lines import whole
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_memory.adapters.clients import claude_hooks, claude_transcript
 from mcp_memory.adapters.clients.lines import files_below, peek
 from mcp_memory.adapters.folders import Folders
-from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = frozenset("user assistant system attachment progress queue-operation pr-link".split())
 #: Lines without a session that a transcript may begin with, each with a field that only it has.

@@ -12,7 +12,7 @@ from mcp_memory.adapters.clients.claude_text import compact_summary, said, typed
 from mcp_memory.adapters.clients.claude_tools import call_text, failure_text, is_own, result_text, touched
 from mcp_memory.adapters.clients.lines import digest
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 CLIENT = "claude-code"
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_memory.adapters.clients.claude_hooks import CLIENT
 from mcp_memory.adapters.clients.lines import Unreadable, digest
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Told
+from mcp_memory.ports.clients import Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from mcp_memory.adapters.clients.claude_tools import (
 )
 from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 #: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
 _DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment|summary)"'), 600

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_memory.adapters.clients import codex_hooks, codex_rollout
 from mcp_memory.adapters.clients.lines import files_below, peek
 from mcp_memory.adapters.folders import Folders
-from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = frozenset("session_meta turn_context response_item event_msg compacted".split())
 

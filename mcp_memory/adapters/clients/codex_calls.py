@@ -21,7 +21,7 @@ from mcp_memory.adapters.clients.codex_tools import (
 )
 from mcp_memory.adapters.clients.lines import Unreadable, digest, keep_newest
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import Told
+from mcp_memory.ports.clients import Told
 
 _PENDING = 64
 _PRINTED_CHARS = 20_000

@@ -16,7 +16,7 @@ from mcp_memory.adapters.clients.codex_text import typed
 from mcp_memory.adapters.clients.codex_tools import call_text, called, has_failed, is_own, output_of, touched
 from mcp_memory.adapters.clients.lines import digest
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 CLIENT = "codex"
 #: Events that tell nothing, or nothing that another event does not tell better.

@@ -14,7 +14,7 @@ from mcp_memory.adapters.clients.codex_hooks import CLIENT
 from mcp_memory.adapters.clients.codex_text import content_text, error_text, is_typed, summary, typed
 from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _NAME = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
 #: Threads that the client runs for itself.

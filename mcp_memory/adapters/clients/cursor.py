@@ -9,7 +9,7 @@ from typing import Any
 from mcp_memory.adapters.clients import cursor_hooks, cursor_specstory, cursor_transcript
 from mcp_memory.adapters.clients.lines import files_below, peek
 from mcp_memory.adapters.folders import Folders
-from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 _EXPORT = ".md"
 

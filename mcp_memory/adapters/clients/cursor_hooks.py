@@ -23,7 +23,7 @@ from mcp_memory.adapters.clients.cursor_text import (
 )
 from mcp_memory.adapters.clients.lines import digest
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 CLIENT = "cursor"
 #: Tells of a single kind of tool, what postToolUse tells of all: the words decide whether it is the same call.

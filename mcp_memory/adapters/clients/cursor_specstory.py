@@ -16,7 +16,7 @@ from mcp_memory.adapters.clients.account import Account
 from mcp_memory.adapters.clients.cursor_text import said, said_key, typed
 from mcp_memory.adapters.clients.lines import modified_ms, rewritten
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _VIA = "export"
 _CLIENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}

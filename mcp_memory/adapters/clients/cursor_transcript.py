@@ -15,7 +15,7 @@ from mcp_memory.adapters.clients.cursor_hooks import CLIENT
 from mcp_memory.adapters.clients.cursor_text import said, said_key, told_ms, typed
 from mcp_memory.adapters.clients.lines import Unreadable, growing, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _FOLDER = "agent-transcripts"
 _AGENTS = "subagents"

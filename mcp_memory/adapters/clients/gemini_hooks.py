@@ -10,7 +10,7 @@ from mcp_memory.adapters.clients.calls import Call, Reader, session_end, session
 from mcp_memory.adapters.clients.gemini_text import call_text, failed, is_own, response_text, said, touched, typed
 from mcp_memory.adapters.clients.lines import digest, milliseconds
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 CLIENT = "gemini"
 #: Events that tell nothing, or nothing that another event does not tell better. PreCompress comes before every call

@@ -22,7 +22,7 @@ from mcp_memory.adapters.clients.gemini_text import (
 )
 from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, rewritten, told_by
 from mcp_memory.domain.events import EventType, Role
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _ROOT_FILE = ".project_root"
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n\s*- ([^\n]+)")

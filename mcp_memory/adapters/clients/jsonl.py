@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from mcp_memory.adapters.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = {
     Role.USER: EventType.USER_MESSAGE,

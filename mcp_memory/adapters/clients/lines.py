@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol
 from pydantic_core import from_json
 
 from mcp_memory.capture.redaction import redact
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -10,7 +10,7 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports import BriefSource
+from mcp_memory.ports.tree import BriefSource
 
 DAYS = 5
 NOTES = 10

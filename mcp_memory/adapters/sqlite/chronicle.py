@@ -16,7 +16,7 @@ from mcp_memory.domain.records import Record
 from mcp_memory.domain.snapshots import Position
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports_context import Words
+from mcp_memory.ports.context import Words
 
 _NOW = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 #: The latest version that belongs to the view, in place of the current one.

@@ -13,7 +13,7 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key
 from mcp_memory.domain.records import Record, digest
-from mcp_memory.ports_context import Account, Compactions
+from mcp_memory.ports.context import Account, Compactions
 
 _SESSION = "s.id, s.client, s.session_id, p.slug"
 _SESSIONS = "session s JOIN project p ON p.id = s.project"

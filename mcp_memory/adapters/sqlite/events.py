@@ -11,7 +11,7 @@ from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.projects import project_of
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType
 from mcp_memory.domain.indexing import event_columns
-from mcp_memory.ports import InboxRow, Intake
+from mcp_memory.ports.events import InboxRow, Intake
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000

@@ -11,8 +11,8 @@ from anyio import to_thread
 from mcp_memory.adapters.sqlite import pooling, searching
 from mcp_memory.adapters.sqlite.database import Database, told
 from mcp_memory.domain.indexing import Term
-from mcp_memory.ports import Candidate, Pool
-from mcp_memory.ports_index import IndexState
+from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.ports.index import IndexState
 
 
 class Fts5Index:

@@ -10,8 +10,8 @@ from typing import Any
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached
-from mcp_memory.ports import Clock
-from mcp_memory.ports_models import PlannedCall
+from mcp_memory.ports.models import PlannedCall
+from mcp_memory.ports.work import Clock
 
 #: Dollars for a million tokens of input and of output.
 Prices = Mapping[str, tuple[float, float]]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.domain.indexing import Term, match_expression
-from mcp_memory.ports import Pool, Spot
+from mcp_memory.domain.offers import Pool, Spot
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000

@@ -14,10 +14,11 @@ from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of,
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
 from mcp_memory.domain.ids import KEY_BYTES
+from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import Candidate, Counts, GripRecord, ProjectInfo
-from mcp_memory.ports_index import SearchIndex
+from mcp_memory.ports.index import SearchIndex
+from mcp_memory.ports.library import Counts, GripRecord, ProjectInfo
 
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"

@@ -9,7 +9,7 @@ from mcp_memory.adapters.sqlite.records import chain_of, record_by_number
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.domain.depth import THRESHOLDS, Depth
 from mcp_memory.domain.events import Event, event_key
-from mcp_memory.ports_context import Account, Rewrite
+from mcp_memory.ports.context import Account, Rewrite
 
 EXTRACTIVE = "extractive"
 #: How many of the newest records are looked at.

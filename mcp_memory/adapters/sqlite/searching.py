@@ -12,8 +12,8 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.grips import grip_id
 from mcp_memory.domain.indexing import Term, match_expression
+from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import Candidate
 
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"

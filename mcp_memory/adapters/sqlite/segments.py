@@ -11,7 +11,7 @@ from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import remove_segment_node
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
 from mcp_memory.domain.segments import Mark
-from mcp_memory.ports import Cutting, SavedCut, SegmentJob, StoredSegment
+from mcp_memory.ports.segments import Cutting, SavedCut, SegmentJob, StoredSegment
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew.

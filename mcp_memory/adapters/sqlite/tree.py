@@ -10,7 +10,8 @@ from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import GRACE, Level, NodeRef
-from mcp_memory.ports import SegmentWrite, Stale
+from mcp_memory.ports.segments import SegmentWrite
+from mcp_memory.ports.tree import Stale
 
 #: What `node_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (

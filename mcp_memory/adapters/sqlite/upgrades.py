@@ -12,8 +12,8 @@ from mcp_memory.domain.depth import THRESHOLDS, Depth
 from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import SegmentJob
-from mcp_memory.ports_models import Upgrade
+from mcp_memory.ports.models import Upgrade
+from mcp_memory.ports.segments import SegmentJob
 
 EXTRACTIVE = "extractive"
 

@@ -24,8 +24,8 @@ from mcp_memory.adapters.whoosh.finding import Asked, Found
 from mcp_memory.adapters.whoosh.opening import Opened
 from mcp_memory.adapters.whoosh.position import Position, Verdict, belongs, generation, judge, mark_damaged, reached
 from mcp_memory.domain.indexing import Term
-from mcp_memory.ports import Candidate, Pool
-from mcp_memory.ports_index import SearchIndex
+from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.ports.index import SearchIndex
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from mcp_memory.adapters.whoosh.source import everything, portion
 from mcp_memory.adapters.whoosh.storage import clear, right_to_write
 from mcp_memory.adapters.whoosh.writing import put, start_anew, take_out
 from mcp_memory.errors import StoreError, StoreFull
-from mcp_memory.ports_index import IndexState
+from mcp_memory.ports.index import IndexState
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.domain.events import Captured
-from mcp_memory.ports import BadLine, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 Line = dict[str, Any] | str | bytes
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.adapters.clients.claude_code import ClaudeCode
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 Payload = Callable[..., dict[str, Any]]
 MAIN = Path("/home/dev/.claude/projects/-home-dev-project/s1.jsonl")

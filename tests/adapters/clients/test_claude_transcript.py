@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_memory.adapters.clients.claude_code import ClaudeCode
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import BadLine, TranscriptState
+from mcp_memory.ports.clients import BadLine, TranscriptState
 
 if TYPE_CHECKING:
     from tests.adapters.clients.conftest import Transcript

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_memory.adapters.clients.codex import Codex
 from mcp_memory.domain.events import Captured, EventType
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 from tests.adapters.clients.test_codex_rollout import CHILD, CWD, OWN, PATCH, Rollout
 from tests.support import SHARED
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Hooked
+from mcp_memory.ports.clients import Hooked
 
 if TYPE_CHECKING:
     from tests.adapters.clients.conftest import Transcript

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.adapters.clients.lines import digest, files_below, growing, milliseconds, parse
-from mcp_memory.ports import TranscriptState
+from mcp_memory.ports.clients import TranscriptState
 
 
 @pytest.fixture

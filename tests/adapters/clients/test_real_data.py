@@ -10,7 +10,7 @@ import pytest
 
 from mcp_memory.adapters.clients import ADAPTERS, detect
 from mcp_memory.domain.events import Captured
-from mcp_memory.ports import Told, TranscriptState
+from mcp_memory.ports.clients import Told, TranscriptState
 
 SHARED = Path(__file__).parents[4] / "shared"
 TRANSCRIPTS = SHARED / "data" / "transcripts"

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports import Intake
+from mcp_memory.ports.events import Intake
 from tests.support import conversation, memory, said, tell
 
 pytestmark = pytest.mark.anyio

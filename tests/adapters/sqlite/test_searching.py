@@ -9,7 +9,7 @@ import pytest
 from mcp_memory.adapters.sqlite import pooling
 from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
-from mcp_memory.ports import Pool
+from mcp_memory.domain.offers import Pool
 from tests.support import conversation, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio

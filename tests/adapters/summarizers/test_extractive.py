@@ -18,7 +18,7 @@ from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.summaries import SegmentSummary
-from mcp_memory.ports import Summarizer
+from mcp_memory.ports.models import Summarizer
 
 from .conversations import PORT, conversation, event
 

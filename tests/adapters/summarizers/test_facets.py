@@ -13,7 +13,7 @@ from mcp_memory.adapters.summarizers.facets import action_item
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.records import ActionItem, Facets
 from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.ports import Told, TranscriptState
+from mcp_memory.ports.clients import Told, TranscriptState
 from tests.adapters.summarizers.conversations import conversation
 
 TRANSCRIPTS = Path(__file__).resolve().parents[4] / "shared" / "data" / "transcripts"

@@ -9,8 +9,8 @@ from mcp_memory.adapters.summarizers.models.anthropic_provider import AnthropicP
 from mcp_memory.adapters.summarizers.models.calling import Caller, Limits
 from mcp_memory.adapters.summarizers.models.openai_provider import OpenAIProvider
 from mcp_memory.adapters.summarizers.models.provider import Provider
-from mcp_memory.ports import Clock
-from mcp_memory.ports_models import Ledger
+from mcp_memory.ports.models import Ledger
+from mcp_memory.ports.work import Clock
 
 
 def build(

@@ -31,8 +31,8 @@ from mcp_memory.errors import (
     SummarizerError,
     TransportFailed,
 )
-from mcp_memory.ports import Clock
-from mcp_memory.ports_models import Ledger, PlannedCall, Readiness
+from mcp_memory.ports.models import Ledger, PlannedCall, Readiness
+from mcp_memory.ports.work import Clock
 
 #: What providers add to a prompt: the tool or schema, and the roles.
 _FRAME_TOKENS = 120

@@ -24,8 +24,7 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Evidence, Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
-from mcp_memory.ports import Summarizer
-from mcp_memory.ports_models import Readiness
+from mcp_memory.ports.models import Readiness, Summarizer
 
 SEGMENT_KEYWORDS, PERIOD_KEYWORDS = 10, 7
 _SECTION_BULLETS = (2, 8)

@@ -25,7 +25,7 @@ from mcp_memory.errors import (
     SummarizerError,
     TransportFailed,
 )
-from mcp_memory.ports_models import PlannedCall
+from mcp_memory.ports.models import PlannedCall
 from tests.adapters.summarizers.models.asking import asking, question
 from tests.adapters.summarizers.models.scripted import DROP, HANG, KEY, Asked, Http, Raw, Said, honest, in_turn
 

@@ -11,7 +11,27 @@ from mcp_memory.domain.grips import Grip
 from mcp_memory.domain.records import Body
 from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports import SegmentJob, Summarizer
+from mcp_memory.ports.segments import SegmentJob
+
+
+class Summarizer(Protocol):
+    """Makes summaries. It never writes to the store, and is never called inside a transaction."""
+
+    @property
+    def name(self) -> str:
+        """Who signs the summary: `extractive`, `anthropic:<model>`, …"""
+        ...
+
+    async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+        """Summarize `events`. `context` came just before them, may be understood with them, and is never cited.
+
+        Evidence offsets are characters of the cited event's `text`.
+        """
+        ...
+
+    async def rollup(self, level: Level, children: Sequence[Node]) -> RollupSummary:
+        """Summarize the children of a period, oldest first. Every bullet keeps grips and ids of its children."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The interfaces of session records and of context assembly, beside those of `ports`."""
+"""The interfaces of session records and of context assembly."""
 
 from __future__ import annotations
 

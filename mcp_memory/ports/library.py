@@ -1,0 +1,130 @@
+"""The read side of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.offers import Candidate
+from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports.index import SearchIndex
+
+
+@dataclass(frozen=True, slots=True)
+class GripRecord:
+    """A grip with the events around it, all of one session, in order."""
+
+    grip_id: str
+    excerpt: str
+    start: int
+    end: int
+    node_id: str
+    before: tuple[Event, ...]
+    events: tuple[Event, ...]
+    after: tuple[Event, ...]
+    cited: Event | None
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectInfo:
+    slug: str
+    root: str
+    sessions: int
+    events: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+class Library(SearchIndex, Protocol):
+    """The read side. No method reads more than its answer needs."""
+
+    async def project_of_root(self, root: str, label: str) -> str | None: ...
+
+    async def has_project(self, slug: str) -> bool: ...
+
+    async def slugs(self) -> list[str]: ...
+
+    async def projects(self) -> list[ProjectInfo]:
+        """All projects with their counts, which takes a look at every event."""
+        ...
+
+    async def node(self, project: str, ref: NodeRef, version: int | None = None) -> Node | None: ...
+
+    async def segments_named(self, project: str, beginning: str) -> list[NodeRef]: ...
+
+    async def history(self, project: str, ref: NodeRef) -> list[Node]: ...
+
+    async def children(self, project: str, ref: NodeRef, *, bullets: bool = True) -> list[Node]: ...
+
+    async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
+        """The ids of the previous and the next node of the same level."""
+        ...
+
+    async def top(self, project: str | None, level: Level, limit: int, *, bullets: bool = True) -> list[Node]:
+        """The latest nodes of a level, newest first; of all projects if none is given. Titles alone are read faster."""
+        ...
+
+    async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
+        """The nodes of a level that touch the time, oldest first."""
+        ...
+
+    async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None: ...
+
+    async def keys(self, beginning: bytes) -> list[bytes]:
+        """The keys of grips and events that begin so; two are enough to tell that it is not unique."""
+        ...
+
+    async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+        """The cited event of each grip."""
+        ...
+
+    async def known(self, words: Sequence[str]) -> dict[str, int]:
+        """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""
+        ...
+
+    async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+        """Events by the store's own numbers, with their segments and the grips that cite them."""
+        ...
+
+    async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
+        """All events in the order they were stored, from the one after the store's own number on."""
+        ...
+
+    async def root_of(self, project: str) -> str | None:
+        """The root by which the store knows a project."""
+        ...
+
+    async def unsummarized(self, project: str | None) -> tuple[int, int]:
+        """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
+        ...
+
+    async def counts(self, quiet_before_ms: int | None = None) -> Counts:
+        """`dirty_segments` leaves out open ones in which something was said since; without a time, none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much of everything there is."""
+
+    schema: int
+    timezone: str
+    projects: int
+    sessions: int
+    events: int
+    segments: int
+    nodes: int
+    grips: int
+    inbox: int
+    unknown: int
+    dirty_sessions: int
+    dirty_segments: int
+    open_segments: int
+    dirty_nodes: int
+    last_event_ms: int | None
+    last_rollup_ms: int | None
+    lease: dict[str, Any] | None
