@@ -10,6 +10,19 @@ from mcp_memory.domain.summaries import Node
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """Where to look: in one project or all, in a time or at any. The end is not part of the time."""
+
+    project: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        return self.project is None and self.start_ms is None and self.end_ms is None
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A document of the index: an event, a grip (with its event) or a node."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mcp_memory.domain.offers import Within
 from mcp_memory.domain.spelling import slips
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.text import STOP_WORDS
@@ -64,9 +65,7 @@ async def _better(library: Library, scope: Scope, found: Found) -> dict[str, int
     """How many documents of other projects hold more of the question than the best hit here."""
     question = question_of(found.query)
     here = max((len(hit.matched) for hit in found.hits), default=0)
-    offered = await library.search(
-        question.sought, project=None, kinds=frozenset(["event"]), start_ms=None, end_ms=None, limit=_OFFERED
-    )
+    offered = await library.search(question.sought, Within(), kinds=frozenset(["event"]), limit=_OFFERED)
     better: dict[str, int] = {}
     for candidate in offered:
         held = sum(question.holds(candidate.event.text)) if candidate.event else 0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
@@ -32,11 +31,6 @@ _LONGEST = 40_000
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _CANDIDATES = 40
-
-
-class _Times(TypedDict):
-    start_ms: int | None
-    end_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +136,15 @@ async def teleport(
     more = offset + limit if len(ranked) > offset + limit else None
     elsewhere: dict[str, int] = {}
     if not hits and scope.project:
-        found = await library.search(question.sought, **_times(when), project=None, kinds=None, limit=_ELSEWHERE)
+        found = await library.search(question.sought, _within(None, when), kinds=None, limit=_ELSEWHERE)
         for candidate in found:
             elsewhere[candidate.project] = elsewhere.get(candidate.project, 0) + 1
     near, weights = tuple(candidates[:_CANDIDATES]), ranked[0].rare if ranked else ()
     return Found(query, when or favoured, hits, more, elsewhere, candidates=near, weights=weights)
 
 
-def _times(when: TimeRange | None) -> _Times:
-    return {"start_ms": when.start_ms if when else None, "end_ms": when.end_ms if when else None}
+def _within(project: str | None, when: TimeRange | None) -> Within:
+    return Within(project, when.start_ms, when.end_ms) if when else Within(project)
 
 
 async def _events(
@@ -166,11 +160,8 @@ async def _events(
 ) -> tuple[list[Ranked], list[Weighed]]:
     """The best events, and all that were weighed, best first."""
 
-    def offered(within: TimeRange | None, many: int) -> Awaitable[Pool]:
-        speaker = question.speaker
-        return library.pool(
-            question.sought, project=project, cited=cited, **_times(within), limit=many, speaker=speaker
-        )
+    def offered(time: TimeRange | None, many: int) -> Awaitable[Pool]:
+        return library.pool(question.sought, _within(project, time), cited=cited, limit=many, speaker=question.speaker)
 
     many = _POOL + _PER_HIT * limit
     pool = await offered(when, many)
@@ -197,9 +188,7 @@ async def _nodes(
     limit: int,
 ) -> list[Ranked]:
     """Nodes by how much of the question they speak of, then as the index ranks them."""
-    found = await library.search(
-        question.sought, **_times(when), project=project, kinds=kinds, limit=max(limit, _NODES)
-    )
+    found = await library.search(question.sought, _within(project, when), kinds=kinds, limit=max(limit, _NODES))
     ranked = []
     for candidate in found:
         matched, missing = _told(question, text_of(candidate))

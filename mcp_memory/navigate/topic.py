@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.offers import Within
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
@@ -88,9 +89,7 @@ async def topic_of(
 
 async def _spoken_of(library: Library, question: Question, scope: Scope) -> set[Branch]:
     """The branches whose summaries speak of it; where many events do, these tell enough."""
-    nodes = await library.search(
-        question.sought, project=scope.project, kinds=_LEVELS, start_ms=None, end_ms=None, limit=_NODES
-    )
+    nodes = await library.search(question.sought, Within(scope.project), kinds=_LEVELS, limit=_NODES)
     return {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.indexing import Term
-from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.domain.offers import Candidate, Pool, Within
 
 
 class SearchIndex(Protocol):
@@ -18,29 +18,12 @@ class SearchIndex(Protocol):
     """
 
     async def search(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        kinds: frozenset[str] | None,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
+        self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[Candidate]:
-        """The best documents for any of these terms, best first; a filter leaves out what it does not fit."""
+        """The best documents for any of these terms, best first, of these kinds, of this project and time."""
         ...
 
-    async def pool(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        cited: bool,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-        speaker: str = "",
-    ) -> Pool:
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
         """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
 
         `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The

@@ -20,7 +20,7 @@ from mcp_memory.adapters.whoosh.analysis import words
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import terms_of
-from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.toc import Level
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
@@ -67,9 +67,7 @@ async def pool(
     end_ms: int | None = None,
     limit: int = 50,
 ) -> Pool:
-    return await app.library.pool(
-        terms_of(query), project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit
-    )
+    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
 
 
 async def texts(app: App, query: str, **filters: object) -> list[str]:
@@ -87,9 +85,7 @@ async def search(
     end_ms: int | None = None,
     limit: int = 20,
 ) -> list[Candidate]:
-    return await app.library.search(
-        terms_of(query), project=project, kinds=kinds, start_ms=start_ms, end_ms=end_ms, limit=limit
-    )
+    return await app.library.search(terms_of(query), Within(project, start_ms, end_ms), kinds=kinds, limit=limit)
 
 
 def at(minute: int, day: int = 2) -> str:
@@ -215,9 +211,8 @@ async def test_common_words_are_sought_where_the_speaker_said_them(tmp_path: Pat
         rare = [said("one walrus", at(1), session="w"), said("two penguins", at(2), session="p")]
         await store(app, [*lines, *rare])
         asked = terms_of("walrus penguin harbour")
-        filters: dict[str, Any] = {"project": None, "cited": False, "start_ms": None, "end_ms": None, "limit": 50}
-        theirs = await app.library.pool(asked, **filters, speaker="user")
-        anyones = await app.library.pool(asked, **filters)
+        theirs = await app.library.pool(asked, Within(), cited=False, limit=50, speaker="user")
+        anyones = await app.library.pool(asked, Within(), cited=False, limit=50)
         assert {spot.role for spot in theirs.spots[: theirs.matched]} == {"user"}
         assert (theirs.matched, anyones.matched) == (12, 2)
 

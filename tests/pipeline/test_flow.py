@@ -8,6 +8,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.offers import Within
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.navigate.browse import expand_grip
 from tests.support import StoppedClock, all_nodes, conversation, learn, memory, said, tell
@@ -78,9 +79,7 @@ async def test_an_event_between_two_segments_can_join_them_and_the_old_node_leav
         await learn(app, [said("Still running the import.", "2026-03-02T09:25:00Z")])
         segments = await app.library.top("alpha", Level.SEGMENT, 9)
         day = (await app.library.top("alpha", Level.DAY, 9))[0]
-        gone = await app.library.search(
-            terms_of("resume"), project="alpha", kinds=frozenset({"segment"}), start_ms=None, end_ms=None, limit=9
-        )
+        gone = await app.library.search(terms_of("resume"), Within("alpha"), kinds=frozenset({"segment"}), limit=9)
     assert len(segments) == 1
     assert day.child_ids == (segments[0].node_id,)
     assert [candidate.node.node_id for candidate in gone if candidate.node] == [segments[0].node_id]
@@ -217,9 +216,7 @@ async def test_a_rebuild_gives_the_same_tree(tmp_path: Path) -> None:
         assert not await all_nodes(app)
         await learn(app, [])
         after = [(node.node_id, node.title, node.bullets, node.keywords) for node in await all_nodes(app)]
-        hits = await app.library.search(
-            terms_of('"refresh token"'), project=None, kinds=None, start_ms=None, end_ms=None, limit=9
-        )
+        hits = await app.library.search(terms_of('"refresh token"'), Within(), kinds=None, limit=9)
     assert after == before
     assert hits
 

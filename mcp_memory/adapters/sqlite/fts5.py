@@ -11,7 +11,7 @@ from anyio import to_thread
 from mcp_memory.adapters.sqlite import pooling, searching
 from mcp_memory.adapters.sqlite.database import Database, told
 from mcp_memory.domain.indexing import Term
-from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.ports.index import IndexState
 
 
@@ -27,29 +27,12 @@ class Fts5Index:
         self._leftovers = leftovers
 
     async def search(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        kinds: frozenset[str] | None,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
+        self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[Candidate]:
-        return await searching.search(self._database, terms, project, kinds, start_ms, end_ms, limit)
+        return await searching.search(self._database, terms, within, kinds, limit)
 
-    async def pool(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        cited: bool,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-        speaker: str = "",
-    ) -> Pool:
-        return await pooling.pool(self._database, terms, project, cited, start_ms, end_ms, limit, speaker)
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+        return await pooling.pool(self._database, terms, within, cited, limit, speaker)
 
     async def behind(self) -> bool:
         return self._leftovers is not None and self._leftovers.exists()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Database, Row
 from mcp_memory.domain.indexing import Term, match_expression
-from mcp_memory.domain.offers import Pool, Spot
+from mcp_memory.domain.offers import Pool, Spot, Within
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000
@@ -57,17 +57,15 @@ _BESIDE = (
 async def pool(
     database: Database,
     terms: Sequence[Term],
-    project: str | None,
+    within: Within,
     cited: bool,
-    start_ms: int | None,
-    end_ms: int | None,
     limit: int,
     speaker: str = "",
 ) -> Pool:
     def read(connection: sqlite3.Connection) -> Pool:
         documents, counts = _frequencies(connection, terms)
         match = expression(terms, counts, documents, speaker)
-        where, values = _conditions(connection, project, cited, start_ms, end_ms)
+        where, values = _conditions(connection, within, cited)
         numbers = _ranked(connection, match, where, values, limit) if match else []
         return _pool_of(connection, numbers, cited, documents, counts)
 
@@ -81,10 +79,8 @@ async def pool_of(
     return await database.read(_pool_of, numbers, cited, documents, counts)
 
 
-async def conditions(
-    database: Database, project: str | None, cited: bool, start_ms: int | None, end_ms: int | None
-) -> tuple[str, list[object]]:
-    return await database.read(_conditions, project, cited, start_ms, end_ms)
+async def conditions(database: Database, within: Within, cited: bool) -> tuple[str, list[object]]:
+    return await database.read(_conditions, within, cited)
 
 
 async def by_number(
@@ -140,17 +136,15 @@ def scannable(terms: Sequence[Term], counts: dict[str, int], most: int = SCANNED
     return chosen
 
 
-def _conditions(
-    connection: sqlite3.Connection, project: str | None, cited: bool, start_ms: int | None, end_ms: int | None
-) -> tuple[str, list[object]]:
+def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
     clauses, values = [], list[object]()
-    if project is not None:
+    if within.project is not None:
         rows = connection.execute("SELECT id, slug FROM project LIMIT 2").fetchall()
         # A memory of one project needs no filter; that is how most are used.
-        if len(rows) != 1 or rows[0][1] != project:
+        if len(rows) != 1 or rows[0][1] != within.project:
             clauses.append("s.project = (SELECT id FROM project WHERE slug = ?)")
-            values.append(project)
-    for clause, value in (("e.timestamp_ms >= ?", start_ms), ("e.timestamp_ms < ?", end_ms)):
+            values.append(within.project)
+    for clause, value in (("e.timestamp_ms >= ?", within.start_ms), ("e.timestamp_ms < ?", within.end_ms)):
         if value is not None:
             clauses.append(clause)
             values.append(value)

@@ -12,7 +12,7 @@ from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.grips import grip_id
 from mcp_memory.domain.indexing import Term, match_expression
-from mcp_memory.domain.offers import Candidate
+from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.toc import Level, NodeRef
 
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
@@ -42,32 +42,29 @@ DEPTH = 5
 async def search(
     database: Database,
     terms: Sequence[Term],
-    project: str | None,
+    within: Within,
     kinds: frozenset[str] | None,
-    start_ms: int | None,
-    end_ms: int | None,
     limit: int,
 ) -> list[Candidate]:
     """The best candidates of the project and time. Filtering comes after ranking, and before it only if need be."""
     match = match_expression(terms)
     if not match:
         return []
-    depth = limit * DEPTH if project or kinds or start_ms is not None or end_ms is not None else limit
+    depth = limit * DEPTH if kinds or not within.everywhere else limit
     ranked = await database.fetch(_RANKED, (match, depth))
-    found = await load(database, ranked, limit, project, kinds, start_ms, end_ms)
+    found = await load(database, ranked, limit, within, kinds)
     if len(found) < limit and len(ranked) == depth:
-        ranked = await _filtered(database, match, project, start_ms, end_ms, limit)
-        found = await load(database, ranked, limit, project, kinds, start_ms, end_ms)
+        ranked = await _filtered(database, match, within, limit)
+        found = await load(database, ranked, limit, within, kinds)
     return found
 
 
-async def _filtered(
-    database: Database, match: str, project: str | None, start_ms: int | None, end_ms: int | None, limit: int
-) -> list[Row]:
+async def _filtered(database: Database, match: str, within: Within, limit: int) -> list[Row]:
     rows: list[Row] = []
     for sql, when in _FILTERED.values():
         conditions, values = ["1"], []
-        for clause, value in (("p.slug = ?", project), (f"{when} >= ?", start_ms), (f"{when} < ?", end_ms)):
+        filters = (("p.slug = ?", within.project), (f"{when} >= ?", within.start_ms), (f"{when} < ?", within.end_ms))
+        for clause, value in filters:
             if value is not None:
                 conditions.append(clause)
                 values.append(value)
@@ -84,20 +81,18 @@ async def load(
     database: Database,
     ranked: Sequence[Row],
     limit: int,
-    project: str | None,
+    within: Within,
     kinds: frozenset[str] | None,
-    start_ms: int | None,
-    end_ms: int | None,
 ) -> list[Candidate]:
     """Read the documents in portions, best first, until there are enough that pass."""
     kept: list[Candidate] = []
     for start in range(0, len(ranked), limit):
         for candidate in await _read(database, ranked[start : start + limit]):
-            if project and candidate.project != project:
+            if within.project and candidate.project != within.project:
                 continue
             if kinds and candidate.kind not in kinds:
                 continue
-            if not _touches(candidate, start_ms, end_ms):
+            if not _touches(candidate, within):
                 continue
             kept.append(candidate)
         if len(kept) >= limit:
@@ -105,9 +100,9 @@ async def load(
     return kept[:limit]
 
 
-def _touches(candidate: Candidate, start_ms: int | None, end_ms: int | None) -> bool:
+def _touches(candidate: Candidate, within: Within) -> bool:
     """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
-    node = candidate.node
+    node, start_ms, end_ms = candidate.node, within.start_ms, within.end_ms
     first, last = candidate.start_ms, node.end_ms if node else candidate.start_ms + 1
     if node and node.level is not Level.SEGMENT:
         return (start_ms is None or first >= start_ms) and (end_ms is None or last <= end_ms)

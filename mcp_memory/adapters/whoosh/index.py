@@ -24,7 +24,7 @@ from mcp_memory.adapters.whoosh.finding import Asked, Found
 from mcp_memory.adapters.whoosh.opening import Opened
 from mcp_memory.adapters.whoosh.position import Position, Verdict, belongs, generation, judge, mark_damaged, reached
 from mcp_memory.domain.indexing import Term
-from mcp_memory.domain.offers import Candidate, Pool
+from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.ports.index import SearchIndex
 
 logger = logging.getLogger(__name__)
@@ -60,42 +60,23 @@ class WhooshIndex:
         self._opened.close()
 
     async def search(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        kinds: frozenset[str] | None,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
+        self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[Candidate]:
         wanted = {NODE if kind != "event" else EVENT for kind in kinds} if kinds else {EVENT, NODE}
         found = await self._find(Asked(terms, wanted, SCANNED))
         if found is None:
-            return await self._otherwise.search(
-                terms, project=project, kinds=kinds, start_ms=start_ms, end_ms=end_ms, limit=limit
-            )
+            return await self._otherwise.search(terms, within, kinds=kinds, limit=limit)
         kept: list[Candidate] = []
         for start in range(0, len(found.ranked), _CHUNK):
-            part = await self._fitting(found.ranked[start : start + _CHUNK], project, start_ms, end_ms)
-            kept += await load(self._database, part, limit, project, kinds, start_ms, end_ms)
+            part = await self._fitting(found.ranked[start : start + _CHUNK], within)
+            kept += await load(self._database, part, limit, within, kinds)
             if len(kept) >= limit:
                 break
         return kept[:limit]
 
-    async def pool(
-        self,
-        terms: Sequence[Term],
-        *,
-        project: str | None,
-        cited: bool,
-        start_ms: int | None,
-        end_ms: int | None,
-        limit: int,
-        speaker: str = "",
-    ) -> Pool:
-        where, values = await conditions(self._database, project, cited, None, None)
-        asked = Asked(terms, [EVENT], limit * _DEPTH if where else limit, start_ms, end_ms, True, speaker)
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+        where, values = await conditions(self._database, Within(within.project), cited)
+        asked = Asked(terms, [EVENT], limit * _DEPTH if where else limit, within.start_ms, within.end_ms, True, speaker)
         found = await self._find(asked)
         numbers = await self._kept(found, where, values, limit) if found else []
         if found and len(numbers) < limit and len(found.ranked) == asked.limit:
@@ -103,9 +84,7 @@ class WhooshIndex:
             found = await self._find(replace(asked, limit=SCANNED))
             numbers = await self._kept(found, where, values, limit) if found else []
         if found is None:
-            return await self._otherwise.pool(
-                terms, project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit, speaker=speaker
-            )
+            return await self._otherwise.pool(terms, within, cited=cited, limit=limit, speaker=speaker)
         return await pool_of(self._database, numbers, cited, found.documents, found.counts)
 
     async def _kept(self, found: Found, where: str, values: Sequence[object], limit: int) -> list[int]:
@@ -149,13 +128,11 @@ class WhooshIndex:
             self._verified = held
         return True
 
-    async def _fitting(
-        self, ranked: Sequence[tuple[int, float]], project: str | None, start_ms: int | None, end_ms: int | None
-    ) -> list[tuple[int, float]]:
+    async def _fitting(self, ranked: Sequence[tuple[int, float]], within: Within) -> list[tuple[int, float]]:
         """Those of the project and time. The database knows them, even where sessions have changed projects."""
-        filters = (project, start_ms, end_ms)
-        if all(value is None for value in filters):
+        if within.everywhere:
             return list(ranked)
+        filters = (within.project, within.start_ms, within.end_ms)
         fitting: set[int] = set()
         for kind, (sql, clauses) in _FITTING.items():
             numbers = [number // 4 for number, _ in ranked if number % 4 == kind]

@@ -9,7 +9,7 @@ import pytest
 from mcp_memory.adapters.sqlite import pooling
 from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
-from mcp_memory.domain.offers import Pool
+from mcp_memory.domain.offers import Pool, Within
 from tests.support import conversation, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -24,9 +24,7 @@ async def pool(
     end_ms: int | None = None,
     limit: int = 50,
 ) -> Pool:
-    return await app.library.pool(
-        terms_of(query), project=project, cited=cited, start_ms=start_ms, end_ms=end_ms, limit=limit
-    )
+    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
 
 
 def texts(found: Pool) -> list[str]:
@@ -70,13 +68,7 @@ async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
     async with memory(tmp_path) as app:
         await tell(app, [*lines, *rare])
         pooled = await app.library.pool(
-            terms_of("common rare seldom"),
-            project=None,
-            cited=False,
-            start_ms=None,
-            end_ms=None,
-            limit=300,
-            speaker=speaker,
+            terms_of("common rare seldom"), Within(), cited=False, limit=300, speaker=speaker
         )
         assert pooled.matched == found
 

@@ -23,6 +23,7 @@ from mcp_memory.adapters.whoosh.storage import right_to_write
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.offers import Within
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import SettingsError, StoreError, StoreFull
 from tests.support import StoppedClock, conversation, learn, said, tell
@@ -50,7 +51,7 @@ async def state(app: App) -> str:
 
 async def found(app: App, query: str) -> list[str]:
     """What is found by whichever index answers."""
-    pool = await app.library.pool(terms_of(query), project=None, cited=False, start_ms=None, end_ms=None, limit=50)
+    pool = await app.library.pool(terms_of(query), Within(), cited=False, limit=50)
     return [spot.text for spot in pool.spots[: pool.matched]]
 
 
@@ -422,7 +423,7 @@ async def test_many_small_commits_leave_few_segments(tmp_path: Path) -> None:
 
 
 async def pool_of_all(app: App) -> set[str]:
-    pool = await app.library.pool(terms_of("walrus"), project=None, cited=False, start_ms=None, end_ms=None, limit=500)
+    pool = await app.library.pool(terms_of("walrus"), Within(), cited=False, limit=500)
     return {spot.text for spot in pool.spots[: pool.matched]}
 
 
