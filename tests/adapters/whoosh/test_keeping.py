@@ -1,15 +1,11 @@
-"""The Whoosh index beside the database: in step after crashes, restores, erasures and damage, with one writer."""
+"""The Whoosh index beside the database: in step after crashes and erasures, with one writer."""
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,57 +16,14 @@ pytest.importorskip("whoosh")
 from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.adapters.whoosh import writing
 from mcp_memory.adapters.whoosh.storage import right_to_write
-from mcp_memory.app import App, open_app
-from mcp_memory.config import Calendar, Index, Settings
+from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.offers import Within
-from mcp_memory.domain.toc import Level
-from mcp_memory.errors import SettingsError, StoreError, StoreFull
-from tests.support import StoppedClock, conversation, learn, said, tell
+from mcp_memory.errors import SettingsError
+from tests.adapters.whoosh.indexed import catch_up, found, found_by_whoosh, holding, memory, state, walrus
+from tests.support import conversation, learn, said, tell
 
 pytestmark = pytest.mark.anyio
-
-LEVELS = frozenset(level.label for level in Level)
-
-
-@asynccontextmanager
-async def memory(home: Path, kind: str = "whoosh") -> AsyncIterator[App]:
-    chosen = Settings(home=home, calendar=Calendar("UTC"), index=Index(kind))
-    async with open_app(chosen, cwd=home, clock=StoppedClock()) as app:
-        yield app
-
-
-async def catch_up(app: App) -> None:
-    while await app.index.catch_up():
-        pass
-
-
-async def state(app: App) -> str:
-    return (await app.index.state()).state
-
-
-async def found(app: App, query: str) -> list[str]:
-    """What is found by whichever index answers."""
-    pool = await app.library.pool(terms_of(query), Within(), cited=False, limit=50)
-    return [spot.text for spot in pool.spots[: pool.matched]]
-
-
-async def found_by_whoosh(app: App, query: str) -> list[str]:
-    """What is found with nothing to fall back on."""
-    search: Any = app.library.search  # of the index that was chosen, to which it is bound
-    search.__self__._otherwise = None
-    return await found(app, query)
-
-
-def walrus(number: int = 0, session: str = "w") -> dict[str, Any]:
-    return said(
-        f"the walrus number {number}", f"2026-03-04T{number // 60 % 24:02}:{number % 60:02}:00Z", session=session
-    )
-
-
-def holding(folder: Path, word: bytes) -> list[str]:
-    """The files in which a word stands; the index keeps its words as they are."""
-    return [path.name for path in folder.rglob("*") if path.is_file() and word in path.read_bytes()]
 
 
 async def test_what_was_just_said_is_found_before_the_index_has_it(tmp_path: Path) -> None:
@@ -99,7 +52,8 @@ import os, signal, sys
 from pathlib import Path
 import anyio
 from mcp_memory.adapters.whoosh import writing
-from tests.adapters.whoosh.test_keeping import catch_up, memory, tell, walrus
+from tests.adapters.whoosh.indexed import catch_up, memory, walrus
+from tests.support import tell
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -191,154 +145,6 @@ async def test_what_was_erased_while_it_was_read_goes_again(tmp_path: Path, monk
         assert await found(app, "walrus") == []
         await catch_up(app)
         assert holding(tmp_path / "whoosh", b"walru") == []
-
-
-def no_folder(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
-
-
-def no_segment(folder: Path) -> None:
-    next(folder.glob("*.seg")).unlink()
-
-
-def short_segment(folder: Path) -> None:
-    segment = next(folder.glob("*.seg"))
-    segment.write_bytes(segment.read_bytes()[:64])
-
-
-def scrambled_segment(folder: Path) -> None:
-    segment = next(folder.glob("*.seg"))
-    segment.write_bytes(bytes(255 - byte for byte in segment.read_bytes()))
-
-
-def scrambled_toc(folder: Path) -> None:
-    toc = next(folder.glob("*.toc"))
-    toc.write_bytes(os.urandom(toc.stat().st_size))
-
-
-def empty_toc(folder: Path) -> None:
-    next(folder.glob("*.toc")).write_bytes(b"")
-
-
-def no_position(folder: Path) -> None:
-    next(folder.glob("position_*.json")).unlink()
-
-
-def scrambled_position(folder: Path) -> None:
-    next(folder.glob("position_*.json")).write_text("{")
-
-
-def other_format(folder: Path) -> None:
-    path = next(folder.glob("position_*.json"))
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 0}))
-
-
-def strange_position(folder: Path) -> None:
-    next(folder.glob("position_*.json")).write_text('{"what": 1}')
-
-
-HARM: list[Callable[[Path], None]] = [
-    *(no_folder, no_segment, short_segment, scrambled_segment, scrambled_toc, empty_toc),
-    *(no_position, scrambled_position, other_format, strange_position),
-]
-
-
-@pytest.mark.parametrize("harm", HARM, ids=lambda harm: harm.__name__)
-async def test_a_damaged_index_is_stood_in_for_and_built_anew(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    async with memory(tmp_path) as app:
-        await learn(app, [*conversation(), walrus()])
-    harm(tmp_path / "whoosh")
-    async with memory(tmp_path) as app:
-        assert await found(app, "walrus") == ["the walrus number 0"]
-        assert await app.pipeline.waits()
-        await learn(app, [])
-        assert await state(app) == "current"
-        assert await found_by_whoosh(app, "walrus") == ["the walrus number 0"]
-
-
-async def test_damage_met_while_writing_is_mended_too(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await learn(app, [*conversation(), walrus()])
-    scrambled_segment(tmp_path / "whoosh")
-    async with memory(tmp_path) as app:
-        await learn(app, conversation("2026-03-09", "s3"))
-        assert len(await found_by_whoosh(app, "timeout")) == 4
-        assert await found_by_whoosh(app, "walrus") == ["the walrus number 0"]
-
-
-async def test_an_index_that_can_never_be_built_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str) -> list[str]:
-        raise KeyError(text)
-
-    async with memory(tmp_path) as app:
-        await tell(app, [walrus()])
-        monkeypatch.setattr(writing, "words", broken)
-        with pytest.raises(StoreError, match="FTS5"):
-            await catch_up(app)
-        assert await found(app, "walrus") == ["the walrus number 0"]
-
-
-async def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    async with memory(tmp_path) as app:
-        await learn(app, conversation())
-        await tell(app, [walrus()])
-        monkeypatch.setattr(writing, "write_position", full)
-        with pytest.raises(StoreFull, match="cannot be written"):
-            await app.index.catch_up()
-        monkeypatch.undo()
-        assert await found(app, "walrus") == ["the walrus number 0"]
-        await catch_up(app)
-        assert await found_by_whoosh(app, "walrus") == ["the walrus number 0"]
-
-
-async def test_an_older_database_put_in_place_of_the_file_is_noticed(tmp_path: Path) -> None:
-    home, copy = tmp_path / "home", tmp_path / "copy.db"
-    async with memory(home) as app:
-        await learn(app, conversation())
-        await app.database.scrub()
-    copy.write_bytes((home / "memory.db").read_bytes())
-    async with memory(home) as app:
-        await learn(app, [walrus()])
-    restore(home, copy)
-    async with memory(home) as app:
-        # The index is ahead of the database: it knows what was never said here.
-        assert await found(app, "walrus") == []
-        await learn(app, [])
-        assert await found_by_whoosh(app, "walrus") == []
-        assert len(await found_by_whoosh(app, "timeout")) == 2
-
-
-async def test_a_restored_database_that_has_grown_again_is_noticed(tmp_path: Path) -> None:
-    home, copy = tmp_path / "home", tmp_path / "copy.db"
-    async with memory(home) as app:
-        await learn(app, conversation())
-        await app.database.scrub()
-    copy.write_bytes((home / "memory.db").read_bytes())
-    async with memory(home) as app:
-        await learn(app, [walrus()])
-        await app.database.scrub()
-    restore(home, copy)
-    async with memory(home, "fts5") as app:
-        # As many events and versions as the index knows, but others.
-        await learn(app, [said("the penguin", "2026-03-04T00:00:30Z", session="w")])
-    async with memory(home) as app:
-        assert await state(app) == "to be built"
-        assert await found(app, "walrus") == []
-        assert await found(app, "penguin") == ["the penguin"]
-        await learn(app, [])
-        assert await found_by_whoosh(app, "walrus") == []
-        assert await found_by_whoosh(app, "penguin") == ["the penguin"]
-
-
-def restore(home: Path, copy: Path) -> None:
-    for suffix in ("-wal", "-shm"):
-        (home / f"memory.db{suffix}").unlink(missing_ok=True)
-    (home / "memory.db").write_bytes(copy.read_bytes())
 
 
 async def test_two_memories_share_one_index(tmp_path: Path) -> None:
