@@ -1,7 +1,7 @@
 """Secrets told by the name before them: assignments in code, settings files, shells, JSON, headers and plain talk.
 
 A name is looked for first, in the lower-cased text, and only where one stands is a regular expression tried: this
-stays fast on megastr, and linear on hostile ones, since every match is bounded.
+stays fast on megabytes, and linear on hostile text, since every match is bounded.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import re
 
 from mcp_memory.capture.marks import OPENING, replace_spans
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
+from mcp_memory.capture.secret_entries import listed, name_of_list, paired, start_of_name
+from mcp_memory.capture.secret_names import Named, classify
 from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random, is_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator, Sequence
 
     Span = tuple[int, int, str]
+    Reader = Callable[[str, int], Sequence[Span]]
 
-#: How far behind its name the word `value` may stand.
-_NEAR = 80
-_KEY = ("key", "Key", "KEY")
-_NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_KEY = ("key", "Key", "KEY", "keys", "Keys", "KEYS")
 
 #: The rest of the name, its closing quote, what joins it to the value, and the value: quoted, quoted inside a string,
 #: or bare. An annotated type may stand between (`token: str = …`).
@@ -35,14 +33,6 @@ _ASSIGNED = lazy(
         (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
           | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,1024})
           | (?P<bare>[^\s"'`<>\\]{1,256}) )""",
-    re.X | re.ASCII,
-)
-#: A name and a value as two entries: containers' and pipelines' settings. Terraform writes them with `=`.
-_PAIRED = lazy(
-    r"""(?P<name>[\w-]{2,60}) \\{0,7}["']? [ \t]{0,4} ,? \s{0,60}
-        \\{0,7}["']? [vV]alue \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
-        (?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\\r\n]){1,1024})
-          | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,}]{1,256}) )""",
     re.X | re.ASCII,
 )
 #: What may stand between a name and its value: another name, or the scheme of a header.
@@ -88,16 +78,25 @@ def redact_named(text: str, low: str) -> str:
     return replace_spans(text, spans)
 
 
-def _spans(text: str, low: str, word: str, read: Callable[[str, int], Span | None]) -> Iterator[Span]:
+def _spans(text: str, low: str, word: str, read: Reader) -> Iterator[Span]:
     position = low.find(word)
     while position >= 0:
-        span = read(text, position)
         end = 0
-        if span:
+        for start, known, kind in read(text, position):
             # A secret longer than what a match may take goes on to its end.
-            end = _REST().match(text, span[1]).end()  # type: ignore[union-attr]  # it matches nothing at all, too
-            yield span[0], end, span[2]
+            end = _REST().match(text, known).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+            yield start, end, kind
         position = low.find(word, max(position + 1, end))
+
+
+def _alone(read: Callable[[str, int], Span | None]) -> Reader:
+    """A reader of what can be only one secret."""
+
+    def reading(text: str, position: int) -> Sequence[Span]:
+        span = read(text, position)
+        return (span,) if span else ()
+
+    return reading
 
 
 def _authorization(text: str, position: int) -> Span | None:
@@ -139,23 +138,44 @@ def _cookie(text: str, position: int) -> Span | None:
     return (*found.span(1), "cookie")
 
 
-def _assigned(text: str, position: int) -> Span | None:
+def _assigned(text: str, position: int) -> Sequence[Span]:
     found = _ASSIGNED().match(text, position)
     if not found:
-        # The word is looked for before the expression is tried: it seldom is there.
-        return _paired(text, position) if text.find("alue", position, position + _NEAR) >= 0 else None
-    window = text[max(0, position - 60) : position]
-    start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+        span = paired(text, position)
+        return (span,) if span else ()
+    start = start_of_name(text, position)
+    if found.lastgroup == "bare" and text[found.start("bare")] in "[-" and _opens_list(text, start, found):
+        items = listed(text, found.start("bare"), _named(text, start, found, name_of_list)[1])
+        if items:
+            return items
+    span = _single(text, start, found)
+    return (span,) if span else ()
+
+
+def _opens_list(text: str, start: int, found: re.Match[str]) -> bool:
+    """Whether items follow, and not a value that begins with such a sign: in a shell all that follows is the value."""
+    join, name = found["join"], text[start : found.end("name")]
+    if not join.strip().endswith((":", "=", "=>")) or (_is_shell(name, join) and classify(name).kind):
+        return False
+    return text[found.start("bare")] == "[" or (found["bare"] == "-" and join[0] == ":" and "\n" in join)
+
+
+def _named(text: str, start: int, found: re.Match[str], classified: Callable[[str], Named]) -> tuple[int, Named]:
+    """Where the name begins, and what it announces."""
     name = text[start : found.end("name")]
-    named = classify(name)
+    named = classified(name)
+    if named.kind or name not in _KEY or text[start - 1 : start] != " " or not found["join"].strip():
+        return start, named
+    # Plain talk writes it apart: an api key, a secret key. So many things are keys that it is never sure.
+    start = start_of_name(text, start - 1)
+    return start, Named(classified(text[start : found.end("name")]).kind, False)
+
+
+def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
+    name = text[start : found.end("name")]
+    start, named = _named(text, start, found, classify)
     if not named.kind:
-        if name not in _KEY or text[start - 1 : start] != " " or not found["join"].strip():
-            return None
-        # Plain talk writes it apart: an api key, a secret key. So many things are keys that it is never sure.
-        start = _start_of_name(text, start - 1)
-        named = Named(classify(text[start : found.end("name")]).kind, False)
-        if not named.kind:
-            return None
+        return None
     group = found.lastgroup or ""
     if group == "bare":
         return _bare(text, start, name, named, found)
@@ -166,40 +186,10 @@ def _assigned(text: str, position: int) -> Span | None:
     return (*found.span(group), named.kind) if _is_quoted_secret(found[group], named.kind, sure) else None
 
 
-def _start_of_name(text: str, position: int) -> int:
-    window = text[max(0, position - 60) : position]
-    return position - (len(window) - len(window.rstrip(_NAME_CHARS)))
-
-
 def _is_set(text: str, start: int) -> bool:
     """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
     before = text[max(0, start - 12) : start].split(" ")
     return len(before) > 1 and not before[-1] and before[-2].split("\n")[-1] in _SETTERS
-
-
-def _paired(text: str, position: int) -> Span | None:
-    found = _PAIRED().match(text, position)
-    if not found:
-        return None
-    start = _start_of_name(text, position)
-    before = text[max(0, start - 24) : start].rstrip(" \t\"'\\")
-    if before[-1:] not in (":", "=") or not before[:-1].rstrip(" \t\"'\\").lower().endswith(("name", "key")):
-        return None
-    group = found.lastgroup or ""
-    named = classify(text[start : found.end("name")])
-    return (*found.span(group), named.kind) if named.kind and _is_value(found[group], named) else None
-
-
-def value_beside(entry: dict[str, Any]) -> Named:
-    """What the `value` of a JSON object is, by the `name` or `key` that stands beside it."""
-    name = entry.get("name", entry.get("key")) if "value" in entry else None
-    return classify(name) if isinstance(name, str) else NOT_SECRET
-
-
-def _is_value(value: str, named: Named) -> bool:
-    if len(value) < 3 or not is_literal(value) or is_path(value):
-        return False
-    return is_random(value) or (named.sure and (is_mixed(value) or named.kind == "password"))
 
 
 def _is_shell(name: str, join: str) -> bool:
@@ -311,7 +301,7 @@ def _is_bare_secret(named: Named, join: str, value: str, before: str, alone: boo
 #: Where each word is found, one of these looks whether it belongs to the name of a secret.
 _READERS = (
     *((word, _assigned) for word in ("pass", "pwd", "secret", "token", "key", "credential", "auth")),
-    ("authorization", _authorization),
-    ("bearer ", _bearer),
-    ("cookie", _cookie),
+    ("authorization", _alone(_authorization)),
+    ("bearer ", _alone(_bearer)),
+    ("cookie", _alone(_cookie)),
 )

@@ -12,8 +12,9 @@ from functools import lru_cache
 from mcp_memory.capture.bot_tokens import redact_bot_tokens
 from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
-from mcp_memory.capture.named_secrets import redact_named, value_beside
+from mcp_memory.capture.named_secrets import redact_named
 from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.secret_entries import is_value, name_of_list, value_beside
 from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
 from mcp_memory.capture.secret_values import is_literal, is_mixed, is_random, is_reference
 
@@ -202,15 +203,29 @@ def _redact_value(value: Any, named: Named) -> Any:
         return mark(named.kind) if named.kind and _is_secret(text, named) else text
     if isinstance(value, dict):
         beside = value_beside(value)
-        return {
-            redact(key): _redact_value(item, beside if key == "value" and beside.kind else classify(key))
-            for key, item in value.items()
-        }
+        return {redact(key): _redact_entry(key, item, beside) for key, item in value.items()}
     if isinstance(value, list):
         return [_redact_value(item, named) for item in value]
     if named.kind == "password" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return mark(named.kind)
     return value
+
+
+def _redact_entry(key: str, value: Any, beside: Named) -> Any:
+    """The value of a JSON object's entry; `beside` is what the entry `value` holds, by the name in another one."""
+    named = beside if beside.kind and key in ("value", "Value") else classify(key)
+    if not isinstance(value, list) or named.kind:
+        return _redact_value(value, named)
+    several = name_of_list(key)
+    return [_redact_item(item, several) if several.kind else _redact_value(item, named) for item in value]
+
+
+def _redact_item(item: Any, named: Named) -> Any:
+    """An item of a list with the name of several secrets: such a list may hold what is only about them."""
+    clear = _redact_value(item, NOT_SECRET)
+    if isinstance(clear, str) and not any(map(str.isspace, clear)) and is_value(clear, named):
+        return mark(named.kind)
+    return clear
 
 
 def _is_secret(value: str, named: Named) -> bool:

@@ -114,6 +114,23 @@ KEPT_AROUND = [
     ('{{"name":"DB_PASSWORD","value":"{}"}}', S, "password"),
     ('{{\\"name\\": \\"DB_PASSWORD\\", \\"value\\": \\"{}\\"}}', S, "password"),
     ('name  = "API_TOKEN"\n  value = "{}"', S, "token"),
+    ('{{"value":"{}","name":"API_TOKEN"}},{{"value":"8080","name":"PORT"}}', S, "token"),
+    ('{{"Value": "{}", "Key": "DB_PASSWORD"}}', "swordfish", "password"),
+    ('{{\n  "value": "{}",\n  "name": "API_TOKEN"\n}}', "abc123", "token"),
+    ('{{\\"value\\": \\"{}\\", \\"name\\": \\"API_TOKEN\\"}}', S, "token"),
+    ("- value: {}\n  name: DB_PASSWORD\n- value: abcd1234efgh\n  name: IMAGE\n", S, "password"),
+    ("- value: '{}'\n  name: DB_PASSWORD", "the-value", "password"),
+    ('value = "{}"\n  name  = "API_TOKEN"\n', S, "token"),
+    ("api_keys:\n  - {}\n  - prod\n", S, "api-key"),
+    ("api_keys:\n- {}   # the first\nname: x\n", S, "api-key"),
+    ('passwords:\r\n  - "{}"\r\nusers:\r\n  - a1b2c3d4\r\n', "swordfish", "password"),
+    ("Here are the API keys:\n\n- {}\n\nBye", S, "api-key"),
+    ('{{"passwords": ["{}"], "users": ["a1b2c3d4"]}}', "swordfish", "password"),
+    ('{{\\"tokens\\": [\\"{}\\", \\"eos\\"]}}', S, "token"),
+    ('access_tokens = [\n    "{}",\n]', S, "token"),
+    ("secrets: [plain, {}]", S, "secret"),
+    ('API_KEYS=["{}"]', S, "api-key"),
+    ('apiKeys: ["{}"]', body(3000), "api-key"),
     ("FROM x\nENV DB_PASSWORD {}\n", "swordfish", "password"),
     ("setx API_KEY {}", S, "api-key"),
     ('setx API_KEY "{}" /M', S, "api-key"),
@@ -220,6 +237,21 @@ def test_harmless_text_is_left_alone(text: str) -> None:
         "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db-creds-v1\n      key: password\n",
         "- name: DB_PASSWORD\n- name: DB_HOST\n  value: db1.internal\n",
         '{"name": "USE_TOKEN", "value": "true"}',
+        '{"value": "8080", "name": "PORT"}, {"value": "q8Zr4Lm2Xv9T", "name": "BUILD"}',
+        '{"name": "BUILD", "value": "q8Zr4Lm2Xv9T"}, {"name": "API_TOKEN", "valueFrom": {"key": "x"}}',
+        "- name: BUILD\n  value: q8Zr4Lm2Xv9T\n- name: API_TOKEN\n  valueFrom: x\n",
+        "- value: $TOKEN\n  name: API_TOKEN\n",
+        'value = "q8Zr4Lm2Xv9T"\n}\nenv {\n  name = "API_TOKEN"\n}\n',
+        "secrets:\n  - db_password\n  - source: q8Zr4Lm2Xv9T\n",
+        "imagePullSecrets:\n- name: regcred-2024\n",
+        "Passwords:\n- hashed\n- bcrypt or argon2\n- at least 12 characters\n",
+        "api_keys:\n  - ${API_KEY}\n  - prod\n",
+        "tokens:\n  - one\n  - two\n",
+        '{"tokens": ["the", "quick", "##fox"], "stop_tokens": ["a1b2c3d4e5"]}',
+        'public_keys: ["q8Zr4Lm2Xv9Tb6NyWc3K"]',
+        "keys: [q8Zr4Lm2Xv9Tb6NyWc3K]",
+        "if passwords[0] == tokens[user1234567]: pass",
+        "api_keys = [key.value for key in keys]",
         "password:\n  type: string\n  minLength: 8\n",
         "def login(password:\n    str1): ...",
         "api_key:\n  name: prod-key-1\n",
@@ -229,6 +261,19 @@ def test_harmless_text_is_left_alone(text: str) -> None:
 )
 def test_harmless_lines_are_left_alone(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("around", "kind"),
+    [
+        ('{{"passwords": ["{0}", "{0}"]}}', "password"),
+        ("api_keys:\n  - {0}\n  - {0}\n  - '{0}'\n", "api-key"),
+        ('{{"value":"{0}","name":"A_TOKEN"}},{{"value":"{0}","name":"B_TOKEN"}}', "token"),
+        ('tokens: list[str] = ["{0}", "x", "{0}"]', "token"),
+    ],
+)
+def test_every_secret_of_a_list_goes(around: str, kind: str) -> None:
+    assert redact(around.format(S)) == around.format(f"[redacted:{kind}]")
 
 
 def test_a_user_and_a_password_in_an_address_both_go() -> None:
@@ -293,6 +338,9 @@ def test_json_is_walked_and_its_names_count() -> None:
         "secret": "",
         "access_token": "${TOKEN}",
         "env": [{"name": "DB_PASSWORD", "value": "swordfish"}, {"name": "DB_HOST", "value": "db1"}],
+        "tags": [{"Value": "swordfish", "Key": "DB_PASSWORD"}],
+        "passwords": ["swordfish", "at least 12 characters", {"hunter2": 2}],
+        "tokens": ["the", "quick", S],
     }
     assert redact_json(value) == {
         "password": "[redacted:password]",
@@ -311,6 +359,9 @@ def test_json_is_walked_and_its_names_count() -> None:
         "secret": "",
         "access_token": "${TOKEN}",
         "env": [{"name": "DB_PASSWORD", "value": "[redacted:password]"}, {"name": "DB_HOST", "value": "db1"}],
+        "tags": [{"Value": "[redacted:password]", "Key": "DB_PASSWORD"}],
+        "passwords": ["[redacted:password]", "at least 12 characters", {"hunter2": 2}],
+        "tokens": ["the", "quick", "[redacted:token]"],
     }
 
 
