@@ -94,6 +94,9 @@ _PASSES = 8
 _SHORT = 120
 #: From this length on a prefix is found inside words, too: no word holds it.
 _DISTINCT = 6
+#: What most of a text is made of. Without it a text is a quarter as long; if it holds a trigger, what is left of it
+#: holds what is left of the trigger, which is faster to rule out.
+_COMMON = b" \n\t\"'`(),/:;|+>*#[]{}0345678abcdeilmnoqrst"
 
 _PRIVATE = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b[^<>\\&]{0,100}(?:>|&gt;|\\u003e)", re.I)
 
@@ -112,7 +115,11 @@ def _before(prefix: str, word: str) -> str:
     return _BEFORE.replace("{0}", word).replace("{1}", re.escape(prefix))
 
 
-_RULES = tuple((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, expression in _rules())
+def _rare(narrow: str) -> str:
+    return narrow.encode("latin-1").translate(None, _COMMON).decode("latin-1")
+
+
+_RULES = tuple((kind, trigger, _rare(trigger), lazy(expression, re.ASCII)) for kind, trigger, expression in _rules())
 
 
 def redact(text: str) -> str:
@@ -140,8 +147,9 @@ def _redact_once(text: str) -> str:
     low = _lowered(narrow)
     clear = _redact_private(text) if "private" in low else text
     clear = redact_bot_tokens(redact_key_blocks(clear))
-    for kind, trigger, pattern in _RULES:
-        if trigger in narrow:
+    rare = _rare(narrow)
+    for kind, trigger, sign, pattern in _RULES:
+        if sign in rare and trigger in narrow:
             clear = _replace(clear, pattern(), kind)
     if "@" in narrow and "://" in narrow:
         for kind, pattern in _ADDRESSES:
