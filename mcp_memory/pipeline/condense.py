@@ -86,12 +86,17 @@ class Condenser:
         """The events in order, without noise, in parts that a summarizer can take."""
         parts: list[list[Event]] = []
         size = PART_TOKENS + 1
-        for event in filter(None, map(self._quiet, events)):
-            cost = self.tokens.count(event.text)
+        for event in events:
+            quiet = self._quiet(event)
+            if quiet is None:
+                continue
+            # What was counted whole when it was stored need not be counted again.
+            whole = quiet is event and event.role is not Role.TOOL
+            cost = event.tokens if whole else self.tokens.count(quiet.text)
             if size + cost > PART_TOKENS:
                 parts.append([])
                 size = 0
-            parts[-1].append(event)
+            parts[-1].append(quiet)
             size += cost
         return parts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from mcp_memory.domain.events import Event
@@ -36,11 +37,11 @@ def continuation(
     return head + "".join(f"{line}\n" for line in kept) + last + foot
 
 
-def _as_many(lines: Sequence[str], around: str, budget: int, chars: int, count: Callable[[str], int]) -> list[str]:
-    kept: list[str] = []
-    for line in lines:
-        text = around + "\n".join([*kept, line]) + "\n"
-        if len(text) > chars or count(text) > budget:
-            break
-        kept.append(line)
-    return kept
+def _as_many(lines: Sequence[str], around: str, budget: int, chars: int, count: Callable[[str], int]) -> Sequence[str]:
+    """The first lines, as many as there is room for; how many is found by halves, since every try is counted."""
+
+    def too_many(last: int) -> bool:
+        text = around + "\n".join(lines[: last + 1]) + "\n"
+        return len(text) > chars or count(text) > budget
+
+    return lines[: bisect_left(range(len(lines)), True, key=too_many)]

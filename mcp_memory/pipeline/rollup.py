@@ -31,16 +31,17 @@ async def rollup(
     now_ms: int,
     lease_token: int,
 ) -> int:
-    """Roll up a batch of the lowest level that has anything to do; returns how many nodes were written."""
+    """Roll up level by level, and stop after a batch; returns how many nodes were written."""
     await tree.mark_closed_periods(now_ms)
+    written = 0
     for level in UPWARD:
         while stale := await tree.stale(level, BATCH):
             rollups = [(item, await _one(item, summarizer, zone, count, now_ms)) for item in stale]
             await tree.save_rollups(rollups, lease_token)
-            if written := sum(node is not None for _, node in rollups):
+            written += sum(node is not None for _, node in rollups)
+            if written >= BATCH:
                 return written
-            # Marks that came to nothing, as of a day that was forgotten, must not end the run below the next level.
-    return 0
+    return written
 
 
 async def _one(
