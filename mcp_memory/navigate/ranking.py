@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Question, Unit
@@ -33,6 +34,9 @@ _READ = 30
 #: How much a word counts that is only told by its short or long form.
 _OTHER = 0.7
 
+#: Where each unit stands, in order.
+Places = dict[int, list[int]]
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -44,18 +48,16 @@ class Weighed:
     near: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """What a text says by itself; `strong` tells how strongly it says each unit, for its neighbours."""
+class _Own(NamedTuple):
+    """What a text says by itself: its value, where its best passage begins, all it says, what that passage says."""
 
     value: float
     focus: int
-    places: dict[int, list[int]]
+    places: Places
     near: frozenset[int]
-    strong: dict[int, float]
 
 
-_NOTHING = _Own(0.0, 0, {}, frozenset(), {})
+_NOTHING = _Own(0.0, 0, {}, frozenset())
 
 
 def rarities(question: Question, pool: Pool) -> list[float]:
@@ -150,53 +152,55 @@ def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
         whole, rare = _with_others(whole, others, rare)
     if not whole:
         return _NOTHING
-    length = len(spot.text)
-    passages = [(length / _USUAL, whole)] if length <= PASSAGE * 3 // 2 else _passages(whole, length)
-    best, at, strong = 0.0, whole, dict[int, float]()
-    for size, here in passages:
+    total = sum(rare) or 1.0
+    best, at = 0.0, whole
+    for size, here in _passages(whole, len(spot.text)):
         value, covered = 0.0, 0.0
-        flat, full = _K1 * (1 - _B + _B * size), _K1 * size
+        flat = _K1 * (1 - _B + _B * size)
         for unit, inside in here.items():
             often = len(inside)
             covered += rare[unit]
             value += rare[unit] * often * (_K1 + 1) / (often + flat)
-            much = often * (_K1 + 1) / (often + full)
-            if much > strong.get(unit, 0.0):
-                strong[unit] = much
         # No pair adds more than its words are worth; a passage that cannot win needs no closer look.
         if value + _PAIR * covered <= best:
             continue
         value += _pairs(question, here, rare)
-        value *= 1 - _COVER + _COVER * covered / (sum(rare) or 1.0)
+        value *= 1 - _COVER + _COVER * covered / total
         if value > best:
             best, at = value, here
-    return _Own(best, min(inside[0] for inside in at.values()), whole, frozenset(at), strong)
+    return _Own(best, min(inside[0] for inside in at.values()), whole, frozenset(at))
 
 
-def _with_others(
-    whole: dict[int, list[int]], others: dict[int, list[int]], rare: Sequence[float]
-) -> tuple[dict[int, list[int]], list[float]]:
+def _with_others(whole: Places, others: Places, rare: Sequence[float]) -> tuple[Places, list[float]]:
     """What stands for a word counts as the word, but less where the word itself is not said at all."""
     worth = [each * _OTHER if unit in others and unit not in whole else each for unit, each in enumerate(rare)]
     both = {unit: sorted({*whole.get(unit, ()), *each}) for unit, each in others.items()}
     return {**whole, **both}, worth
 
 
-def _passages(whole: dict[int, list[int]], length: int) -> Iterator[tuple[float, dict[int, list[int]]]]:
-    """The passages of a long text that hold anything, overlapping by half, each with its size."""
+def _passages(whole: Places, length: int) -> Iterator[tuple[float, Places]]:
+    """The passages of a text, overlapping by half, each with its size; a text that is hardly longer than one is one.
+
+    Each begins with a half that holds something: one that begins before holds no more, and is no shorter.
+    """
+    if length <= PASSAGE * 3 // 2:
+        yield length / _USUAL, whole
+        return
     half = PASSAGE // 2
-    halves: dict[int, dict[int, list[int]]] = {}
+    halves: dict[int, Places] = {}
     for unit, each in whole.items():
         for place in each:
             halves.setdefault(place // half, {}).setdefault(unit, []).append(place)
-    for start in sorted({max(0, number - back) for number in halves for back in (0, 1)}):
-        here = {unit: list(each) for unit, each in halves.get(start, {}).items()}
-        for unit, each in halves.get(start + 1, {}).items():
-            here[unit] = here[unit] + each if unit in here else each
+    for start in sorted(halves):
+        here = halves[start]
+        if start + 1 in halves:
+            here = dict(here)
+            for unit, each in halves[start + 1].items():
+                here[unit] = here[unit] + each if unit in here else each
         yield min(PASSAGE, length - start * half) / _USUAL, here
 
 
-def _pairs(question: Question, here: dict[int, list[int]], rare: Sequence[float]) -> float:
+def _pairs(question: Question, here: Places, rare: Sequence[float]) -> float:
     """Words that stood side by side in the question count more where they do so again."""
     value = 0.0
     for first, second in question.pairs:
@@ -219,12 +223,25 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
 def _context(pool: Pool, own: dict[int, _Own]) -> dict[int, dict[int, float]]:
     """What stands beside each spot."""
     context: dict[int, dict[int, float]] = {}
+    length = {spot.number: len(spot.text) for spot in pool.spots}
     for number, neighbours in pool.beside.items():
+        strong = _strong(own[number].places, length[number]) if neighbours else {}
         for neighbour in neighbours:
             heard = context.setdefault(neighbour, {})
-            for unit, much in own[number].strong.items():
+            for unit, much in strong.items():
                 heard[unit] = heard.get(unit, 0.0) + much
     return context
+
+
+def _strong(whole: Places, length: int) -> dict[int, float]:
+    """How strongly a text says each unit, for its neighbours."""
+    strong: dict[int, float] = {}
+    for size, here in _passages(whole, length) if whole else ():
+        full = _K1 * size
+        for unit, inside in here.items():
+            often = len(inside)
+            strong[unit] = max(strong.get(unit, 0.0), often * (_K1 + 1) / (often + full))
+    return strong
 
 
 def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[int, float]:
