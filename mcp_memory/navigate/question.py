@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os.path
 import re
-import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import Term, terms_of
 from mcp_memory.domain.stems import forms, porter, root
 from mcp_memory.domain.text import has_unspaced_script
+from mcp_memory.navigate.sought import APART, Row, Unit, folded
 
 _TOLD = re.compile(
     r"\b(?:you (?:had |have |also |just )?(?:told|said|mentioned|suggested|recommended|gave|wrote|provided|listed"
@@ -58,29 +59,9 @@ _CUES = (
         re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b", re.I),
     ),
 )
-_REST = re.compile(r"[^\W_]*")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ACCENT = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
-_LATIN = {
-    chr(code): base
-    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
-    if len(base := unicodedata.normalize("NFKD", chr(code))[0].lower()) == 1
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands.
-
-    `others` are what may stand for it: the short form of a long word, or the other way round.
-    """
-
-    root: str
-    starts: tuple[str, ...]
-    pattern: re.Pattern[str] | None
-    weight: float
-    match: str
-    others: tuple[Unit, ...] = ()
+#: Where each unit stands in a text, in order; those that do not are left out.
+Places = dict[int, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +92,24 @@ class Question:
 
     def places(self, text: str) -> list[list[int]]:
         """Where each unit stands in a text, in whatever form."""
-        own, others = self.places_by_form(text)
-        return [sorted({*each, *others[unit]}) if unit in others else each for unit, each in enumerate(own)]
+        ((own, others),) = self.places_by_form([text])
+        return [sorted({*own.get(unit, ()), *others.get(unit, ())}) for unit in range(len(self.units))]
 
-    def places_by_form(self, text: str) -> tuple[list[list[int]], dict[int, list[int]]]:
-        """Where each unit stands in a text as it was asked for, and where something else stands for it."""
-        low = folded(text)
-        own = [_places(unit, text, low) for unit in self.units]
-        others = {
-            number: found
-            for number, unit in enumerate(self.units)
-            if unit.others and (found := [place for other in unit.others for place in _places(other, text, low)])
-        }
-        return own, others
+    def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places]]:
+        """For each text, where each unit stands as it was asked for, and where something else stands for it."""
+        row = Row(texts)
+        found: list[tuple[Places, Places]] = [({}, {}) for _ in texts]
+        for unit, sought in enumerate(self.units):
+            for text, place in row.places(sought):
+                found[text][0].setdefault(unit, []).append(place)
+            for text, place in (each for other in sought.others for each in row.places(other)):
+                found[text][1].setdefault(unit, []).append(place)
+        return found
 
     def holds(self, text: str) -> list[bool]:
         """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
-        low = folded(text)
-        here = [_is_in(unit, text, low) for unit in self.units]
+        row = Row([text])
+        here = [row.holds(unit) for unit in self.units]
         return [here[number] for number in self.unit_of]
 
 
@@ -163,8 +144,8 @@ def _unit(term: Term) -> Unit:
     words = [folded(word) for word in term.words]
     if len(words) > 1 or has_unspaced_script(words[0]):
         # However it is written: refreshToken, refresh_token, "refresh token".
-        pattern = re.compile(r"[\W_]{0,3}".join(re.escape(word) for word in words))
-        return Unit(" ".join(words), (), pattern, term.weight, term.match)
+        pattern = re.compile(rf"[\W_]{{0,{APART}}}".join(re.escape(word) for word in words))
+        return Unit(" ".join(words), (words[0],), pattern, term.weight, term.match)
     starts = tuple(dict.fromkeys(_start(form) for form in forms(words[0])))
     others = tuple(_unit(other) for other in term.others)
     return Unit(root(words[0]), starts, None, term.weight, term.match, others)
@@ -189,54 +170,3 @@ def _speaker(asked: str) -> str:
 
 def _cues(asked: str) -> tuple[re.Pattern[str], ...]:
     return tuple(answer for wanted, answer in _CUES if wanted.search(asked))
-
-
-def folded(text: str) -> str:
-    """Lower case without accents, each character in its place."""
-    low = text.lower()
-    if low.isascii():
-        return low
-    if len(low) != len(text):
-        low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    return _ACCENT.sub(lambda match: _LATIN.get(match[0], match[0]), low)
-
-
-def _places(unit: Unit, text: str, low: str) -> list[int]:
-    if unit.pattern:
-        return [match.start() for match in unit.pattern.finditer(low)]
-    found = []
-    for start in unit.starts:
-        place = low.find(start)
-        while place >= 0:
-            # Most of what does not count stands inside another word of a text without capitals there.
-            inside = place and low[place - 1].isalnum() and text[place] == low[place]
-            if not inside and _is_word(unit.root, text, low, place):
-                found.append(place)
-            place = low.find(start, place + 1)
-    return found if len(unit.starts) == 1 else sorted(set(found))
-
-
-def _is_in(unit: Unit, text: str, low: str) -> bool:
-    if unit.pattern:
-        return unit.pattern.search(low) is not None
-    for start in unit.starts:
-        place = low.find(start)
-        while place >= 0:
-            if _is_word(unit.root, text, low, place):
-                return True
-            place = low.find(start, place + 1)
-    return any(_is_in(other, text, low) for other in unit.others)
-
-
-def _is_word(wanted: str, text: str, low: str, place: int) -> bool:
-    """Whether a form of the word begins here: at a word's begin, or inside camelCase."""
-    if place and low[place - 1].isalnum() and not (text[place].isupper() and not text[place - 1].isupper()):
-        return False
-    match = _REST.match(low, place)
-    end = match.end() if match else place
-    if root(low[place:end]) == wanted:
-        return True
-    if text[place + 1 : end] == low[place + 1 : end]:
-        return False
-    part = _CAMEL.split(text[place:end], maxsplit=1)[0]
-    return len(part) < end - place and root(low[place : place + len(part)]) == wanted

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
-from mcp_memory.navigate.question import Question, Unit
+from mcp_memory.navigate.question import Places, Question
+from mcp_memory.navigate.sought import Unit
 from mcp_memory.navigate.when import TimeRange
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
@@ -33,9 +34,6 @@ _REPEATS = 2
 _READ = 30
 #: How much a word counts that is only told by its short or long form.
 _OTHER = 0.7
-
-#: Where each unit stands, in order.
-Places = dict[int, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,10 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     With `diverse`, the best of each session come before more of the same.
     """
     rare = rarities(question, pool)
-    own = {spot.number: _own(question, spot, rare) for spot in pool.spots}
+    places = question.places_by_form([spot.text for spot in pool.spots])
+    own = {
+        spot.number: _own(question, len(spot.text), *each, rare) for spot, each in zip(pool.spots, places, strict=True)
+    }
     context = _context(pool, own)
     sessions = _sessions(pool, own, rare)
     weighed = []
@@ -145,16 +146,14 @@ def _worth(item: Weighed, sessions: dict[int, float], units: Sequence[float], ra
     return item.value * fresh * sessions.get(item.spot.session, 1.0)
 
 
-def _own(question: Question, spot: Spot, rare: Sequence[float]) -> _Own:
-    places, others = question.places_by_form(spot.text)
-    whole = {unit: each for unit, each in enumerate(places) if each}
+def _own(question: Question, length: int, whole: Places, others: Places, rare: Sequence[float]) -> _Own:
     if others:
         whole, rare = _with_others(whole, others, rare)
     if not whole:
         return _NOTHING
     total = sum(rare) or 1.0
     best, at = 0.0, whole
-    for size, here in _passages(whole, len(spot.text)):
+    for size, here in _passages(whole, length):
         value, covered = 0.0, 0.0
         flat = _K1 * (1 - _B + _B * size)
         for unit, inside in here.items():

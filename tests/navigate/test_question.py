@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.navigate.question import folded, question_of
+from mcp_memory.navigate.question import question_of
+from mcp_memory.navigate.sought import folded
 
 WRITTEN = ("refreshToken", "refresh_token", "refresh-token", "RefreshToken", "refresh token", "REFRESH_TOKEN")
 
@@ -93,3 +94,12 @@ def test_any_question_can_be_asked_of_any_text(asked: str, text: str) -> None:
     question = question_of(asked)
     assert len(question.places(text)) == len(question.units)
     assert len(question.holds(text)) == len(question.terms)
+
+
+_PIECES = st.lists(st.sampled_from(["refresh", "Token", "token", "children", "child", "É", " ", "_", "\n"]), max_size=8)
+
+
+@given(st.lists(_PIECES.map("".join), max_size=5))
+def test_texts_are_searched_together_as_each_by_itself(texts: list[str]) -> None:
+    question = question_of("the refresh_token of a child é")
+    assert question.places_by_form(texts) == [question.places_by_form([text])[0] for text in texts]
