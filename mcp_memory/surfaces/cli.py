@@ -94,7 +94,7 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     grip.add_argument("--before", type=int, default=3, metavar="N", help="events before (default 3)")
     grip.add_argument("--after", type=int, default=3, metavar="N", help="events after (default 3)")
     search = _add(commands, "search", "teleport: the passages that hold these words")
-    search.add_argument("query", metavar="QUERY")
+    search.add_argument("query", metavar="QUERY", type=str)  # with --when, no words ask for all of that time
     search.add_argument("--limit", type=int, default=10, metavar="N")
     search.add_argument("--kind", help="event, grip, segment, day, week, month or year")
     search.add_argument("--when", metavar="PHRASE", help='such as "last week" or 2024-01-15..2024-01-18')
@@ -166,8 +166,17 @@ def _add(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
 ) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    # The type of whatever is text and names none.
+    command.register("type", None, _given)
     command.add_argument("--json", action="store_true", help="one JSON document on stdout")
     return command
+
+
+def _given(text: str) -> str:
+    # Left out it would mean something else than what was meant by giving it: all projects, all times, all that changed.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty, as from an unset shell variable; give a value or leave it out")
+    return text
 
 
 def _port(text: str) -> int:
