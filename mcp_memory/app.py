@@ -98,8 +98,10 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | None = None) -> AsyncIterator[App]:
-    """Open the memory of these settings, as seen from a directory."""
+async def open_app(
+    settings: Settings, cwd: Path | None = None, clock: Clock | None = None, *, typed: bool = False
+) -> AsyncIterator[App]:
+    """Open the memory of these settings, as seen from a directory; `typed`: its answers are for the command line."""
     # Money is spent in real time, even where the memory's clock is stood still.
     spending = clock or SystemClock()
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
@@ -125,7 +127,9 @@ async def open_app(settings: Settings, cwd: Path | None = None, clock: Clock | N
             stack.push_async_callback(caller.close)
         compactor = _compactor(settings, database, clock)
         upgrades = _upgrades(database, caller, compactor, zone) if caller else None
-        answers = Answers(library, Renderer(tokens.count, tokens.cut_to, zone), clock, zone, place.root, place.label)
+        answers = Answers(
+            library, Renderer(tokens.count, tokens.cut_to, zone, typed), clock, zone, place.root, place.label
+        )
         chronicle = SqliteChronicle(database)
         yield App(
             settings=settings,

@@ -31,10 +31,25 @@ Each message says what happened and what to do next.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """What to do next: how an agent calls it, and how it is typed on the command line."""
+
+    call: str
+    command: str
 
 
 class MemoryFault(Exception):
-    """Base of all errors that are shown to the user without a traceback."""
+    """Base of all errors that are shown to the user without a traceback.
+
+    As text it speaks to an agent. `typed` is the same for the command line, where the next step has another name.
+    """
+
+    def __init__(self, message: str, step: Step | None = None) -> None:
+        super().__init__(f"{message} {step.call}".strip() if step else message)
+        self.typed = f"{message} {step.command}".strip() if step else message
 
 
 class UsageError(MemoryFault):

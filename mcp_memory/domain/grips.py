@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mcp_memory.domain.ids import parse_ulid, ulid
+from mcp_memory.domain.steps import SEE_GRIPS
 from mcp_memory.errors import BadId
 
 State = Literal["exact", "moved", "gone"]
@@ -71,8 +72,8 @@ def parse_grip_id(text: str) -> tuple[int, bytes, str | None]:
     match = _FORM.fullmatch(_PLACE.sub("", text).strip())
     if not match:
         raise BadId(
-            f"{text[:80]!r} is not a grip id. Grip ids look like grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE and "
-            "stand behind the bullets of get_node and the hits of teleport."
+            f"{text[:80]!r} is not a grip id. Grip ids look like grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE.",
+            SEE_GRIPS,
         )
     _, key = parse_ulid(match[2])
     return int(match[1]), key, match[3]

@@ -6,6 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from mcp_memory.domain.steps import TAKE_SNAPSHOT
 from mcp_memory.errors import BadId
 
 _FORM = re.compile(r"snap:([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{4})", re.I)
@@ -31,7 +32,7 @@ def decode(text: str) -> Position:
         position = Position(*(int(match[number], 16) for number in (1, 2, 3)))
         if match[4].lower() == _check(position):
             return position
-    raise BadId(f"{text[:60]!r} is not a snapshot. Take one with `mcp-memory snapshot` or from build_context.")
+    raise BadId(f"{text[:60]!r} is not a snapshot.", TAKE_SNAPSHOT)
 
 
 def _check(position: Position) -> str:

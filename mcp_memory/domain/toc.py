@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import IntEnum
 
 from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.steps import SEE_ALL
 from mcp_memory.errors import BadId
 
 
@@ -58,7 +59,7 @@ _SLUG = re.compile(r"[\w.-]+")
 _ULID, _TIME_PART = 26, 10
 _HELP = (
     "Ids look like toc:year:2024, toc:month:2024-01, toc:week:2024-W03, toc:day:2024-01-15 or "
-    "toc:segment:2024-01-15:<ULID>; call toc_root to see those that exist."
+    "toc:segment:2024-01-15:<ULID>."
 )
 
 
@@ -208,15 +209,15 @@ def parse_node_id(text: str) -> tuple[NodeRef, str | None]:
     name, _, key = rest.partition(":")
     level = next((level for level in Level if level.label == name.lower()), None)
     if prefix.lower() != "toc" or level is None or (project and not _SLUG.fullmatch(project)):
-        raise BadId(f"{text[:80]!r} is not a node id. {_HELP}")
+        raise BadId(f"{text[:80]!r} is not a node id. {_HELP}", SEE_ALL)
     match = _FORMS[level].fullmatch(key)
     if not match:
-        raise BadId(f"{text[:80]!r} is not the id of a {level.label}. {_HELP}")
+        raise BadId(f"{text[:80]!r} is not the id of a {level.label}. {_HELP}", SEE_ALL)
     ref = NodeRef(level, _canonical(level, match.groups()))
     try:
         _ = [(node.day, node.end_day) for node in (ref, *ancestors(ref))]
     except (ValueError, OverflowError):
-        raise BadId(f"{text[:80]!r} names a date that does not exist. {_HELP}") from None
+        raise BadId(f"{text[:80]!r} names a date that does not exist. {_HELP}", SEE_ALL) from None
     return ref, project or None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from mcp_memory.errors import UsageError
+from mcp_memory.domain.steps import FOUND_NOW
+from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse, recall
 from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.beside import with_surroundings
@@ -56,7 +57,7 @@ class Answers:
         if not sessions:
             return ""
         told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
-        return f" {told} will be summarized once there is a pause; teleport(query) finds them now."
+        return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
     async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
         if root.years or scope.project is None:
@@ -95,7 +96,7 @@ class Answers:
     ) -> tuple[recall.Found, str]:
         """The hits, and a note on how the question was understood. A time named in the question is favoured."""
         scope = await self.scope(project)
-        limit, offset = many(limit), offset_of(cursor)
+        kind, limit, offset = kind or None, many(limit), offset_of(cursor)
         given = self.when(when)
         inside = find(query, self.now, self.zone) if given is None and len(query) <= 2_000 else None
         if inside is None:
@@ -149,7 +150,8 @@ class Answers:
 
 def checked(budget: int) -> int:
     if not 1 <= budget <= MAX_BUDGET:
-        raise UsageError(f"budget_tokens must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual.")
+        usual = f"must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual."
+        raise UsageError("", Step(f"budget_tokens {usual}", f"--budget {usual}"))
     return budget
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.grips import State, locate, place_in
+from mcp_memory.domain.steps import SEE_ALL
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound
@@ -96,7 +97,7 @@ async def get_node(
     ref, project = await ref_of(library, scope, node_id)
     node = await library.node(project, ref)
     if node is None:
-        raise NotFound(await _nearest(library, project, ref.node_id(), ref.level))
+        raise NotFound(await _nearest(library, project, ref.node_id(), ref.level), SEE_ALL)
     topic = await topic_of(library, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
     children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=not outline)
     if topic:
@@ -106,8 +107,8 @@ async def get_node(
 
 async def _nearest(library: Library, project: str, node_id: str, level: Level) -> str:
     latest = await library.top(project, level, 1)
-    hint = f"The latest {level.label} is {latest[0].node_id}; " if latest else ""
-    return f"There is no node {node_id} in project {project}. {hint}call toc_root to see what there is."
+    hint = f" The latest {level.label} is {latest[0].node_id}." if latest else ""
+    return f"There is no node {node_id} in project {project}.{hint}"
 
 
 async def browse_time(library: Library, scope: Scope, when: TimeRange, about: str | None) -> tuple[Span, Topic | None]:

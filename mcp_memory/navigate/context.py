@@ -22,8 +22,9 @@ from mcp_memory.domain.assembly import (
 )
 from mcp_memory.domain.safe import safe
 from mcp_memory.domain.snapshots import Position, decode, encode
+from mcp_memory.domain.steps import SEE_ALL, TO_WORDS, listed
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import BadId, NotFound, UsageError
+from mcp_memory.errors import BadId, NotFound, Step, UsageError
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.places import Place, Places, View
 from mcp_memory.navigate.render import Page
@@ -34,7 +35,8 @@ MAX_TOP_K = 20
 _LEAST_ROOM = 20
 #: For the line's end, and a snapshot that has grown by a digit meanwhile.
 _SLACK = 4
-_NEXT = "expand_grip(grip_id) for the exact words, later since={snapshot!r} for what has changed"
+_CHANGED = Step("later since={snapshot!r} for what has changed", "later `--since {snapshot}` for what has changed")
+_NEXT = listed(TO_WORDS, _CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Contexts:
         before = now if same else await self._before(places, place, request, since) if since else []
         gone = await places.forgotten(place, since) if since and not same else []
         if not now and not before and not gone:
-            raise NotFound(f"There is nothing at {place.anchor} in this view; call toc_root to see what there is.")
+            raise NotFound(f"There is nothing at {place.anchor} in this view.", SEE_ALL)
         shown = self._packed(now, request)
         if since is None:
             return Context(snapshot, tuple(shown), total(shown, self.tokens))
@@ -128,9 +130,8 @@ class Contexts:
         """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
         budget, count = checked(request.budget_tokens), self.answers.renderer.count
         room = budget - count(self._foot(9_999, request.at or await self.snapshot())) - _SLACK
-        if room < _LEAST_ROOM:  # a budget too small for words and a last line is spent on words
-            context = await self.build(request)
-            return Page(joined(context.blocks), context.tokens, len(context.blocks))
+        if room < _LEAST_ROOM:
+            return await self._beginning(request, budget + _LEAST_ROOM - room)
         context = await self.build(replace(request, budget_tokens=room))
         body = joined(context.blocks) or ("Nothing has changed." if request.since else "")
         for line in self._told(context):
@@ -141,8 +142,15 @@ class Contexts:
             text = f"{body}\n{self._foot(count(text), context.snapshot)}"
         return Page(text, count(text), len(context.blocks))
 
+    async def _beginning(self, request: Request, least: int) -> Page:
+        """For a budget too small for words and a last line: as much as fits, and the least that would do."""
+        renderer = self.answers.renderer
+        context = await self.build(replace(request, budget_tokens=least))
+        text = renderer.fit(joined(context.blocks), request.budget_tokens, least)
+        return Page(text, renderer.count(text), len(context.blocks), whole=False)
+
     def _foot(self, tokens: int, snapshot: str) -> str:
-        return f"[{tokens} tokens · next: {_NEXT.format(snapshot=snapshot)}]"
+        return f"[{tokens} tokens · next: {self.answers.renderer.say(_NEXT).format(snapshot=snapshot)}]"
 
     def _told(self, context: Context) -> list[str]:
         named = (("Removed", context.removed), ("Unchanged", context.kept))

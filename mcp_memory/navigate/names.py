@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.domain.grips import parse_grip_id, parse_short_grip_id
+from mcp_memory.domain.steps import SEE_GRIPS, SEE_WHOLE_GRIP
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.context import Chronicle
 from mcp_memory.ports.library import Library
@@ -20,7 +21,7 @@ async def grip_key(library: Library, name: str) -> bytes:
         return parse_grip_id(name)[1]
     keys = await library.keys(beginning)
     if len(keys) > 1:
-        raise NotFound(f"{name.strip()[:40]} is the beginning of several grips; teleport shows the whole id of one.")
+        raise NotFound(f"{name.strip()[:40]} is the beginning of several grips.", SEE_WHOLE_GRIP)
     if not keys:
         raise no_grip(name)
     return keys[0]
@@ -40,7 +41,4 @@ async def session_name(chronicle: Chronicle, given: str) -> str:
 
 
 def no_grip(name: str) -> NotFound:
-    return NotFound(
-        f"There is no grip {name.strip()[:80]} in memory. Grip ids stand behind the bullets of get_node and the "
-        "hits of teleport."
-    )
+    return NotFound(f"There is no grip {name.strip()[:80]} in memory.", SEE_GRIPS)

@@ -12,6 +12,7 @@ from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.snapshots import Position
+from mcp_memory.domain.steps import FIND_OTHERWISE, FIND_TERMS, KEEP_NOTE
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
@@ -95,13 +96,13 @@ class Places:
         """Nothing was named: the latest day."""
         days = await self.answers.library.top(scope.project, Level.DAY, 1)
         if not days:
-            raise NotFound("Nothing is remembered here yet; remember(text) keeps a note.")
+            raise NotFound("Nothing is remembered here yet.", KEEP_NOTE)
         return Place(scope, days[0].project, scope.id_of(days[0].node_id, days[0].project), ref=days[0].ref)
 
     async def _words(self, key: bytes, name: str, scope: Scope) -> Place:
         found = await self._event(key, None)
         if found is None:
-            raise NotFound(f"There is no grip or event {name[:80]} in memory; teleport(query) finds terms.")
+            raise NotFound(f"There is no grip or event {name[:80]} in memory.", FIND_TERMS)
         anchor = event_grip_id(found.event.timestamp_ms, key)
         return Place(scope, found.event.project, anchor, ref=found.segment, event_key=key)
 
@@ -109,9 +110,7 @@ class Places:
         tail = await self.chronicle.tail(session_id, 1, None)
         segment = await self.chronicle.last_segment(session_id, None)
         if not tail and segment is None:
-            raise NotFound(
-                f"{session_id[:80]!r} is no node, grip, event or session in memory; teleport(query) names all of them."
-            )
+            raise NotFound(f"{session_id[:80]!r} is no node, grip, event or session in memory.", FIND_TERMS)
         project = segment[0] if segment else tail[0].project
         return Place(
             scope, project, f"session:{session_id}", ref=segment[1] if segment else None, session_id=session_id
@@ -130,7 +129,7 @@ class Places:
                 ref = parse_node_id(hit.id)[0]
                 places.append(Place(scope, hit.project, hit.id, ref=ref))
         if not places:
-            raise NotFound(f"Nothing was found for {safe(query, 80)!r}; try other words, or browse_time(when).")
+            raise NotFound(f"Nothing was found for {safe(query, 80)!r}.", FIND_OTHERWISE)
         first, *others = places
         return Place(scope, first.project, first.anchor, first.ref, first.event_key, None, tuple(others))
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import zip_longest
 
+from mcp_memory.domain import steps
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.safe import clean, safe, squeezed
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
+from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
 from mcp_memory.navigate.passage import Mark, Passage
 from mcp_memory.navigate.recall import Advice, Found, Hit
@@ -39,8 +41,9 @@ _WIDTHS = (600, 420, 300, 220, 160, 110)
 _OPTIONAL = 3
 _MANY = 6
 _TOOL_WIDTH = 80
+#: Tokens below which the beginning of an answer tells nothing.
+_SOME_WORDS = 8
 _SAME = 0.8
-_AFTER_HITS = "expand_grip(grip_id) for the exact words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,17 @@ class Renderer:
     count: Callable[[str], int]
     cut_to: Callable[[str, int], str]
     zone: tzinfo
+    #: Whether the reader types commands instead of calling tools.
+    typed: bool = False
 
-    def page(self, head: str, blocks: Sequence[Block], next_call: str, budget: int, omitted: str = "") -> Page:
+    def say(self, step: Step) -> str:
+        """A next step in the reader's words."""
+        return step.command if self.typed else step.call
+
+    def page(self, head: str, blocks: Sequence[Block], step: Step, budget: int, more: Step | None = None) -> Page:
         """As many blocks as fit between head and foot. Items end with the first that does not fit, so that a cursor can
         go on from there; other blocks are passed over."""
+        next_call, omitted = self.say(step), self.say(more) if more else ""
         budget = max(budget, SMALLEST_BUDGET)
         room = budget - self.count(head) - self.count(_foot(9999, next_call)) - 3
         chosen, items = self._choose(blocks, room), sum(block.item for block in blocks)
@@ -127,9 +137,14 @@ class Renderer:
             tokens = self.count(text)
         return Page(text, tokens, shown, left)
 
-    def fit(self, text: str, budget: int) -> str:
-        """The text, or its beginning: no answer exceeds its budget, not even one too small for a useful answer."""
-        return text if self.count(text) <= budget else self.cut_to(text, budget)
+    def fit(self, text: str, budget: int, least: int = SMALLEST_BUDGET) -> str:
+        """The text, or its beginning and the least budget for all of it: no answer exceeds its budget."""
+        if self.count(text) <= budget:
+            return text
+        note = self.say(steps.too_small(least))
+        room = budget - self.count(f"\n{note}") - 1
+        short = f"{self.cut_to(text, room).rstrip()}\n{note}" if room >= _SOME_WORDS else note
+        return self.cut_to(short, budget)
 
     def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int, waiting: str = "") -> Page:
         if not root.years:
@@ -146,15 +161,15 @@ class Renderer:
         blocks += [Block((ids.line(month),), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
         for day in root.days:
             blocks.append(Block((ids.line(day), *(ids.bullet(bullet) for bullet in day.bullets[:1])), rank=2))
-        next_call = "get_node(node_id) to go down, teleport(query) for a term, browse_time(when) for a time"
-        more = "… {} more entries: go down a year or raise budget_tokens"
-        return self.page(f"Memory of {name}: table of contents.{note}", blocks, next_call, budget, more)
+        step = steps.listed(steps.DOWN, steps.TERM, steps.TIME)
+        more = steps.more_in(scope.id_of(latest.node_id, latest.project))
+        return self.page(f"Memory of {name}: table of contents.{note}", blocks, step, budget, more)
 
     def _empty_root(self, topic: Topic | None, note: str, budget: int, waiting: str) -> Page:
         about = f" about {safe(topic.text, 60)!r}" if topic else " yet"
-        next_call = "toc_root() for all, teleport(query) for other words" if topic else "remember(text) keeps a note"
+        step = steps.listed(steps.ALL_TOPICS, steps.OTHER_WORDS) if topic else steps.NOTES
         head = f"Nothing is {'summarized' if waiting else 'remembered'}{about}.{waiting}{note}"
-        return self.page(head, [], next_call, budget)
+        return self.page(head, [], step, budget)
 
     def _about(self, root: Root, scope: Scope, topic: Topic, head: str, budget: int) -> Page:
         """The days that speak of a topic most, each with the line that says most of it; then what is above them."""
@@ -167,8 +182,7 @@ class Renderer:
             lines += [line for hit in said for line in ids.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
             blocks.append(Block((ids.line(day), *lines)))
         blocks += [Block((ids.line(node),), rank=1) for node in (*root.months, *root.years)]
-        next_call = "get_node(node_id, topic) to go down, expand_grip(grip_id) for the exact words"
-        return self.page(head, blocks, next_call, budget, "… {} more: raise budget_tokens")
+        return self.page(head, blocks, steps.listed(steps.DOWN_TOPIC, steps.TO_WORDS), budget, steps.MORE)
 
     def node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
         """Passages of a topic and titles of children are as long as all of them fit."""
@@ -200,11 +214,12 @@ class Renderer:
             for at, child in enumerate(place.children[offset:])
         ]
         extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]
-        next_call = "expand_grip(grip_id) for the exact words"
+        step = steps.TO_WORDS
         if node.level is not Level.SEGMENT:
-            next_call = f"get_node(node_id{', topic' if topic else ''}) to go down, {next_call}"
-        more = f'… {{}} more: get_node("{scope.id_of(node.node_id, node.project)}", cursor=…)'
-        return self.page(head, [*first, *children, *extras], next_call, budget, more)
+            step = steps.listed(steps.DOWN_TOPIC if topic else steps.DOWN, step)
+        name = scope.id_of(node.node_id, node.project)
+        more = Step(f'… {{}} more: get_node("{name}", cursor=…)', steps.MORE.command)
+        return self.page(head, [*first, *children, *extras], step, budget, more)
 
     def _around(self, place: Place, scope: Scope) -> list[str]:
         """The ways up and aside, and the keywords."""
@@ -223,11 +238,11 @@ class Renderer:
         about = f", about {safe(topic.text, 60)}" if topic else ""
         head = f"{self.range(span.when)}{about}:"
         if not span.nodes:
-            next_call = "toc_root() shows which times are, teleport(query) finds terms"
+            step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
             return self.page(
                 f"{head} nothing is in its summaries.{note}" if note else f"{head} nothing is remembered.",
                 [],
-                next_call,
+                step,
                 budget,
             )
         if span.missed:
@@ -239,8 +254,8 @@ class Renderer:
             lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), _ROOT_SAID)]
             bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: per_node - len(lines)]]
             blocks.append(Block((ids.line(node), *lines, *bullets)))
-        next_call = "get_node(node_id) for more of one, expand_grip(grip_id) for the exact words"
-        return self.page(head, blocks, next_call, budget, "… {} more in this time: use cursor or a narrower time")
+        step = steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS)
+        return self.page(head, blocks, step, budget, steps.MORE_OF_TIME)
 
     def hits(self, found: Found, budget: int, note: str = "") -> Page:
         times = f" in {self.range(found.when)}" if found.when else ""
@@ -248,24 +263,37 @@ class Renderer:
         if not found.hits:
             told = [Block((line,), item=False) for line in [*near, *self._elsewhere(found)]]
             head = f"No hit{times} for {safe(found.query, 80)!r}.{found.note}{note}"
-            next_call = "teleport with other words, browse_time(when), or toc_root() to look around"
-            return self.page(head, told, next_call, budget)
-        note += "".join(f" {line}" for line in [*near, *_projects(found)])
+            return self.page(head, told, steps.ASK_OTHERWISE, budget)
+        note += "".join(f" {line}" for line in [*near, *self._projects(found)])
         head = f"Records{times}, best first:{note}"
-        room = budget - self.count(head) - self.count(_foot(9999, _AFTER_HITS)) - 3
-        lines = HitLines(self.count, self.moment).lines(found.hits, room)
-        return self.page(head, [Block(each) for each in lines], _AFTER_HITS, budget)
+        page = self._hits(found.hits, head, budget)
+        if page.left and (self.typed or not page.shown):
+            # An agent is told of what is left by a cursor; without a hit it would not know that there is any.
+            counted = self._hits(found.hits, head, budget, steps.MORE)
+            page = counted if counted.shown >= min(page.shown, 1) else page
+        return page
+
+    def _hits(self, hits: Sequence[Hit], head: str, budget: int, more: Step | None = None) -> Page:
+        room = max(budget, SMALLEST_BUDGET) - self.count(head) - self.count(_foot(9999, self.say(steps.TO_WORDS))) - 3
+        room -= self.count(self.say(more)) + 3 if more else 0
+        lines = HitLines(self.count, self.moment).lines(hits, room)
+        return self.page(head, [Block(each) for each in lines], steps.TO_WORDS, budget, more)
 
     def _elsewhere(self, found: Found) -> list[str]:
         """Where there is something: in another time, in other projects, on the latest days."""
         advice, lines = found.advice, []
         if advice and advice.anytime_ms is not None:
             day = self.moment(advice.anytime_ms)[:10]
-            lines.append(f"Outside of that time there is a hit, on {day}: leave out when, or when={day!r}.")
-        lines += _projects(found)
+            otherwise = Step(f"leave out when, or when={day!r}", f"leave out --when, or `--when {day}`")
+            lines.append(f"Outside of that time there is a hit, on {day}: {self.say(otherwise)}.")
+        lines += self._projects(found)
         if advice and advice.days:
-            lines.append(f"The latest days: {', '.join(advice.days)}; browse_time(when) shows any other.")
+            lines.append(f"The latest days: {', '.join(advice.days)}; {self.say(steps.ANY_OTHER_DAY)}")
         return lines
+
+    def _projects(self, found: Found) -> list[str]:
+        where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
+        return [f"Other projects have hits: {where}; {self.say(steps.PASS_PROJECT)}"] if where else []
 
     def grip(self, opened: Opened, scope: Scope, budget: int) -> Page:
         """The words, then what was said around them: what answers them first, what led to them next."""
@@ -277,10 +305,10 @@ class Renderer:
             words = self.cut_to(_words(cited, opened), max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
         project = cited.project if cited else ""
-        where = f'get_node("{scope.id_of(record.node_id, project)}")' if record.node_id else "toc_root()"
-        page = self.page(head, [], f"{where} for its segment", budget)
+        step = _segment_step(scope.id_of(record.node_id, project)) if record.node_id else steps.ALL_TIMES
+        page = self.page(head, [], step, budget)
         for width in _WIDTHS:
-            page = self.page(head, self._surroundings(opened, width), f"{where} for its segment", budget)
+            page = self.page(head, self._surroundings(opened, width), step, budget)
             if page.whole:
                 break
         return page
@@ -329,16 +357,15 @@ class Renderer:
         return f" ({', '.join(facts)})" if facts else ""
 
 
+def _segment_step(node_id: str) -> Step:
+    return Step(f'get_node("{node_id}") for its segment', f"`node {node_id}` for its segment")
+
+
 def _near(advice: Advice | None) -> list[str]:
     """The words that memory does not know, with those it knows that are spelled almost so."""
     near = advice.near.items() if advice else ()
     told = [f"{word} (near: {', '.join(others)})" if others else word for word, others in near]
     return [f"Nowhere in memory: {', '.join(told)}."] if told else []
-
-
-def _projects(found: Found) -> list[str]:
-    where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
-    return [f"Other projects have hits: {where}; pass project."] if where else []
 
 
 def _words(cited: Event, opened: Opened) -> str:

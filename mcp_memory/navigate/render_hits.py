@@ -26,6 +26,8 @@ _PER_TOKEN = 3.6
 _ROUNDS, _FULL = 6, 0.96
 #: Characters of the passages of many hits, by their place; the last holds for all that follow.
 _SHORT = (180, 100, 100, 60)
+#: Those that are tried for the best one.
+_TIGHT = (180, 100, 60, 30)
 #: From here on an id also says where in its event the passage stands.
 _DEEP = 400
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
@@ -63,13 +65,24 @@ class HitLines:
         """A line for each hit, up to the first that does not fit; the others will not be shown and need none."""
         written: list[tuple[str, ...]] = []
         for at, hit in enumerate(hits):
-            written.append(self._short(at, hit) if room > 0 else ("…",))
+            if room <= 0:
+                written.append(("…",))
+            else:
+                written.append(self._best_in(hit, room) if at == 0 else self._short(at, hit, _short_width(at)))
             room -= self.count(written[-1][0]) + 1
         return written
 
-    def _short(self, at: int, hit: Hit) -> tuple[str, ...]:
+    def _best_in(self, hit: Hit, room: int) -> tuple[str, ...]:
+        """The best hit is shown in any room that holds a few words of it: an answer without one says nothing."""
+        for width in _TIGHT:
+            line = self._short(0, hit, width)
+            if self.count(line[0]) < room:
+                break
+        return line
+
+    def _short(self, at: int, hit: Hit, width: int) -> tuple[str, ...]:
         """One line: of many hits, each shows little, so that the evidence of all fits in."""
-        said = _said(hit, _SHORT[min(at, len(_SHORT) - 1)])
+        said = _said(hit, width)
         return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
 
     def _hit(self, at: int, hit: Hit, hits: Sequence[Hit], unit: float) -> tuple[str, ...]:
@@ -128,6 +141,10 @@ def _reply_share(at: int, hit: Hit, hits: Sequence[Hit]) -> float:
     """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
     own = [_share(1, other) for other in hits if hit.reply and hit.reply.event.event_id in other.event_ids]
     return _REPLY * _share(at, hit) + sum(own)
+
+
+def _short_width(at: int) -> int:
+    return _SHORT[min(at, len(_SHORT) - 1)]
 
 
 def _width(wanted: float, most: int) -> int:

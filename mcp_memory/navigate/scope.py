@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mcp_memory.domain.steps import SEE_ALL, SEE_PROJECTS
 from mcp_memory.domain.toc import NodeRef, parse_node_id
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.library import Library
@@ -45,7 +46,7 @@ async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef,
         return await _whole(library, ref, named or scope.project)
     if named:
         if not await library.has_project(named):
-            raise NotFound(f"There is no project {named!r} in memory; call toc_root with project '*' to see all.")
+            raise NotFound(f"There is no project {named!r} in memory.", SEE_PROJECTS)
         return ref, named
     if scope.project:
         return ref, scope.project
@@ -55,7 +56,7 @@ async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef,
     if holders:
         choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:8])
         raise NotFound(f"{len(holders)} projects have a node {ref.node_id()}: say which one, {choices}.")
-    raise NotFound(f"There is no node {ref.node_id()} in memory; call toc_root to see what there is.")
+    raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
 
 
 async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
@@ -70,4 +71,4 @@ async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[N
     if found:
         choices = ", ".join(whole.node_id(slug) for whole, slug in found[:8])
         raise NotFound(f"{ref.node_id()} is the beginning of several segments: say which one, {choices}.")
-    raise NotFound(f"There is no segment {ref.node_id()} in memory; call toc_root to see what there is.")
+    raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)

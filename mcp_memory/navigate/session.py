@@ -9,6 +9,7 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.safe import safe
+from mcp_memory.domain.steps import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, listed
 from mcp_memory.errors import NotFound
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.names import session_name
@@ -18,7 +19,7 @@ from mcp_memory.ports.context import Chronicle
 
 _MESSAGES = 40
 _GIST = 400
-_NEXT = "teleport(query) for a term of it, expand_grip(grip_id) for the exact words"
+_NEXT = listed(TERM_OF_IT, TO_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Sessions:
         tail = await self.chronicle.tail(name, _MESSAGES, None)
         records = await self.chronicle.records(name, None)
         if not tail and not records:
-            raise NotFound(f"There is no session {name[:80]!r} in memory; teleport(query) names sessions.")
+            raise NotFound(f"There is no session {name[:80]!r} in memory.", SEE_SESSIONS)
         project = tail[-1].project if tail else ""
         return SessionView(name, project, records, tail, await self.chronicle.own_summary(name, None))
 

@@ -23,6 +23,7 @@ from mcp_memory.domain.compaction import (
 )
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Body, Record, body_text, clipped, follow, record_key, renew, shortened
+from mcp_memory.domain.steps import SEE_SESSIONS
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
@@ -91,7 +92,7 @@ class Compactor:
             # What no longer agrees with its events is made anew from those that are there.
             account = await self.store.account(session_id)
         if account is None:
-            raise NotFound(f"There is no session {session_id[:80]!r} in memory; `mcp-memory search` names sessions.")
+            raise NotFound(f"There is no session {session_id[:80]!r} in memory.", SEE_SESSIONS)
         wanted = replace(account, asked="user") if force else account
         try:
             result = await self.look(wanted, self.author)

@@ -14,7 +14,7 @@ from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import MemoryFault, UsageError, alone
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import cursor_of
+from mcp_memory.navigate.answers import cursor_of, offset_of
 from mcp_memory.navigate.recall import Beside, Found, Hit
 from mcp_memory.navigate.render import Page
 from mcp_memory.navigate.scope import ref_of
@@ -45,12 +45,12 @@ def run(options: argparse.Namespace) -> int:
         with alone():
             return anyio.run(_with_app, settings, options)
     except MemoryFault as error:
-        output.fail(str(error), as_json=getattr(options, "json", False))
+        output.fail(error.typed, as_json=getattr(options, "json", False))
         return 2 if isinstance(error, UsageError) else 1
 
 
 async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
-    async with open_app(settings) as app:
+    async with open_app(settings, typed=True) as app:
         return await COMMANDS[options.command](app, options)
 
 
@@ -59,7 +59,7 @@ def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
 
 
 def _told(app: App, page: Page, budget: int) -> int:
-    return output.text(app.answers.renderer.fit(page.text, budget))
+    return output.answer(app.answers.renderer, page, budget)
 
 
 async def toc(app: App, options: argparse.Namespace) -> int:
@@ -146,8 +146,14 @@ async def search(app: App, options: argparse.Namespace) -> int:
     )
     if not options.json:
         return _told(app, page, _budget(options))
-    shown = page.shown if options.budget is not None else len(found.hits)
-    return output.document(search_shape(found, shown, page.tokens, await _titles(app, found.hits[:shown])))
+    shown = len(found.hits)
+    if options.budget is not None:
+        shown = page.shown if page.tokens <= budget else 0
+    if found.hits and not shown:
+        output.too_small(budget)
+    more = found.more if shown == len(found.hits) else offset_of(options.cursor) + shown
+    titles = await _titles(app, found.hits[:shown])
+    return output.document(search_shape(found, shown, min(page.tokens, budget), titles, more))
 
 
 async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
@@ -157,7 +163,7 @@ async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
     return {node_id: node.title for node_id, node in nodes.items() if node}
 
 
-def search_shape(found: Found, shown: int, tokens: int, titles: Mapping[str, str]) -> dict[str, Any]:
+def search_shape(found: Found, shown: int, tokens: int, titles: Mapping[str, str], more: int | None) -> dict[str, Any]:
     when = found.when
     return {
         "query": found.query,
@@ -185,7 +191,7 @@ def search_shape(found: Found, shown: int, tokens: int, titles: Mapping[str, str
             for hit in found.hits[:shown]
         ],
         "tokens": tokens,
-        "more": cursor_of(found.more),
+        "more": cursor_of(more),
         "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
         "near": {word: list(others) for word, others in found.advice.near.items()} if found.advice else {},
     }

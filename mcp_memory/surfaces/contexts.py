@@ -30,8 +30,14 @@ async def context(app: App, options: argparse.Namespace) -> int:
         project=options.project,
     )
     if not options.json:
-        return output.text((await app.contexts.page(request)).text)
-    return output.document(context_shape(await app.contexts.build(request)))
+        page = await app.contexts.page(request)
+        if not page.whole:
+            output.too_small(options.budget)
+        return output.text(page.text)
+    found = await app.contexts.build(request)
+    if not (found.blocks or found.kept or found.removed or options.since):
+        output.too_small(options.budget)
+    return output.document(context_shape(found))
 
 
 def context_shape(found: Context) -> dict[str, Any]:
@@ -61,9 +67,12 @@ async def snapshot(app: App, options: argparse.Namespace) -> int:
 async def session(app: App, options: argparse.Namespace) -> int:
     budget = SESSION_BUDGET if options.budget is None else options.budget
     view, page = await app.sessions.page(options.id, budget)
-    if options.json:
-        return output.document(session_shape(app.sessions.fitting(view, budget), page.tokens))
-    return output.text(app.answers.renderer.fit(page.text, budget))
+    if not options.json:
+        return output.answer(app.answers.renderer, page, budget)
+    fitting = app.sessions.fitting(view, budget)
+    if not (fitting.records or fitting.tail):
+        output.too_small(budget)
+    return output.document(session_shape(fitting, page.tokens))
 
 
 async def compact(app: App, options: argparse.Namespace) -> int:

@@ -11,7 +11,11 @@ from typing import Any
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import Scope
+
+#: Tokens from which on every answer says something.
+_USEFUL = 100
 
 
 def document(value: Mapping[str, Any]) -> int:
@@ -23,6 +27,21 @@ def fail(message: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"error": message}))
     print(f"mcp-memory: {message}", file=sys.stderr)
+
+
+def too_small(budget: int) -> None:
+    """The answer is not what it could be, or says nothing at all; its reader should know why."""
+    print(
+        f"mcp-memory: --budget {budget} is too small for a useful answer; give {max(_USEFUL, 2 * budget)} or more.",
+        file=sys.stderr,
+    )
+
+
+def answer(renderer: Renderer, page: Page, budget: int) -> int:
+    """An answer in text, cut if the budget is too small even for the shortest."""
+    if page.tokens > budget:
+        too_small(budget)
+    return text(renderer.fit(page.text, budget))
 
 
 def text(value: str) -> int:

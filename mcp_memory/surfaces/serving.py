@@ -19,5 +19,5 @@ def serve(options: argparse.Namespace) -> int:
         from mcp_memory.surfaces import output
 
         # Over stdio, stdout belongs to the protocol.
-        output.fail(str(error), as_json=options.json and options.http)
+        output.fail(error.typed, as_json=options.json and options.http)
         return 2 if isinstance(error, UsageError) else 1

@@ -149,7 +149,7 @@ class Verbs:
             focus=focus,
             query=query,
             budget_tokens=budget_tokens,
-            order=order,  # type: ignore[arg-type]  # checked where it is used
+            order=order or "top-down",  # type: ignore[arg-type]  # checked where it is used
             include_memo=include_memo,
             levels=levels_of(levels),
             top_k=top_k,
@@ -189,10 +189,11 @@ class Verbs:
         from mcp_memory.surfaces.forgetting import carry_out, key_of
 
         given = [value for value in (grip_id, session_id, match) if value]
-        if len(given) != 1 or (match is not None and len(match.strip()) < 3):
+        if len(given) != 1 or (match and len(match.strip()) < 3):
             raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
         session = await session_name(app.chronicle, session_id) if session_id else None
-        wish = Wish(session_id=session, event_key=await key_of(app, grip_id) if grip_id else None, match=match)
+        key = await key_of(app, grip_id) if grip_id else None
+        wish = Wish(session_id=session, event_key=key, match=match or None)
         found = await carry_out(app, wish, dry_run=not confirm)
         verb = "Forgot" if confirm else "Would forget"
         then = "" if confirm else " Nothing was erased: call it again with confirm=true if the user agrees."

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.adapters import tokens
 from mcp_memory.app import App
+from mcp_memory.domain import steps
 from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.navigate.render import Block, Renderer
 from mcp_memory.surfaces.writing import load_sample
@@ -171,7 +172,7 @@ async def test_an_empty_memory_answers_kindly(tmp_path: Path) -> None:
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=30), st.integers(1, 500), st.text(max_size=300))
 def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -> None:
     blocks = [Block((text,)) for text in texts]
-    page = UTC_RENDERER.page(head, blocks, "toc_root()", budget, "… {} more")
+    page = UTC_RENDERER.page(head, blocks, steps.SEE_ALL, budget, steps.MORE)
     assert page.tokens == tokens.count(page.text)
     assert page.tokens <= max(budget, 60)
     assert 0 <= page.shown <= len(texts)

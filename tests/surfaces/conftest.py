@@ -1,7 +1,8 @@
-"""A memory with the sample history in it, built once and copied for each test."""
+"""Memories to test with: the sample history, built once and copied for each test, and those of a user's shell."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
+from tests.support import conversation
+from tests.surfaces.shell import Shell
 
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
 #: The day after the sample history's last, so that phrases such as "last week" reach it.
@@ -48,3 +51,21 @@ def settings(sample_home: Path, tmp_path: Path) -> Settings:
 def blank(tmp_path: Path) -> Settings:
     """A memory that does not exist yet."""
     return settings_at(tmp_path / "blank")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A memory with two small projects; the tests that share it only read."""
+    shell = Shell(tmp_path_factory.mktemp("cli"))
+    path = shell.cwd / "history.jsonl"
+    lines = [*conversation("2026-03-02"), *conversation("2026-03-04", session="s2", project="beta")]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = shell.json("import", str(path), "--client", "jsonl")
+    assert (done["files"], done["events_new"], done["skipped"]) == (1, 16, [])
+    assert shell.json("process", "--until-idle")["idle"] is True
+    return shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)

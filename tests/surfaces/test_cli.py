@@ -3,70 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support import REPO, conversation
-
-SCRIPT = Path(sys.executable).with_name("mcp-memory")
-
-
-class Shell:
-    """Runs the console script in a directory with a memory of its own."""
-
-    def __init__(self, root: Path) -> None:
-        self.home, self.cwd = root / "home", root / "work"
-        self.cwd.mkdir()
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(root),
-            "MCP_MEMORY_HOME": str(self.home),
-            "MCP_MEMORY_CALENDAR_TIMEZONE": "UTC",
-            "MCP_MEMORY_NOW": "2026-03-10T12:00:00Z",
-        }
-
-    def run(self, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(SCRIPT), *args],
-            cwd=self.cwd,
-            env=self.environment | environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def json(self, *args: str) -> dict[str, Any]:
-        done = self.run(*args, "--json")
-        assert done.returncode == 0, done.stderr
-        return dict(json.loads(done.stdout))
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A memory with two small projects; the tests that share it only read."""
-    shell = Shell(tmp_path_factory.mktemp("cli"))
-    path = shell.cwd / "history.jsonl"
-    lines = [*conversation("2026-03-02"), *conversation("2026-03-04", session="s2", project="beta")]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = shell.json("import", str(path), "--client", "jsonl")
-    assert (done["files"], done["events_new"], done["skipped"]) == (1, 16, [])
-    assert shell.json("process", "--until-idle")["idle"] is True
-    return shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+from tests.surfaces.shell import SCRIPT, Shell
 
 
 def test_from_toc_to_the_exact_words(loaded: Shell) -> None:
@@ -193,124 +139,6 @@ def test_a_backup_is_a_complete_memory(loaded: Shell, tmp_path: Path) -> None:
     assert Shell(tmp_path).json("status")["nodes"] == loaded.json("status")["nodes"]
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "says"),
-    [
-        (["node", "toc:day:2026-13-45"], 2, "not"),
-        (["node", "nonsense"], 2, "toc:year:2024"),
-        (["node", "toc:day:1999-01-01", "--project", "alpha"], 1, "toc_root"),
-        (["grip", "grip:x"], 2, "grip:1705330800000"),
-        (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE"], 1, "get_node"),
-        (["timeline", "the day the music died"], 2, "last week"),
-        (["search", "  ", "--project", "*"], 2, "no word"),
-        (["search", "x", "--kind", "poem"], 2, "segment"),
-        (["toc", "--project", "nowhere"], 1, "alpha"),
-        (["import", "does-not-exist.jsonl"], 1, "does not exist"),
-        (["remember", "   "], 2, "empty"),
-        (["search", "login", "--budget", "-5"], 2, "budget"),
-        (["frobnicate"], 2, "invalid choice"),
-        (["export", "--format", "markdown"], 2, "-o"),
-    ],
-)
-def test_wrong_input_says_what_to_do_and_never_a_traceback(
-    loaded: Shell, args: list[str], code: int, says: str
-) -> None:
-    done = loaded.run(*args)
-    assert done.returncode == code, done.stderr
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_errors_are_json_where_json_was_asked_for(loaded: Shell) -> None:
-    done = loaded.run("node", "nonsense", "--json")
-    assert done.returncode == 2
-    assert "node id" in json.loads(done.stdout)["error"]
-
-
-def test_any_string_is_a_valid_query(loaded: Shell) -> None:
-    for query in (
-        '"',
-        "*",
-        "AND OR NOT",
-        "a* NEAR(b)",
-        "col:x",
-        "🦜",
-        "x" * 10_000,
-        "'; DROP TABLE event; --",
-        "日本語",
-        "-",
-    ):
-        done = loaded.run("search", query, "--project", "*", "--json")
-        assert done.returncode == 0, query
-        assert isinstance(json.loads(done.stdout)["hits"], list)
-
-
-def test_a_query_without_a_word_says_so_and_what_to_do(loaded: Shell) -> None:
-    done = loaded.run("search", "🦜", "--project", "*")
-    assert done.returncode == 0, done.stderr
-    assert "no word to look for" in done.stdout
-    assert "The latest days" in done.stdout
-
-
-def test_a_bad_setting_names_file_key_and_what_is_allowed(shell: Shell) -> None:
-    shell.home.mkdir()
-    (shell.home / "config.toml").write_text("[segmentation]\nmax_tokens = 5\n")
-    done = shell.run("status")
-    assert done.returncode == 2
-    assert "config.toml" in done.stderr
-    assert "segmentation.max_tokens" in done.stderr
-    assert "200" in done.stderr
-
-
-def test_a_corrupt_database_is_reported_and_set_aside_only_on_request(shell: Shell) -> None:
-    shell.home.mkdir()
-    (shell.home / "memory.db").write_bytes(b"no database " * 500)
-    done = shell.run("status")
-    assert done.returncode == 1
-    assert "damaged" in done.stderr
-    assert (shell.home / "memory.db").read_bytes().startswith(b"no database")
-    assert shell.run("process", "--set-aside-corrupt").returncode == 0
-    assert shell.json("status")["events"] == 0
-    assert len(list(shell.home.glob("memory.db.corrupt-*"))) == 1
-
-
-def spoiled(shell: Shell, table: str) -> bytes:
-    """Fill a memory, overwrite where a table begins, and give what the file holds then."""
-    path = shell.cwd / "history.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in conversation()))
-    shell.json("import", str(path), "--client", "jsonl")
-    database = shell.home / "memory.db"
-    with closing(sqlite3.connect(database)) as connection:
-        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchall()
-        size = connection.execute("PRAGMA page_size").fetchone()[0]
-    data = bytearray(database.read_bytes())
-    data[(page - 1) * size : page * size] = b"\xa5" * size
-    database.write_bytes(data)
-    return bytes(data)
-
-
-@pytest.mark.parametrize("table", ["event", "session", "search_data"])
-def test_an_import_into_a_damaged_database_says_so(shell: Shell, table: str) -> None:
-    data = spoiled(shell, table)
-    other = shell.cwd / "other.jsonl"
-    other.write_text("".join(json.dumps(line) + "\n" for line in conversation(session="s9")))
-    done = shell.run("import", str(other), "--client", "jsonl")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"mcp-memory: {shell.home / 'memory.db'} is damaged")
-    assert "Traceback" not in done.stderr
-    assert "Nothing was changed" in done.stderr
-    assert (shell.home / "memory.db").read_bytes() == data
-
-
-@pytest.mark.parametrize("table", ["dirty_session", "event"])
-def test_a_damaged_database_is_as_it_was_if_it_is_said_to_be(shell: Shell, table: str) -> None:
-    data = spoiled(shell, table)
-    done = shell.run("process")
-    assert done.returncode == 1
-    assert "is damaged" in done.stderr
-    assert ("Nothing was changed" in done.stderr) == ((shell.home / "memory.db").read_bytes() == data)
-
-
 def test_an_import_that_finds_nothing_says_what_it_looked_for(shell: Shell) -> None:
     empty, folder = shell.cwd / "empty.jsonl", shell.cwd / "folder"
     empty.touch()
@@ -340,12 +168,6 @@ def test_what_the_demo_prints_can_be_run_however_it_was_started(shell: Shell) ->
         assert [entry["command"], *entry["args"]] == [*start, "serve"]
 
 
-def test_a_limit_that_allows_nothing_is_wrong_usage(loaded: Shell) -> None:
-    done = loaded.run("search", "login", "--limit", "-3")
-    assert done.returncode == 2
-    assert "limit must be from 1 to 50" in done.stderr
-
-
 def test_right_after_processing_nothing_waits_though_segments_are_open(shell: Shell) -> None:
     path = shell.cwd / "history.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in conversation("2026-03-10")))
@@ -358,17 +180,6 @@ def test_right_after_processing_nothing_waits_though_segments_are_open(shell: Sh
     assert re.search(r"^open segments +1$", shell.run("status").stdout, re.MULTILINE)
     shell.environment["MCP_MEMORY_NOW"] = "2026-03-10T09:20:00Z"
     assert shell.json("status")["backlog"]["segments"] == 1
-
-
-def test_a_newer_database_is_refused(shell: Shell) -> None:
-    shell.home.mkdir()
-    connection = sqlite3.connect(shell.home / "memory.db")
-    connection.execute("PRAGMA user_version = 999")
-    connection.commit()
-    connection.close()
-    done = shell.run("toc")
-    assert done.returncode == 1
-    assert "schema 999" in done.stderr
 
 
 def test_the_demo_loads_the_sample_once(shell: Shell) -> None:

@@ -15,7 +15,7 @@ from mcp_memory.adapters.tokens import count
 from mcp_memory.config import Settings
 from tests.support import conversation
 from tests.surfaces.client import ask, connected, read, refused
-from tests.surfaces.test_cli import Shell
+from tests.surfaces.shell import Shell
 
 RECORD = {
     "id", "timestamp", "depth", "parent_id", "summary", "key_points", "context", "event_ids", "tokens", "written_by",

@@ -182,3 +182,50 @@ async def test_an_unexpected_error_is_logged_and_not_shown(
 async def test_a_limit_that_allows_nothing_is_refused(settings: Settings, limit: int) -> None:
     async with connected(settings) as client:
         assert "limit must be from 1 to 50" in await refused(client, "teleport", query="refresh tokens", limit=limit)
+
+
+@pytest.mark.parametrize("budget", [70, 100])
+async def test_a_table_of_contents_that_is_cut_names_the_call_that_shows_the_rest(
+    settings: Settings, budget: int
+) -> None:
+    async with connected(settings) as client:
+        answer = await ask(client, "toc_root", budget_tokens=budget)
+        rest = re.search(r'^… \d+ more: get_node\("(toc:year:\d+)"\), or more budget_tokens$', answer, re.M)
+        assert rest, answer
+        assert "toc:month:" in await ask(client, "get_node", node_id=rest[1])
+
+
+@pytest.mark.parametrize("budget", [60, 70, 80])
+async def test_the_best_hit_is_shown_in_any_budget_for_an_answer(settings: Settings, budget: int) -> None:
+    async with connected(settings) as client:
+        answer = await ask(client, "teleport", query="refresh tokens", budget_tokens=budget)
+        assert re.search(r"^1\. .*grip:\w+", answer, re.M), answer
+
+
+@pytest.mark.parametrize(("tool", "arguments"), QUESTIONS)
+async def test_a_budget_that_is_too_small_names_the_least(
+    settings: Settings, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with connected(settings) as client:
+        answer = await ask(client, tool, **arguments, budget_tokens=18)
+        least = re.search(r"Too small: budget_tokens=(\d+) is the least\.", answer)
+        assert least, answer
+        assert "Too small" not in await ask(client, tool, **arguments, budget_tokens=int(least[1]))
+
+
+@pytest.mark.parametrize(("tool", "arguments"), QUESTIONS)
+async def test_an_empty_argument_is_one_that_was_not_given(
+    settings: Settings, tool: str, arguments: dict[str, Any]
+) -> None:
+    """Models pass empty strings for what they do not want to name."""
+    async with connected(settings) as client:
+        schema = next(each.input_schema for each in (await client.list_tools()).tools if each.name == tool)
+        texts = [name for name, field in schema["properties"].items() if field["type"] == "string"]
+        empty = {name: "" for name in texts if name not in {*arguments, *schema.get("required", ())}}
+        assert await ask(client, tool, **arguments, **empty) == await ask(client, tool, **arguments)
+
+
+async def test_what_is_to_be_forgotten_may_come_with_empty_others(settings: Settings) -> None:
+    async with connected(settings) as client:
+        told = await ask(client, "forget", session_id="tidepool-api-07", grip_id="", match="")
+        assert told.startswith("Would forget")

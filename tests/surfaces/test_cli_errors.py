@@ -1,0 +1,156 @@
+"""What the command line says to wrong input: what is wrong, and what to type instead."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.surfaces.shell import Shell
+
+#: An agent's calls, which mean nothing to someone who types commands.
+TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|_tokens")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["node", "toc:day:2026-13-45"], 2, "not"),
+        (["node", "nonsense"], 2, "toc:year:2024"),
+        (["node", "toc:day:1999-01-01", "--project", "alpha"], 1, "`mcp-memory toc`"),
+        (["grip", "grip:x"], 2, "grip:1705330800000"),
+        (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE"], 1, "`mcp-memory search`"),
+        (["context", "--focus", "nothing"], 1, "`mcp-memory search QUERY`"),
+        (["context", "--since", "yesterday"], 2, "`mcp-memory snapshot`"),
+        (["session", "nobody"], 1, "`mcp-memory search`"),
+        (["node", "toc:day:2026-03-02@nowhere"], 1, "`mcp-memory projects`"),
+        (["timeline", "the day the music died"], 2, "last week"),
+        (["search", "  ", "--project", "*"], 2, "no word"),
+        (["search", "x", "--kind", "poem"], 2, "segment"),
+        (["toc", "--project", "nowhere"], 1, "alpha"),
+        (["import", "does-not-exist.jsonl"], 1, "does not exist"),
+        (["remember", "   "], 2, "empty"),
+        (["search", "login", "--budget", "-5"], 2, "--budget must be"),
+        (["frobnicate"], 2, "invalid choice"),
+        (["export", "--format", "markdown"], 2, "-o"),
+    ],
+)
+def test_wrong_input_says_what_to_do_and_never_a_traceback(
+    loaded: Shell, args: list[str], code: int, says: str
+) -> None:
+    done = loaded.run(*args)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not TOOL.search(done.stderr)
+
+
+def test_errors_are_json_where_json_was_asked_for(loaded: Shell) -> None:
+    done = loaded.run("node", "nonsense", "--json")
+    assert done.returncode == 2
+    assert "node id" in json.loads(done.stdout)["error"]
+
+
+def test_any_string_is_a_valid_query(loaded: Shell) -> None:
+    for query in (
+        '"',
+        "*",
+        "AND OR NOT",
+        "a* NEAR(b)",
+        "col:x",
+        "🦜",
+        "x" * 10_000,
+        "'; DROP TABLE event; --",
+        "日本語",
+        "-",
+    ):
+        done = loaded.run("search", query, "--project", "*", "--json")
+        assert done.returncode == 0, query
+        assert isinstance(json.loads(done.stdout)["hits"], list)
+
+
+def test_a_query_without_a_word_says_so_and_what_to_do(loaded: Shell) -> None:
+    done = loaded.run("search", "🦜", "--project", "*")
+    assert done.returncode == 0, done.stderr
+    assert "no word to look for" in done.stdout
+    assert "The latest days" in done.stdout
+
+
+def test_a_bad_setting_names_file_key_and_what_is_allowed(shell: Shell) -> None:
+    shell.home.mkdir()
+    (shell.home / "config.toml").write_text("[segmentation]\nmax_tokens = 5\n")
+    done = shell.run("status")
+    assert done.returncode == 2
+    assert "config.toml" in done.stderr
+    assert "segmentation.max_tokens" in done.stderr
+    assert "200" in done.stderr
+
+
+def test_a_limit_that_allows_nothing_is_wrong_usage(loaded: Shell) -> None:
+    done = loaded.run("search", "login", "--limit", "-3")
+    assert done.returncode == 2
+    assert "limit must be from 1 to 50" in done.stderr
+
+
+def test_answers_lead_on_by_commands(loaded: Shell) -> None:
+    for args in (
+        ["toc", "--budget", "100"],
+        ["toc", "--topic", "nosuchword", "--budget", "200"],
+        ["node", "toc:week:2026-W10@alpha", "--budget", "100"],
+        ["search", "login timeout", "--project", "alpha"],
+        ["search", "nosuchword", "--when", "2026-03-02"],
+        ["search", "login", "--when", "2025"],
+        ["timeline", "March 2026", "--project", "*"],
+        ["timeline", "1999"],
+        ["context"],
+        ["session", "s1"],
+        ["grip", loaded.json("search", "login timeout", "--project", "*")["hits"][0]["grip_id"]],
+    ):
+        done = loaded.run(*args)
+        assert done.returncode == 0, done.stderr
+        assert "tokens · next: " in done.stdout, args
+        assert not TOOL.search(done.stdout), done.stdout
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["context", "--since", ""],
+        ["context", "--query", " "],
+        ["search", "login", "--when", ""],
+        ["toc", "--project", ""],
+        ["timeline", "today", "--topic", ""],
+        ["forget", "--match", "", "--dry-run"],
+        ["import", ""],
+    ],
+)
+def test_an_empty_value_is_no_value(loaded: Shell, args: list[str]) -> None:
+    """It is an unset variable of a shell; as if not given, it would mean all projects, all times, all of it."""
+    done = loaded.run(*args)
+    assert done.returncode == 2
+    assert "it is empty" in done.stderr
+    assert not done.stdout
+
+
+def test_no_words_but_a_time_ask_for_all_of_it(loaded: Shell) -> None:
+    assert "toc:segment:2026-03-02" in loaded.run("search", "", "--when", "2026-03-02").stdout
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("args", [["context"], ["search", "login"], ["session", "s1"]])
+def test_a_budget_too_small_for_anything_is_told(loaded: Shell, args: list[str], form: tuple[str, ...]) -> None:
+    done = loaded.run(*args, "--budget", "1", *form)
+    assert done.returncode == 0
+    assert "--budget 1 is too small for a useful answer; give 100 or more" in done.stderr
+    assert not loaded.run(*args, "--budget", "100", *form).stderr
+
+
+def test_what_a_budget_leaves_out_is_found_by_the_cursor(loaded: Shell) -> None:
+    query = ("search", "login timeout", "--project", "*")
+    everything = [hit["id"] for hit in loaded.json(*query)["hits"]]
+    first = loaded.json(*query, "--budget", "100")
+    shown = [hit["id"] for hit in first["hits"]]
+    assert 0 < len(shown) < len(everything)
+    then = loaded.json(*query, "--cursor", first["more"])
+    assert [*shown, *(hit["id"] for hit in then["hits"])][: len(everything)] == everything
