@@ -6,6 +6,9 @@ import math
 import re
 from collections.abc import Collection
 from functools import lru_cache
+from itertools import chain
+
+from mcp_memory.domain.memo import Memo
 
 ELLIPSIS = "…"
 
@@ -49,6 +52,9 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u
 _UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 
+# Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
+_ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
+
 _PARTS = re.compile(
     r"[A-Z]+(?=[A-Z][a-z])"  # the acronym of HTTPServer
     r"|[A-Z]?[^\W\dA-Z_]+\d*"  # a word with its digits: sha256, utf8
@@ -79,6 +85,13 @@ def words(text: str) -> list[str]:
     """The words of a text, lower-cased. `don't` and `snake_case` give two words each, as in the search index."""
     low = text.lower()
     return _ASCII_WORD.findall(low) if low.isascii() else _WORD.findall(low)
+
+
+def folded(text: str) -> str:
+    """The text in small letters, each in its place, as an expression that ignores case would see it."""
+    if not text.isascii() and ("İ" in text or "ı" in text or "ſ" in text):
+        text = text.translate(_ODD_CASES)
+    return text.lower()
 
 
 def identifier_parts(word: str) -> list[str]:
@@ -135,16 +148,21 @@ def _without_ending(word: str) -> str:
 def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
     if text.isascii():
-        return frozenset().union(*map(_terms_of_chunk, text.lower().split()))
+        return frozenset(chain.from_iterable(map(_TERMS.__getitem__, text.lower().split())))
     found = {stem(word) for word in words(text) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)}
     found.update(bigrams(text))
     return frozenset(found)
 
 
-@lru_cache(maxsize=1 << 13)
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of what stands between two blanks. The same few thousand words come back all the time."""
+    word = chunk if chunk.isalnum() else chunk[:-1]
+    if word.isalnum():
+        return () if word in STOP_WORDS else (stem(word),)
     return tuple([stem(word) for word in _ASCII_WORD.findall(chunk) if word not in STOP_WORDS])
+
+
+_TERMS = Memo(_terms_of_chunk, 1 << 13)
 
 
 def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:
@@ -159,7 +177,7 @@ def printable(text: str) -> str:
     """The text without terminal escapes, control characters and invisible characters that reorder or hide text."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub("", text)
+    return text if text.isascii() and text.replace("\n", " ").isprintable() else _UNSAFE.sub("", text)
 
 
 def without_tags(text: str) -> str:

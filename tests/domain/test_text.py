@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.text import (
     STOP_WORDS,
     bigrams,
+    folded,
     has_unspaced_script,
     identifier_parts,
     one_line,
@@ -45,6 +47,18 @@ def test_an_identifier_is_taken_apart_however_it_is_written(identifier: str, par
 
 def test_words_are_lower_case_and_of_any_script() -> None:
     assert words("Don't PANIC: café_naïve Größe हिन्दी") == ["don", "t", "panic", "café", "naïve", "größe", "हिन्दी"]
+
+
+def test_folding_is_what_ignoring_case_is_for_expressions() -> None:
+    small = "abcdefghijklmnopqrstuvwxyz"
+    everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x20000))))
+    found = [match.start() for match in re.finditer(f"[{small}]", everything, re.I)]
+    assert [place for place, letter in enumerate(folded(everything)) if letter in small] == found
+    assert all(re.match(folded(everything[place]), everything[place], re.I) for place in found)
+
+
+def test_folding_leaves_every_letter_in_its_place() -> None:
+    assert folded("Iİıſ Straße K") == "iiis straße k"
 
 
 def test_question_words_and_pieces_of_contractions_are_stop_words() -> None:

@@ -11,6 +11,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from mcp_memory.adapters.summarizers import patterns, wordings
+from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.domain.text import folded
 
 
 class Kind(StrEnum):
@@ -62,28 +64,29 @@ PRIORITY = {
 @lru_cache(maxsize=1 << 12)
 def assistant_kind(plain: str) -> Kind:
     """The kind of an assistant's sentence, given without markup."""
-    body = unopened(plain)
-    if not body or is_empty(plain) or (body != plain and is_empty(body)):
+    low, start = _opened(plain)
+    body, said = low[start:], plain[start:]
+    if not body or _is_empty(low) or (start and _is_empty(body)):
         return Kind.NOISE
     planned = patterns.NARRATION.match(body) is not None
     if patterns.ROUTINE.fullmatch(body):
         return Kind.PLANNED
     if planned:
-        decides = len(body) > 60 and _says(wordings.DECISION, body) and not patterns.INSPECTION.match(plan_of(body))
+        decides = len(body) > 60 and _says(wordings.DECISION, said) and not patterns.INSPECTION.match(plan_of(body))
         return Kind.DECISION if decides else Kind.PLANNED
     if body.endswith(("?", "？")):
         return Kind.OPEN if len(body) > 40 else Kind.NOISE
-    return _by_wording(body.lower()) or (Kind.FIGURE if gives_figures(body) else Kind.STATED)
+    return _by_wording(said.lower()) or (Kind.FIGURE if gives_figures(said) else Kind.STATED)
 
 
 def _by_wording(low: str) -> Kind | None:
     """The first kind whose wording fits; most words are of none, so they are looked up only once."""
-    for place, _, expression in sorted(
-        entry for word in wordings.words_of(low) & _TURNING.keys() for entry in _TURNING[word]
-    ):
-        if expression is None or expression.search(low):
-            return _ASSISTANT[place][1]
-    return None
+    best = len(_ASSISTANT)
+    for word in wordings.words_of(low) & _TURNING.keys():
+        for place, expressions in _TURNING[word]:
+            if place < best and wordings.fits_any(expressions, low):
+                best = place
+    return _ASSISTANT[best][1] if best < len(_ASSISTANT) else None
 
 
 _ASSISTANT = (
@@ -97,12 +100,12 @@ _ASSISTANT = (
 )
 
 
-def _turning() -> dict[str, list[tuple[int, int, re.Pattern[str] | None]]]:
-    """The wordings of all kinds by word: the kind's place, a number of the wording's own, and its expression."""
-    by_word: dict[str, list[tuple[int, int, re.Pattern[str] | None]]] = {}
+def _turning() -> dict[str, list[tuple[int, tuple[Expression, ...]]]]:
+    """The wordings of all kinds by word: the kind's place, and the expressions of which one must fit."""
+    by_word: dict[str, list[tuple[int, tuple[Expression, ...]]]] = {}
     for place, (cue, _) in enumerate(_ASSISTANT):
-        for number, (word, expression) in enumerate(cue.by_word.items()):
-            by_word.setdefault(word, []).append((place, number, expression))
+        for word, expressions in cue.by_word.items():
+            by_word.setdefault(word, []).append((place, expressions))
     return by_word
 
 
@@ -131,7 +134,7 @@ def user_kind(plain: str) -> Kind:
         return Kind.REQUEST
     if is_empty(plain):
         return Kind.NOISE
-    if wordings.PROBLEM.fits(low, words) and not patterns.SETTLED.match(plain):
+    if wordings.PROBLEM.fits(low, words) and not patterns.SETTLED.match(folded(plain)):
         return Kind.REPORT
     return Kind.RULE if wordings.RULE.fits(low, words) else Kind.SAID
 
@@ -144,18 +147,21 @@ def _asks(plain: str, low: str, words: frozenset[str]) -> bool:
 
 def is_empty(plain: str) -> bool:
     """Whether it says nothing by itself: `Done!`, `Here is what I found:`."""
-    if patterns.EMPTY.fullmatch(plain):
-        return True
-    return "here" in plain.lower() and patterns.ANNOUNCING.fullmatch(plain) is not None
+    return _is_empty(folded(plain))
+
+
+def _is_empty(low: str) -> bool:
+    return bool(patterns.EMPTY.fullmatch(low) or ("here" in low and patterns.ANNOUNCING.fullmatch(low)))
 
 
 @lru_cache(maxsize=1 << 12)
 def chat_value(plain: str) -> float:
     """How much a sentence of small talk tells: what people did and plan, rather than what they exclaim."""
-    value = 0.5 if patterns.LIFE.search(plain) else 0.0
-    if patterns.FIRST_PERSON.search(plain):
+    low = folded(plain)
+    value = 0.5 if patterns.LIFE.search(low) else 0.0
+    if patterns.FIRST_PERSON.search(low):
         value += 0.3
-    if is_question(plain) or patterns.REACTION.match(plain):
+    if is_question(plain) or patterns.REACTION.match(low):
         value -= 0.7
     return value
 
@@ -180,49 +186,58 @@ _PREFIXES = {
 _ACTIONS = {"Edited": Kind.DID, "Read": Kind.DID, "Ran": Kind.DID, "Searched": Kind.DID, "Fetched": Kind.DID}
 
 
-@lru_cache(maxsize=1 << 10)
 def unopened(plain: str) -> str:
     """A sentence without an opening like `Perfect!` or `Good catch —`."""
-    match = patterns.OPENING.match(plain)
-    return plain[match.end() :] if match and match.end() < len(plain) else plain
+    _, start = _opened(plain)
+    return plain[start:]
+
+
+@lru_cache(maxsize=1 << 10)
+def _opened(plain: str) -> tuple[str, int]:
+    """A sentence folded, and where it goes on after its opening."""
+    low = folded(plain)
+    match = patterns.OPENING.match(low)
+    return low, match.end() if match and match.end() < len(plain) else 0
 
 
 def without_politeness(plain: str) -> str:
     """A request without greeting, `can you please` and the like; then it is no question any more."""
     end = politeness_end(plain)
     body = plain[end:]
-    return body.rstrip("? ") if end and patterns.CAN_YOU.search(plain, 0, end) and not patterns.WH.match(body) else body
+    asked = end and patterns.CAN_YOU.search(folded(plain), 0, end) and not patterns.WH.match(folded(body))
+    return body.rstrip("? ") if asked else body
 
 
 def without_interjection(plain: str) -> str:
     """A user's words without a `Wow!` or `Back.` before them."""
-    match = patterns.INTERJECTION.match(plain)
+    match = patterns.INTERJECTION.match(folded(plain))
     return plain[match.end() :] if match and match.end() < len(plain) else plain
 
 
 @lru_cache(maxsize=1 << 10)
 def politeness_end(plain: str) -> int:
     """Where the substance of a request begins."""
-    match = patterns.POLITE.match(plain)
+    match = patterns.POLITE.match(folded(plain))
     return match.end() if match and match.end() < len(plain) else 0
 
 
 def plan_of(plain: str) -> str:
     """What a narration announces: `Let me also check the callers` is `check the callers`."""
-    body = unopened(plain)
-    match = patterns.LET_ME.match(body)
-    return body[match.end() :] if match else body
+    low, start = _opened(plain)
+    match = patterns.LET_ME.match(low, start)
+    return plain[match.end() if match else start :]
 
 
 def finding(plain: str) -> str:
     """What was seen: `I can see two failures` is `two failures`."""
-    match = patterns.SEEN.match(plain)
+    match = patterns.SEEN.match(folded(plain)) if plain[:1] in "Iiİı" else None
     return plain[match.end() :] if match else plain
 
 
 def is_label(plain: str) -> bool:
     """Whether a line, a heading or one that ends in a colon, only announces a list and says nothing itself."""
-    return patterns.LABEL.fullmatch(unopened(plain)) is not None or is_empty(plain)
+    low, start = _opened(plain)
+    return patterns.LABEL.fullmatch(low, start) is not None or _is_empty(low)
 
 
 def is_question(plain: str) -> bool:
@@ -231,7 +246,7 @@ def is_question(plain: str) -> bool:
 
 def asks_only(plain: str) -> bool:
     """Whether a user's words ask to be told or shown something, rather than for something to be done."""
-    body = without_politeness(without_interjection(plain))
+    body = folded(without_politeness(without_interjection(plain)))
     return (patterns.WH.match(body) or patterns.SHOWING.match(body)) is not None
 
 

@@ -12,13 +12,14 @@ from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
 from mcp_memory.adapters.summarizers.messages import plain, speakers, spoken, windows
 from mcp_memory.adapters.summarizers.sentences import sentences
 from mcp_memory.adapters.summarizers.toolcalls import call_of
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
-from mcp_memory.domain.text import one_line, similar, terms
+from mcp_memory.domain.text import folded, one_line, similar, terms
 
 _DECISIONS, _ACTIONS, _OPEN, _NAMES, _POINTS = 8, 6, 6, 15, 5
 _SAME = 0.6
@@ -26,20 +27,18 @@ _DONE = 0.5
 _SHORTEST = 25
 
 #: Wordings that leave no doubt that something was chosen, by whoever says it.
-_CHOSEN = re.compile(
+_CHOSEN = Expression(
     r"\b(?:decision|decided|we(?:'ll| will) (?:use|keep|go with|stick)|let'?s (?:use|keep|go with|stick|not|do)|"
     r"going with|go with|went with|opted|settled on|chose|instead of|rather than|in favou?r of|prefer|"
     r"must (?:not|never|always)|never use|always use|don'?t use|we agreed|agreed to|"
     r"the (?:right|correct|best|simplest|cleanest) (?:approach|fix|way|solution))\b",
-    re.I,
 )
-_USER_CHOICE = re.compile(
+_USER_CHOICE = Expression(
     r"\b(?:let'?s (?:use|keep|go|stick|not|do|make|call|move|remove|drop|start)|i(?:'d)? (?:prefer|rather)|go with|"
     r"use .{2,60} instead|instead of|rather than|we (?:should|shouldn'?t|must|will)|don'?t (?:use|add|change|"
     r"touch|do)|never |always |keep (?:the|it|this)|option \w+)\b",
-    re.I,
 )
-_TO_DO = re.compile(
+_TO_DO = Expression(
     r"\b(?:to-?do|fix ?me|follow[- ]?ups?|next steps?|action items?|still (?:need|needs|have|has) to|remains? to|"
     r"(?:left|remaining) (?:to do|work|tasks?|items?)|needs? to be|remind (?:me|us)|don'?t forget|later we|"
     r"in a (?:separate|follow-up|later) (?:pr|commit|change|issue)|as a follow[- ]?up|before (?:we )?(?:merge|merging|"
@@ -47,44 +46,41 @@ _TO_DO = re.compile(
     r"(?:we|i) (?:still )?(?:need|have) to|we should(?: also)?|"
     r"i'?ll (?:do|check|test|review|merge|ask|send|write|update|try) .{3,}\b(?:later|tomorrow|"
     r"tonight|next|after|on monday|by)|\w+ will (?:take|review|handle|write|send|own|fix|do|test)\b)",
-    re.I,
 )
-_LIST_HEAD = re.compile(
+_LIST_HEAD = Expression(
     r"(?:next steps?|remaining(?: work| tasks| items)?|to-?dos?|action items?|follow[- ]?ups?|what(?:'s| is) left|"
     r"still (?:open|to do)|outstanding)\W*$",
-    re.I,
 )
-_OWNER = re.compile(
+_OWNER = Expression(
     r"@(?P<at>[\w-]{2,30})|"
     r"^(?!you|they|she|this|that|the\b|there)(?P<name>(?-i:[A-Z])[a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
     r"\b(?P<i>i(?:'ll| will| need to| have to| should)|remind me)\b|"
     r"\b(?P<you>you(?:'ll| will| should| need to| can| may))\b",
-    re.I,
+    flags=re.I,
 )
-_DUE = re.compile(
+_DUE = Expression(
     r"\b(?:by|before|until|on|due|no later than)\s+((?:the )?(?:end of (?:the )?(?:day|week|month|sprint)|eod|eow|"
     r"(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|next (?:week|month|sprint|release)|"
     r"\d{4}-\d\d-\d\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d{1,2}|\d{1,2} (?:jan|feb|mar|apr|may|"
     r"jun|jul|aug|sep|oct|nov|dec)[a-z]*|(?:the )?(?:release|merge|launch|deploy|v?\d+\.\d+(?:\.\d+)?)))\b",
-    re.I,
+    flags=re.I,
 )
-_OPEN_NOW = re.compile(
+_OPEN_NOW = Expression(
     r"\b(?:unresolved|open question|unclear|not sure|unknown (?:why|whether|how)|still (?:fail|broken|open|flaky|"
     r"investigat|miss|need)\w*|not yet|couldn'?t (?:reproduce|find|determine|verify)|could not (?:reproduce|find|"
     r"determine|verify)|blocked|to be decided|tbd|remains? (?:open|unclear|to be seen)|known (?:issue|"
     r"limitation)|limitation|needs? (?:investigation|a decision)|waiting (?:for|on))\b",
-    re.I,
 )
-_OFFER = re.compile(
+_OFFER = Expression(
     r"^(?:would you like|do you want|shall i|should i (?:continue|proceed|go|commit|push|also)|want me to|ready to|"
     r"is there anything|does that|sound good|let me know|anything else|what would you)",
-    re.I,
 )
 _REFERENCE = re.compile(
     r"(?<![\w&])(?:(?:PR|issue|MR|ticket|bug)\s?)?#\d{1,6}\b|\b[A-Z]{2,8}-\d{1,6}\b|\bv\d+\.\d+(?:\.\d+)?\b"
 )
 
-
+# What every reference holds, and hardly any text does.
+_MAY_REFER = re.compile(r"[#v-]\d")
 _QUANTITY = re.compile(
     r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)(?!\s*passed)|\bv?\d+\.\d+(?:\.\d+)?\b|\b\d{4}-\d\d-\d\d\b"
 )
@@ -138,20 +134,22 @@ def _decisions(found: Sequence[Candidate]) -> list[str]:
     ranked: list[tuple[float, Candidate]] = []
     for pick in found:
         by_user = pick.event.role is Role.USER
-        if by_user and pick.kind in (Kind.REQUEST, Kind.SAID, Kind.REPORT) and _USER_CHOICE.search(pick.text):
+        if by_user and pick.kind in _USERS and _USER_CHOICE.search(folded(pick.text)):
             if not cues.is_question(pick.text):
                 ranked.append((2.0, pick))
-        elif pick.kind is Kind.DECISION or (pick.kind in _TOLD and _CHOSEN.search(pick.text)):
+        elif pick.kind is Kind.DECISION or pick.kind in _TOLD:
+            chosen = _CHOSEN.search(folded(pick.text)) is not None
             # A reason alone, as in "since it was never set", explains more often than it decides.
-            explains = pick.text.lower().startswith("since ") and not _CHOSEN.search(pick.text)
+            explains = not chosen and (pick.kind in _TOLD or pick.text.lower().startswith("since "))
             if not explains and len(pick.text) >= _SHORTEST:
-                ranked.append((1.0 + bool(_CHOSEN.search(pick.text)) + pick.bonus, pick))
+                ranked.append((1.0 + chosen + pick.bonus, pick))
         elif pick.kind is Kind.NOTE:
             ranked.append((3.0, pick))
     best = _different(sorted(ranked, key=lambda one: -one[0]), _DECISIONS)
     return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
+_USERS = frozenset({Kind.REQUEST, Kind.SAID, Kind.REPORT})
 _TOLD = frozenset({Kind.CAUSE, Kind.OUTCOME, Kind.RULE, Kind.FIGURE, Kind.STATED})
 
 
@@ -200,15 +198,20 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
         for low, high in windows(len(text)):
             for sentence in sentences(text, low, high):
                 body = plain(text[sentence.start : sentence.end])
-                headed = _LIST_HEAD.search(body) is not None and len(body) < 60
+                said = folded(body)
+                headed = len(body) < 60 and _LIST_HEAD.search(said) is not None
                 if sentence.form != "item" or headed:
                     listed = headed
                     if headed:
                         continue
-                narrates = event.role is Role.ASSISTANT and patterns.NARRATION.match(cues.unopened(body))
-                said = _TO_DO.search(body) and not narrates and not cues.is_question(body)
-                if (listed or said) and 12 <= len(body) <= 400:
+                if 12 <= len(body) <= 400 and (listed or _leaves_to_do(body, said, event.role)):
                     yield event, action_item(body, event.role)
+
+
+def _leaves_to_do(body: str, low: str, role: Role) -> bool:
+    if not _TO_DO.search(low) or cues.is_question(body):
+        return False
+    return not (role is Role.ASSISTANT and patterns.NARRATION.match(folded(cues.unopened(body))))
 
 
 def action_item(body: str, role: Role) -> ActionItem:
@@ -231,9 +234,9 @@ def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str
             continue
         if cues.is_question(pick.text):
             asked = pick.event.role is Role.ASSISTANT and pick.event.timestamp_ms > answered_until
-            if asked and not _OFFER.match(pick.text):
+            if asked and not _OFFER.match(folded(pick.text)):
                 told.append((2.0 + pick.order / 1e4, pick))
-        elif pick.kind is not Kind.OUTCOME and _OPEN_NOW.search(pick.text):
+        elif pick.kind is not Kind.OUTCOME and _OPEN_NOW.search(folded(pick.text)):
             told.append((1.0 + pick.order / 1e4, pick))
     best = _different(sorted(told, key=lambda one: -one[0]), _OPEN)
     return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
@@ -251,8 +254,9 @@ def _names(events: Sequence[Event]) -> list[str]:
         if event.role in (Role.USER, Role.ASSISTANT) and event.says_something:
             text = spoken(event) if event.role is Role.USER else event.text
             passages.append(Passage(text[:6_000], 2.0 if event.role is Role.USER else 1.0))
-            for match in _REFERENCE.finditer(text[:6_000]):
-                references[match[0]] = references.get(match[0], 0) + 1
+            if _MAY_REFER.search(text, 0, 6_000):
+                for match in _REFERENCE.finditer(text[:6_000]):
+                    references[match[0]] = references.get(match[0], 0) + 1
     often = sorted(files, key=lambda name: -files[name])[:6]
     named = sorted(references, key=lambda name: -references[name])[:4]
     words = Vocabulary(passages, speakers(events)).keywords(_NAMES)

@@ -1,16 +1,14 @@
 """The wordings by which sentences are told apart: data for `cues`.
 
-English, with a few words of politeness in other languages. Each pattern takes a sentence without markup.
+English, with a few words of politeness in other languages. Each pattern takes a sentence without markup, `folded`
+but where another case would say something else.
 """
 
 from __future__ import annotations
 
 import re
 
-
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.I)
-
+from mcp_memory.adapters.summarizers.expressions import Expression
 
 OPENERS = (
     r"(?:(?:now|next|first|firstly|then|ok|okay|agreed|great|perfect|good|nice|alright|also|so|and|but|excellent|actually|"
@@ -19,19 +17,17 @@ OPENERS = (
     r"correct)|you are (?:absolutely )?(?:right|correct)|understood|no problem|sounds good|my apologies|sorry|"
     r"apologies)\b[\s,.!:;—–-]*)+"
 )
-OPENING = re.compile(rf"(?!now (?:when|that|the|it|you|we|uses|users)\b)(?!so (?:that|it|the)\b){OPENERS}", re.I)
-NARRATION = re.compile(
+OPENING = Expression(rf"(?!now (?:when|that|the|it|you|we|uses|users)\b)(?!so (?:that|it|the)\b){OPENERS}")
+NARRATION = Expression(
     r"(?:let me|let's|let us|i'll|i’ll|i will|i'm going to|i am going to|i'm now|i need to|i also need|i should|"
     r"i want to|i can now|i have (?:a|the) (?:clear|full|complete|good)|time to|going to|looking at|checking|"
     r"(?:now )?(?:i|let me) (?:now )?(?:see|understand|can see|have)\b.{0,25}\b(?:issue|issues|problem|problems|"
     r"picture|pattern|situation|context|structure|everything)\b|we need to (?:check|look|see)|(?:add|fix|update|"
     r"remove|run|create|check|resolve|updating|adding|fixing|running) (?:the|a|an|it|this|these|tests?)\b)",
-    re.I,
 )
-LET_ME = re.compile(
+LET_ME = Expression(
     r"(?:let me|let's|let us|i'll|i’ll|i will|i'm going to|i am going to|i need to|i should|i want to)\s+(?:(?:also|"
     r"now|first|quickly|just|then|start by|begin by|try to|go ahead and)\s+)*",
-    re.I,
 )
 #: Words with which one only looks.
 INSPECTIONS = frozenset(
@@ -40,15 +36,14 @@ INSPECTIONS = frozenset(
     test ensure
     """.split()
 )
-INSPECTION = re.compile(rf"(?:{'|'.join(sorted(INSPECTIONS))})\b", re.I)
-ROUTINE = re.compile(
+INSPECTION = Expression(rf"(?:{'|'.join(sorted(INSPECTIONS))})\b")
+ROUTINE = Expression(
     r"(?:all |the |both |every )?(?:\d+ )?(?:\w+ )?(?:tests?|lint(?:er|ing)?|build|compilation|formatting|checks?|"
     r"everything|all)(?:(?:,| and) (?:\w+ )?(?:tests?|lint|linting|formatting|build))*(?: (?:are|is|now|all|"
     r"still))* (?:pass|passes|passed|passing|succeeded|succeeds|clean|green|works?)(?: now| cleanly)?[.! ]*",
-    re.I,
 )
-SEEN = re.compile(r"i (?:can )?(?:now )?(?:see|notice|found) (?:that )?(?!the (?:issue|problem))", re.I)
-EMPTY = re.compile(
+SEEN = Expression(r"i (?:can )?(?:now )?(?:see|notice|found) (?:that )?(?!the (?:issue|problem))")
+EMPTY = Expression(
     r"(?:done|fixed|perfect|great|excellent|confirmed|pushed|committed|correct|yes|no|hmm+|found (?:it|the (?:bug|"
     r"issue|problem))|good (?:catch|question|point|thinking|idea)|great (?:question|catch|point)|(?:the )?(?:fix|"
     r"task|change|update|work|merge) is (?:now )?(?:complete|done)|all (?:done|good|set|changes (?:are|"
@@ -58,20 +53,18 @@ EMPTY = re.compile(
     r"i (?:can )?(?:now )?(?:see|understand) (?:the|what).{0,40}|let me know.{0,80}|feel free.{0,80}|"
     r"(?:you can )?verify (?:it|this|by)?.{0,20}|(?:hey|hi|hello|bye)(?:[ ,]+\w+){0,2}|how are you.{0,20}|"
     r"good to (?:see|hear).{0,30})[\s.!?:…]*",
-    re.I,
 )
 #: What only announces: `I looked at all of it, and here is what I found:`
-ANNOUNCING = re.compile(r".{0,120}\bhere(?:'s|’s| is) (?:what|the|a|my)\b.{0,30}[\s.!?:…]*", re.I)
-LABEL = re.compile(
+ANNOUNCING = Expression(r".{0,120}\bhere(?:'s|’s| is) (?:what|the|a|my)\b.{0,30}[\s.!?:…]*")
+LABEL = Expression(
     r"(?:(?:final |updated |quick |overall |a )?(?:summary|(?:the )?changes(?: made| required| needed)?|overview|"
     r"details|notes?|files?(?: \w+)?|results?|sources?|how it works.*|how to .*|what (?:was|changed|i did|happened|"
     r".{0,20}changed)|verification|next steps|steps|examples?(?: \w+){0,2}|usage|after|before|first run|"
     r"subsequent runs|tests?(?: plan| added)?|target behavior|setup.*|key (?:points|changes)|"
     r".{0,30}\bfollowing(?: \w+){0,2}|this (?:ensures|means)|two fixes.*|proposed change|the fix|.{0,60}(?:summary|"
     r"changes made|so|here|these steps).{0,20}|it|and|this))\W*",
-    re.I,
 )
-DIGIT = re.compile(r"\d")
+DIGIT = Expression(r"\d")
 _UNITS = (
     r"ns|µs|us|ms|secs?|seconds?|s|mins?|minutes?|hours?|hrs?|h|days?|weeks?|months?|years?|percent|[kKMGT]i?B|bytes?|"
     r"bits?|px|fps|rps|qps|req/s|Hz|kHz|MHz|GHz|[kMG]bit/s|rows?|requests?|users?|workers?|connections?|replicas?|retries|"
@@ -79,16 +72,17 @@ _UNITS = (
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 #: A number that one would look up: with its unit, a version, a port, a date, a change from one value to another.
-FIGURE = re.compile(
+FIGURE = Expression(
     rf"(?<![\w.:/#-])(?:[$€£~≈<>≤≥]\s?)?\d+(?:[.,]\d+)*(?:\s?%|[ -]?(?:{_UNITS})\b(?![:=(]))|"
     r"\bv\d+(?:\.\d+)+[\w.-]*|(?<![\w./-])\d+\.\d+\.\d+[\w.-]*|\bports? \d+|(?<![\w.])0\.\d+\b|"
     r"\bfrom `?[\d.,]+\w*`? to `?[\d.,]+|\b\d{4}-\d\d-\d\d\b|"
     rf"\b(?:{_MONTHS}) \d|\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTHS})\b"
 )
 #: Asking in any language: a question mark, or a word of politeness.
-ASKING = _any(
+ASKING = Expression(
     r"[?？](?=\W*$|\s)|请|吗|ください|ほしい|お願い|できますか|주세요|пожалуйста",
     r"\bbitte\b|\bpor favor\b|\bs'il (?:te|vous) pla[iî]t\b|\bper favore\b",
+    flags=re.I,
 )
 #: Words with which one asks for something to be done.
 IMPERATIVES = frozenset(
@@ -104,19 +98,18 @@ IMPERATIVES = frozenset(
     translate trim try tune undo update upgrade use validate verify walk wire wrap write
     """.split()
 )
-IMPERATIVE = re.compile(rf"(?:{'|'.join(sorted(IMPERATIVES))})\b", re.I)
+IMPERATIVE = Expression(rf"(?:{'|'.join(sorted(IMPERATIVES))})\b")
 #: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
-THEN_ASKED = re.compile(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
-INTERJECTION = re.compile(
-    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hmm+|thanks|agreed)[,.!…]+\s+)+", re.I
+THEN_ASKED = Expression(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
+INTERJECTION = Expression(
+    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hmm+|thanks|agreed)[,.!…]+\s+)+"
 )
 #: A user's word that something is settled, though it names the problem.
-SETTLED = re.compile(
+SETTLED = Expression(
     r"(?:deployed|merged|shipped|released|fixed|confirmed)\b|.*\b(?:(?:is|are) (?:gone|fixed|resolved|solved)|works? "
     r"(?:now|again|fine))\b",
-    re.I,
 )
-POLITE = re.compile(
+POLITE = Expression(
     rf"(?:{OPENERS}|(?:hi|hey|hello|thanks|thank you|please|pls|kindly|cool|claude|yeah|yep|almost there|again|"
     rf"btw|fyi)\b[\s,.!:;—–-]*|"
     r"(?:can|could|would|will) (?:you|u|we)\b(?: (?:please|also|now|maybe|just|then|kindly|again|"
@@ -124,25 +117,24 @@ POLITE = re.compile(
     r"us))?(?: to)?(?: (?:please|also))?\s+|i was wondering if (?:you|we) could\s+|(?:i think |maybe )?(?:we|"
     r"you) (?:should|need to|have to|must)\s+|(?:let's|lets|let us|go ahead and|help me(?: to)?|make sure to|"
     r"your task is to|feel free to|is it possible to|how about we|do you mind|would it be possible to)\s+)+",
-    re.I,
 )
-LIFE = _any(
+LIFE = Expression(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|this) (?:week|weekend|month|year|night|summer|winter|spring|"
     r"fall|\w+day)s?\b|\byesterday\b|\b(?:\w+ )?ago\b|\brecently\b|\blately\b|\bplan(?:ning|s)? to\b|\bgoing to\b|"
     r"\bsigned up\b|\bsince\b|\bjust (?:got|had|\w+ed)\b|\b(?:i|we|my \w+|he|she|they) (?:\w+ )?(?:went|got|had|made|"
     r"bought|took|met|moved|joined|started|visited|adopted|lost|won|found|built|wrote|applied|decided|finished|tried|"
     r"learned|saw|ran|read|gave|felt|\w+ed)\b|\b(?:i'm|we're|i am) \w+ing\b|\bi(?:'ve| have) been\b"
 )
-FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|we|we're|we've|our|me)\b", re.I)
+FIRST_PERSON = Expression(r"\b(?:i|i'm|i've|i'd|my|we|we're|we've|our|me)\b")
 #: Words with which one answers small talk.
 REACTIONS = frozenset(
     "wow thanks that's sound sounds awesome amazing great cool congrats yeah aw aww love glad nice so you".split()
 )
-REACTION = re.compile(rf"(?:thank you|{'|'.join(sorted(REACTIONS))})\b", re.I)
-CAN_YOU = re.compile(r"\b(?:can|could|would|will) (?:you|u|we)\b", re.I)
-WH = re.compile(r"(?:what|why|how|when|where|who|which|is|are|does|do|did|if)\b", re.I)
+REACTION = Expression(rf"(?:thank you|{'|'.join(sorted(REACTIONS))})\b")
+CAN_YOU = Expression(r"\b(?:can|could|would|will) (?:you|u|we)\b")
+WH = Expression(r"(?:what|why|how|when|where|who|which|is|are|does|do|did|if)\b")
 #: Asking to see something; the rest of such a sentence may still name the matter.
-SHOWING = re.compile(r"(?:show|see|explain|tell|list|look|read|open|walk)\b", re.I)
+SHOWING = Expression(r"(?:show|see|explain|tell|list|look|read|open|walk)\b")
 #: Answers made of these words alone mean nothing outside their conversation.
 TRIVIAL = frozenset(
     """

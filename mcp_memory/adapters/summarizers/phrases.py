@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
-from mcp_memory.adapters.summarizers.cues import politeness_end
-from mcp_memory.domain.text import has_unspaced_script
+from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.domain.text import folded, has_unspaced_script
 
 MAX_WORDS = 10
 MAX_CHARS = 90
@@ -25,21 +25,20 @@ class Phrase(NamedTuple):
     stops: bool
 
 
-_CLAUSE = re.compile(
+_CLAUSE = Expression(
     r"\s+[-–—→]+\s+|[,;:!?…。，、；：！？]+(?:\s+|$)|[。，、；：！？]|\.\s+|"
     r"\s+(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
     r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|(\s+)(?=(?:but|"
     r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
     r"until|by|to|for|from|in|on|at|into|like|as|about|during)\s)",
-    re.I,
 )
-_AND_TASK = re.compile(rf"\s+(?:and|then|but)\s+(?:then\s+)?(?={patterns.IMPERATIVE.pattern})", re.I)
+_AND_TASK = Expression(rf"\s+(?:and|then|but)\s+(?:then\s+)?(?={patterns.IMPERATIVE.pattern})")
 _SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
 _TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,4}::(?:\w+::)*(?=\w)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
-_LABEL = re.compile(
+_LABEL = Expression(
     r"(?:plan|review|fix|fixed|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|"
     r"asked|reported|note|decision|done|open item|left open|still open|"
     r"unresolved|root cause|solution|problem|result|answer|option \d|removed|"
@@ -47,7 +46,6 @@ _LABEL = re.compile(
     r"(?:another|one more|next) (?:thing|problem|issue|question|point|bug)|"
     r"while (?:we're|we are|you're) at it|for the future)\s*[:：]\s*|"
     r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
-    re.I,
 )
 _STATE = (
     r"(?:not|never|too|half|sometimes|often|no longer|always|only|[a-z]{3,}ed|missing|broken|wrong|slow|slower|full|"
@@ -55,13 +53,12 @@ _STATE = (
     r"inconsistent|written|sent|thrown|shown|found|kept|left|made|given|taken|built|set|split|seen|drawn)\b"
 )
 # Headlines do without the copula: `the label is missing` is `label missing`.
-_COPULA = re.compile(
+_COPULA = Expression(
     rf"\s(?<=[\w)\"']\s)(?<!\bwhat\s)(?<!\bthat\s)(?<!\bwhich\s)(?:is|are|was|were|has been|have been|had been)"
     rf"(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
-    re.I,
 )
 # What introduces a matter without being part of it.
-_FRAME = re.compile(
+_FRAME = Expression(
     r"(?:agreed|exactly|back|phew|oops|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
     r"specifically|basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|"
     r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
@@ -89,14 +86,12 @@ _FRAME = re.compile(
     r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
     r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|"
     r"(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
-    re.I,
 )
-_SUBJECT = re.compile(
+_SUBJECT = Expression(
     r"(?:(?:hey|hi|hello|so|well|and|but)\W+)?(?:(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already|"
     r" finally)?\s+(?=(?:went|got|had|made|bought|took|met|saw|ran|read|built|wrote|found|lost|won|gave|set|"
     r"\w{3,}ed)\b)|(?:i|we)(?:'ve|’ve| have) been\s+(?=\w+ing\b)|(?:i'm|i’m|i am|we're|we’re|we are)\s+(?=\w{3,}ing\b)|"
     r"i(?:'d|’d| would) (?=\w{3,}\b(?!ed\b)))",
-    re.I,
 )
 _SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
 _JOINING = frozenset("and but or so because since which that then also plus now just maybe though yet".split())
@@ -111,15 +106,14 @@ _DANGLING = frozenset(
     again too please quickly now already currently though anyway first still even vs versus against directly
     """.split()
 )
-_TAIL = re.compile(
-    r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$", re.I
+_TAIL = Expression(
+    r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$"
 )
 _TAIL_ENDS = frozenset("well all more anymore necessary possible needed time that this it now".split())
-_FILLER = re.compile(
+_FILLER = Expression(
     r"(?:(?:the|a|an|my|our|their|its|his|her|(?:this|that|these)(?! (?:is|was|are|were|has|have|will|should|can|"
     r"could|does|means|still|also|\w+s)\b)|there(?:'s| is| are)|(?:we|i) (?:have|had|got)(?: some| a| an)?|some|"
     r"i think|i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
-    re.I,
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
@@ -135,9 +129,10 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
-    starts, ends = _clauses(text)
+    low = folded(text)
+    starts, ends = _clauses(low)
     for start, opens in starts[:_MAX_STARTS]:
-        start = unframed(text, start)
+        start = _unframed(low, start)
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
         after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
         fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
@@ -158,26 +153,35 @@ def tidied(sentence: str) -> str:
         text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
     if ":" in text:
         text = _LINE_REF.sub(r"\1", text)
-    while (label := _LABEL.match(text)) and label.end() < len(text):
-        text = text[label.end() :]
-    return _COPULA.sub(" ", " ".join(text.split()))
+    low = folded(text)
+    start = 0
+    while (label := _LABEL.match(low, start)) and label.end() < len(text):
+        start = label.end()
+    return _without_copulas(" ".join(text[start:].split()))
 
 
-def unframed(text: str, start: int = 0) -> int:
+def _without_copulas(text: str) -> str:
+    cuts = [match.span() for match in _COPULA.finditer(folded(text))]
+    for start, end in reversed(cuts):
+        text = f"{text[:start]} {text[end:]}"
+    return text
+
+
+def _unframed(low: str, start: int) -> int:
     """Where the matter begins after greetings, `can you`, `what would happen if` and the like."""
-    while start < len(text):
-        rest = text[start:]
-        step = politeness_end(rest)
-        if not step and (frame := _FRAME.match(rest) or _SUBJECT.match(rest)) and frame.end() < len(rest):
-            step = frame.end()
-        if not step:
+    length = len(low)
+    while start < length:
+        found = patterns.POLITE.match(low, start)
+        if not found or found.end() == length:
+            found = _FRAME.match(low, start) or _SUBJECT.match(low, start)
+        if not found or found.end() == length:
             break
-        start += step
+        start = found.end()
     return start
 
 
 def _clauses(text: str) -> tuple[list[tuple[int, float]], list[tuple[int, bool]]]:
-    """Where a phrase may start, best at the opening or after a `can you`, and where it may end, best at a stop."""
+    """Where a phrase of a folded text may start, best at the opening or after a `can you`, and end, best at a stop."""
     starts, ends = [(0, _OPENS)], []
     for mark in _CLAUSE.finditer(text):
         stops = mark[1] is None
@@ -207,7 +211,8 @@ def trimmed(words: list[str]) -> str:
     if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
         words = words[:-2]
     text = " ".join(words)
-    shorter = _TAIL.sub("", text) if words and words[-1].lower() in _TAIL_ENDS else text
+    tail = _TAIL.search(folded(text)) if words and words[-1].lower() in _TAIL_ENDS else None
+    shorter = text[: tail.start()] if tail else text
     return trimmed(shorter.split()) if shorter != text and " " in shorter else text
 
 
@@ -218,7 +223,7 @@ def finished(title: str) -> str:
     title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
     if title[:1] in ".-" and not _DOTTED.match(title):
         title = title.lstrip(".- ")
-    if word_count(title) > 3 and (filler := _FILLER.match(title)):
+    if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
         title = title[filler.end() :]
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
@@ -241,6 +246,6 @@ def word_count(title: str) -> int:
 
 def _unspaced(text: str) -> str:
     """A phrase of a text without spaces: its first clauses that fit."""
-    _, ends = _clauses(text)
+    _, ends = _clauses(folded(text))
     end = max((end for end, _ in ends if end <= _MAX_UNSPACED), default=ends[0][0])
     return finished(text[:end][:_MAX_UNSPACED])

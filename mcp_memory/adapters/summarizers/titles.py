@@ -16,7 +16,7 @@ from mcp_memory.adapters.summarizers.keywords import Vocabulary, stems_of
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
 from mcp_memory.domain.events import Event, Role
-from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
+from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
 
 _POOL = 7
 _MATTERS = 10
@@ -241,7 +241,7 @@ def _enriched(title: str, found: Sequence[Candidate], vocabulary: Vocabulary) ->
     if word_count(title) > 7 or (word_count(title) > 2 and worth(title, vocabulary.weights) >= _TELLS_ENOUGH):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
-    if edited and patterns.IMPERATIVE.match(title):
+    if edited and patterns.IMPERATIVE.match(folded(title)):
         names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
         if names:
             return f"{title} in {' and '.join(names[:2])}"

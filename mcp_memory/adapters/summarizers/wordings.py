@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from itertools import chain
+
+from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.domain.memo import Memo
 
 _WORD = re.compile(r"\b[a-z]+(?:'[a-z]+)?\b", re.A)
 
 
 def words_of(low: str) -> frozenset[str]:
     """The words of a sentence in small letters, each once; `don't` is one."""
-    return frozenset().union(*map(_words_of_chunk, low.split()))
+    return frozenset(chain.from_iterable(map(_WORDS.__getitem__, low.split())))
 
 
-@lru_cache(maxsize=1 << 13)
 def _words_of_chunk(chunk: str) -> tuple[str, ...]:
-    return tuple(_WORD.findall(chunk))
+    return (chunk,) if chunk.isascii() and chunk.isalpha() else tuple(_WORD.findall(chunk))
+
+
+_WORDS = Memo(_words_of_chunk, 1 << 13)
 
 
 def first_word(low: str) -> str:
@@ -32,28 +37,26 @@ def first_word(low: str) -> str:
 class Cue:
     """Wordings of one kind: the words each turns on, and the expression that must fit, if the word is not enough."""
 
-    __slots__ = ("_by_word", "_words")
+    __slots__ = ("_words", "by_word")
 
     def __init__(self, wordings: Mapping[str, str]) -> None:
-        by_word: dict[str, list[str]] = {}
-        for words, expression in wordings.items():
+        #: The expressions of which one must fit where a word stands; none where the word is enough.
+        self.by_word: dict[str, tuple[Expression, ...]] = {}
+        for words, wording in wordings.items():
+            found = (Expression(wording),) if wording else ()
             for word in words.split():
-                by_word.setdefault(word, []).append(expression)
-        self._by_word = {word: re.compile("|".join(found)) if all(found) else None for word, found in by_word.items()}
-        self._words = frozenset(by_word)
-
-    @property
-    def by_word(self) -> Mapping[str, re.Pattern[str] | None]:
-        """The expression that must fit where a word stands, if the word is not enough."""
-        return self._by_word
+                known = self.by_word.get(word)
+                self.by_word[word] = (*known, *found) if known and found else found if known is None else ()
+        self._words = frozenset(self.by_word)
 
     def fits(self, low: str, words: frozenset[str]) -> bool:
         """Whether a sentence, given with its words, is worded so."""
-        for word in self._words & words:
-            expression = self._by_word[word]
-            if expression is None or expression.search(low):
-                return True
-        return False
+        return any(fits_any(self.by_word[word], low) for word in self._words & words)
+
+
+def fits_any(expressions: tuple[Expression, ...], low: str) -> bool:
+    """Whether one of the expressions fits, or none is needed."""
+    return not expressions or any(one.search(low) for one in expressions)
 
 
 CAUSE = Cue(
