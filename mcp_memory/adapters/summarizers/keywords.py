@@ -7,21 +7,24 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, FOREIGN, GENERIC_STEMS, VERBS
+from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
 
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
-_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<!\w)[.@]{_NAME}|[.,;:!?()\"\n]+")
-_SCRIPT = re.compile("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
-_HIRAGANA = re.compile("[\u3041-\u3096]+")
-_HAN = re.compile("[\u4e00-\u9fff]{2}")
+_STOPS = '.,;:!?()"\n'
+_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<!\w)[.@]{_NAME}|[{_STOPS}]+")
+_SCRIPT = Expression("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
+_HIRAGANA = Expression("[\u3041-\u3096]+")
+_HAN = Expression("[\u4e00-\u9fff]{2}")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
 _HEX = re.compile(r"[0-9a-fA-F]{7}")
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
-_PLACES = ("~", "/home", "/Users", "/root", "\\Users")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
 _LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
@@ -57,15 +60,14 @@ def stems_of(token: str) -> tuple[str, ...]:
         return (stem(low),) if len(low) > 1 and low not in STOP_WORDS else ()
     if has_unspaced_script(token):
         return tuple(bigrams(token))
-    return tuple(stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS)
+    return tuple([stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
 
 
-@lru_cache(maxsize=1 << 14)
 def _shape(token: str) -> tuple[str, float]:
     """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
-    if _is_word(token) and len(token) < _LONGEST and not _HEX.match(token):
-        return _plain_shape(token.lower())
-    token = _LINE_REF.sub("", token).rstrip(".:/@#+-")
+    if ":" in token:
+        token = _LINE_REF.sub("", token)
+    token = token.rstrip(".:/@#+-")
     if "/" in token:
         token = _short_path(token)
     bare = token.strip("-.@()")
@@ -88,7 +90,8 @@ def _is_word(token: str) -> bool:
 def _plain_shape(word: str) -> tuple[str, float]:
     if word in STOP_WORDS or word in FOREIGN or len(word) < 3:
         return "", 0.0
-    return word, 0.35 if stem(word) in GENERIC_STEMS else _COMMON if stem(word) in COMMON_STEMS else 1.0
+    base = stem(word)
+    return word, 1.0 if base not in COMMON_STEMS else 0.35 if base in GENERIC_STEMS else _COMMON
 
 
 class _Known(NamedTuple):
@@ -98,22 +101,28 @@ class _Known(NamedTuple):
     telling: float
     #: Whether it may be a keyword: names may, ordinary words unless they are common or verbs.
     eligible: bool
-    stems: tuple[str, ...]
-    weights: tuple[float, ...]
+    #: Whether it may be half of a term of two words.
+    pairs: bool
+    stems: tuple[tuple[str, float], ...]
 
 
-_NOTHING = _Known("", 0.0, False, (), ())
+_NOTHING = _Known("", 0.0, False, False, ())
 
 
-@lru_cache(maxsize=1 << 14)
 def _known(token: str) -> _Known:
-    if _is_word(token) and len(token) < _LONGEST and not _HEX.match(token):
+    if _is_word(token) and len(token) < _LONGEST and (len(token) < 7 or not _HEX.match(token)):
         return _known_word(token.lower())
+    if not token.strip(_STOPS):
+        return _NOTHING
     word, telling = _shape(token)
-    eligible = telling > 1.0 or (telling == 1.0 and stem(word) not in VERBS)
-    stems = stems_of(token)
-    weights = tuple(0.35 if part in GENERIC_STEMS else max(telling, 0.5) for part in stems)
-    return _Known(word, telling, eligible, stems, weights)
+    does = telling > 0.0 and stem(word) in VERBS
+    eligible = telling > 1.0 or (telling == 1.0 and not does)
+    weight = max(telling, 0.5)
+    stems = tuple([(part, 0.35 if part in GENERIC_STEMS else weight) for part in stems_of(token)])
+    return _Known(word, telling, eligible, telling > 0.0 and not does and token.isalpha(), stems)
+
+
+_KNOWN = Memo(_known, 1 << 14)
 
 
 def _known_word(low: str) -> _Known:
@@ -122,8 +131,9 @@ def _known_word(low: str) -> _Known:
         return _NOTHING
     word, telling = _plain_shape(low)
     base = stem(low)
-    weights = (0.35 if base in GENERIC_STEMS else max(telling, 0.5),)
-    return _Known(word, telling, telling == 1.0 and base not in VERBS, (base,), weights)
+    does = base in VERBS
+    weight = 0.35 if base in GENERIC_STEMS else max(telling, 0.5)
+    return _Known(word, telling, telling == 1.0 and not does, telling > 0.0 and not does, ((base, weight),))
 
 
 def _short_path(token: str) -> str:
@@ -138,7 +148,7 @@ def without_places(text: str) -> str:
     """The text without addresses and without home directories in its paths."""
     if "://" in text or "www." in text:
         text = _URL.sub(" ", text)
-    if any(place in text for place in _PLACES):
+    if "~" in text or "/home" in text or "/Users" in text or "/root" in text or "\\Users" in text:
         text = _HOME.sub("", text)
     return text
 
@@ -154,7 +164,7 @@ def _prepared(text: str) -> str:
 def _spaced(text: str) -> str:
     """Text of unspaced scripts with spaces where the script changes, and its recurring pairs as words of their own."""
     recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
-    return " ".join([_SCRIPT.sub(r" \1 ", text), *recurring, *recurring])
+    return " ".join([*_SCRIPT.split(text), *recurring, *recurring])
 
 
 class Vocabulary:
@@ -162,40 +172,38 @@ class Vocabulary:
 
     def __init__(self, passages: Iterable[Passage], names: Collection[str] = (), edited: Collection[str] = ()) -> None:
         """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
-        said: dict[float, Counter[str]] = {}
-        spread: Counter[str] = Counter()
-        pairs: Counter[tuple[str, str]] = Counter()
+        # Lists are cheap to join, so what was said is counted once, when all of it is there.
+        said: dict[float, list[str]] = {}
+        spread: list[str] = []
+        self._runs: list[list[str]] = []
         for text, weight, code in passages:
             found = _tokens(_prepared(text))
             counts = Counter(found)
-            spread.update(counts.keys())
-            weighed = said.setdefault(weight, Counter())
+            spread += counts
             if code:
-                weighed.update(found)
+                said.setdefault(weight, []).extend(found)
             else:
-                weighed.update(_at_most(_OFTEN_ENOUGH, counts, found))
-                pairs.update(zip(found, found[1:], strict=False))
+                said.setdefault(weight, []).extend(_at_most(_OFTEN_ENOUGH, counts, found))
+                self._runs.append(found)
         self._tokens = _weighed(said, names)
-        self._pairs = pairs
-        self._spread: dict[str, int] = {}
-        for token, _, _ in self._tokens:
-            low = token.lower()
-            self._spread[low] = self._spread.get(low, 0) + spread[token]
+        self._spread = Counter(spread)
         self._edited = edited
         #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
         self.weights, self.names = self._stem_weights()
 
     def _stem_weights(self) -> tuple[dict[str, float], dict[str, float]]:
         plain: dict[str, float] = {}
+        identifiers = []
         for _, count, known in self._tokens:
-            for part, weight in zip(known.stems, known.weights, strict=True):
+            for part, weight in known.stems:
                 plain[part] = plain.get(part, 0.0) + count * weight
-        named = dict(plain)
-        for _, count, known in self._tokens:
             if known.telling > _NAMED:
-                for part, weight in zip(known.stems, known.weights, strict=True):
-                    if weight >= known.telling:
-                        named[part] += count * weight * (_BY_NAME - 1.0)
+                identifiers.append((count, known))
+        named = dict(plain)
+        for count, known in identifiers:
+            for part, weight in known.stems:
+                if weight >= known.telling:
+                    named[part] += count * weight * (_BY_NAME - 1.0)
         return _scaled(plain), _scaled(named)
 
     def keywords(self, limit: int, by_name: bool = True) -> tuple[str, ...]:
@@ -204,27 +212,50 @@ class Vocabulary:
         `by_name` puts identifiers first, by which things are found; without it the terms tell what was talked about.
         """
         scored: dict[str, float] = {}
+        spread = self._spread_in_any_case()
         for token, count, known in self._tokens:
             word, telling = known.word, known.telling
             if known.eligible and (telling > 1.0 or count >= _SAID_ENOUGH):
-                once = telling == 1.0 and self._spread[token.lower()] == 1
+                once = telling == 1.0 and spread[token.lower()] == 1
                 worth = _BY_NAME * count**_OFTEN if by_name and telling > _NAMED else count
                 worth *= _EDITED if by_name and word in self._edited else 1.0
                 scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
-        for (left, right), count in [entry for entry in self._pairs.items() if entry[1] > 1]:
-            if pair := _pair(left, right):
+        for (left, right), count in self._pairs().items():
+            if count > 1 and (pair := _pair(left, right)):
                 scored[pair] = scored.get(pair, 0.0) + 1.6 * count
         return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+
+    def _spread_in_any_case(self) -> dict[str, int]:
+        """In how many passages each word stands, in small letters."""
+        spread: dict[str, int] = {}
+        for token, _, _ in self._tokens:
+            low = token.lower()
+            spread[low] = spread.get(low, 0) + self._spread[token]
+        return spread
+
+    def _pairs(self) -> Counter[tuple[str, str]]:
+        """How often two words stand side by side that may be one term together."""
+        halves = {token for token in self._spread if _KNOWN[token].pairs}
+        return Counter(
+            [pair for found in self._runs for pair in pairwise(found) if pair[0] in halves and pair[1] in halves]
+        )
 
 
 def _tokens(text: str) -> list[str]:
     """The words, names and stops of a text. Words come back, so each is taken apart only once."""
-    return [token for chunk in text.replace("\n", " \n ").split(" ") for token in _in_chunk(chunk)]
+    return list(chain.from_iterable(map(_TOKENS.__getitem__, text.replace("\n", " \n ").split(" "))))
 
 
-@lru_cache(maxsize=1 << 14)
 def _in_chunk(chunk: str) -> tuple[str, ...]:
-    return tuple(_TOKEN.findall(chunk))
+    if not chunk.isascii():
+        return tuple(_TOKEN.findall(chunk))
+    if chunk.isalpha():
+        return (chunk,)
+    word, stop = chunk[:-1], chunk[-1:]
+    return (word, stop) if word.isalpha() and stop in ".,;:!?" else tuple(_TOKEN.findall(chunk))
+
+
+_TOKENS = Memo(_in_chunk, 1 << 14)
 
 
 def _at_most(limit: int, counts: Counter[str], found: list[str]) -> list[str]:
@@ -234,16 +265,16 @@ def _at_most(limit: int, counts: Counter[str], found: list[str]) -> list[str]:
     return [token for token, count in counts.items() for _ in range(min(count, limit))]
 
 
-def _weighed(said: Mapping[float, Counter[str]], names: Collection[str]) -> list[tuple[str, float, _Known]]:
+def _weighed(said: Mapping[float, Sequence[str]], names: Collection[str]) -> list[tuple[str, float, _Known]]:
     """What was said, by what it weighs with whoever said it, leaving out what tells nothing."""
     tokens: dict[str, float] = {}
-    for weight, counts in said.items():
-        for token, count in counts.items():
+    for weight, found in said.items():
+        for token, count in Counter(found).items():
             tokens[token] = tokens.get(token, 0.0) + weight * count
     return [
         (token, count, known)
         for token, count in tokens.items()
-        if (known := _known(token)).stems and token not in names
+        if (known := _KNOWN[token]).stems and token not in names
     ]
 
 
@@ -254,12 +285,11 @@ def _scaled(raw: Mapping[str, float]) -> dict[str, float]:
 
 def _pair(left: str, right: str) -> str:
     """Two ordinary neighbouring words as one term, if both carry meaning."""
-    if not (left.isalpha() and right.isalpha()) or left.lower() == right.lower():
+    if left.lower() == right.lower():
         return ""
-    (first, a), (second, b) = _shape(left), _shape(right)
-    if stem(first) in VERBS or stem(second) in VERBS:
-        return ""
-    return f"{first} {second}" if a and b and max(a, b) >= 1.0 and len(first) + len(second) <= 30 else ""
+    first, second = _KNOWN[left], _KNOWN[right]
+    fits = max(first.telling, second.telling) >= 1.0 and len(first.word) + len(second.word) <= 30
+    return f"{first.word} {second.word}" if fits else ""
 
 
 def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
