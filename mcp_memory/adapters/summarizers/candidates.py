@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import is_not
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues
@@ -52,9 +53,24 @@ _EXACT = 0.2
 _LISTED = {"prose": 0.0, "heading": 0.0, "item": 0.1, "row": 0.2}
 
 
-def candidates(events: Sequence[Event], named: bool | None = None) -> list[Candidate]:
-    """All candidates of a segment, in conversation order; `named` tells if people talk by name, if known."""
+def candidates(events: Sequence[Event], named: bool | None = None) -> Sequence[Candidate]:
+    """All candidates of a segment, in conversation order; `named` tells if people talk by name, if known.
+
+    Those of the latest segment are kept, since a session's record asks for them several times.
+    """
+    global _latest
     named = bool(speakers(events)) if named is None else named
+    seen, by_name, found = _latest
+    if by_name is not named or len(seen) != len(events) or any(map(is_not, seen, events)):
+        found = _candidates(events, named)
+        _latest = tuple(events), named, found
+    return found
+
+
+_latest: tuple[Sequence[Event], bool, Sequence[Candidate]] = ((), False, ())
+
+
+def _candidates(events: Sequence[Event], named: bool) -> list[Candidate]:
     mended = mended_calls(events)
     final = next((event for event in reversed(events) if event.role is Role.ASSISTANT and event.says_something), None)
     found: list[Candidate] = []

@@ -23,8 +23,8 @@ class Sentence(NamedTuple):
     block: int
 
 
-_LINE = re.compile(r"[^\n]+")
-_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
+_Block = tuple[int, int, Form]
+_BULLETS = "-*+•◦▪"
 _ITEM = re.compile(r"\s*(?:[-*+•◦▪]|\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 _RULE = re.compile(r"\s*(?:[-=_*─━]\s*){3,}$")
@@ -49,10 +49,10 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentenc
     """The sentences of `text[start:end]` in order, each within one paragraph, list item, heading or table row."""
     found: list[Sentence] = []
     for number, (first, last, form) in enumerate(_blocks(text, start, len(text) if end is None else end)):
-        if form in ("heading", "row"):
+        if form == "heading" or form == "row" or not _may_stop(text, first, last):
             found.append(Sentence(first, last, form, number))
         else:
-            found.extend(Sentence(left, right, form, number) for left, right in _split(text, first, last))
+            found += [Sentence(left, right, form, number) for left, right in _split(text, first, last)]
     return found
 
 
@@ -72,54 +72,61 @@ def _whole(part: str) -> bool:
     return part.count("`") % 2 == 0 and part.count("(") == part.count(")") and part.count('"') % 2 == 0
 
 
-def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int, Form]]:
+def _blocks(text: str, start: int, end: int) -> list[_Block]:
     """Paragraphs, items, headings and table rows, trimmed of blanks and leading marks."""
-    pending: list[tuple[int, int, Form]] = []
-    fenced, previous_end = False, start
-    for line in _LINE.finditer(text, start, end):
-        body = line[0]
-        if line.start() > previous_end + 1 or body.isspace():
-            yield from _taken(pending)
-        previous_end = line.end()
-        if _FENCE.match(body):
-            yield from _taken(pending)
-            fenced = not fenced
-        elif not fenced and not body.isspace():
-            yield from _line(pending, body, line.start())
-    yield from _taken(pending)
+    blocks: list[_Block] = []
+    pending: _Block | None = None
+    fenced, at = False, start
+    for line in text[start:end].split("\n"):
+        lead = line.lstrip()
+        fence = lead.startswith(("```", "~~~"))
+        fenced = fenced is not fence
+        if fence or not lead:
+            _give_out(pending, blocks)
+            pending = None
+        elif not fenced:
+            pending = _after_line(pending, blocks, line, lead, at)
+        at += len(line) + 1
+    _give_out(pending, blocks)
+    return blocks
 
 
-def _line(pending: list[tuple[int, int, Form]], body: str, at: int) -> Iterator[tuple[int, int, Form]]:
-    """Add a line to the pending block, or give the pending one out and begin another."""
-    first, last = at + len(body) - len(body.lstrip()), at + len(body.rstrip())
-    lead = body.lstrip()[:1]
-    if lead == "|":
-        if _ROW_RULE.match(body):
-            pending.clear()  # what stood above the rule was the table's header
-        else:
-            yield from _taken(pending)
-            pending.append((first, last, "row"))
-    elif lead in "-=_*─━" and _RULE.match(body):
-        yield from _taken(pending)
-    elif lead == "#" and (match := _HEADING.match(body)):
-        yield from _taken(pending)
-        yield at + match.end(), last, "heading"
-    elif match := _ITEM.match(body):
-        yield from _taken(pending)
-        pending.append((at + match.end(), last, "item"))
-    elif pending and pending[-1][2] != "row":
-        begun, _, form = pending.pop()
-        pending.append((begun, last, form))
-    elif first - at < 4:  # deeper is code by indentation
-        yield from _taken(pending)
-        pending.append((first, last, "prose"))
+def _after_line(pending: _Block | None, blocks: list[_Block], line: str, lead: str, at: int) -> _Block | None:
+    """The pending block with one more line; where that begins another, the pending one is given out."""
+    mark = lead[0]
+    first, last = at + len(line) - len(lead), at + len(line.rstrip())
+    if mark == "|":
+        if _ROW_RULE.match(line):
+            return None  # what stood above the rule was the table's header
+        begun: _Block | None = (first, last, "row")
+    elif mark in "-=_*─━" and _RULE.match(line):
+        begun = None
+    elif mark == "#" and (match := _HEADING.match(line)):
+        _give_out(pending, blocks)
+        blocks.append((at + match.end(), last, "heading"))
+        return None
+    elif (mark in _BULLETS or mark.isdecimal()) and (match := _ITEM.match(line)):
+        begun = (at + match.end(), last, "item")
+    elif pending and pending[2] != "row":
+        return pending[0], last, pending[2]
+    elif first - at < 4:
+        begun = (first, last, "prose")
+    else:
+        return pending  # so deep a line is code
+    _give_out(pending, blocks)
+    return begun
 
 
-def _taken(pending: list[tuple[int, int, Form]]) -> Iterator[tuple[int, int, Form]]:
-    if pending:
-        block = pending.pop()
-        if block[0] < block[1]:
-            yield block
+def _give_out(pending: _Block | None, blocks: list[_Block]) -> None:
+    if pending and pending[0] < pending[1]:
+        blocks.append(pending)
+
+
+def _may_stop(text: str, start: int, end: int) -> bool:
+    """Whether a sentence can end within a block: most items hold no mark that could end one."""
+    if not text.isascii() or text.find(".", start, end) >= 0 or text.find("\n", start, end) >= 0:
+        return True
+    return text.find("?", start, end) >= 0 or text.find("!", start, end) >= 0
 
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -133,14 +140,14 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, begun: int, stop: re.Match[str], end: int) -> bool:
-    mark = stop[0][0]
+    mark = text[stop.start()]
     after = text[stop.end() : stop.end() + 16].lstrip()[:1]
     if mark == "\n":
         # A hard-wrapped line goes on; a short one followed by a capital was meant to end.
         last_line = text.rfind("\n", begun, stop.start()) + 1
         short = stop.start() - max(last_line, begun) < _SHORT_LINE
         return text[stop.start() - 1] in ":;" or (short and not after.islower())
-    if text.count("`", begun, stop.start()) % 2 and "`" in text[stop.start() : end]:
+    if text.count("`", begun, stop.start()) % 2 and text.find("`", stop.start(), end) >= 0:
         return False
     if mark == "." and stop.end() < end:
         goes_on = after.islower() and not _OPENER.match(text, stop.end())
