@@ -12,6 +12,7 @@ from mcp_memory.domain.text import one_line
 #: How much of an earlier summary is carried over.
 _PRIOR_CHARS = 2_400
 _SPEAKER = re.compile(r"^(?:\[[^\]]*\]\s*)?(user|human|me|assistant|agent|ai|tool|system)\s*:\s*", re.I)
+_LABEL = re.compile(r"(?:\A|\n\n)Section \d+:\n")
 _ROLES = {"assistant": Role.ASSISTANT, "agent": Role.ASSISTANT, "ai": Role.ASSISTANT, "tool": Role.TOOL}
 _TYPES = {
     Role.USER: EventType.USER_MESSAGE,
@@ -26,6 +27,9 @@ class PlainWriter:
     written_by = ExtractiveSummarizer.name
 
     async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
+        if length == "merge":
+            # The numbers are for a model; here they would be taken for words of the text.
+            content = _LABEL.sub("\n\n", content)
         summary = await ExtractiveSummarizer().segment(_events(content, content_type), [])
         chosen = [_sentence(bullet.text) for bullet in summary.bullets]
         text = one_line(chosen[0], 300) if length == "brief" and chosen else " ".join(chosen) or summary.title

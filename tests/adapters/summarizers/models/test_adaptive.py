@@ -171,6 +171,15 @@ async def test_the_same_works_without_a_model() -> None:
     assert "index" in (summary or "")
 
 
+@pytest.mark.parametrize("tokens", [6_000, 40_000])
+async def test_an_endless_word_is_summarized_without_the_labels_of_its_parts(tokens: int) -> None:
+    result = await AdaptiveSummarizer(PlainWriter(), count).summarize("qx7" * tokens)
+    assert result.hierarchical
+    assert result.summary
+    assert "Section" not in result.summary
+    assert result.summary.startswith("qx7")
+
+
 async def test_a_failing_chunk_does_not_throw_away_the_others(tmp_path: Path) -> None:
     def half(asked: Asked) -> object:
         return Http(422, "no") if "Point 3.0 " in asked.prompt else honest(asked)
