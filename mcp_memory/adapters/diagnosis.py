@@ -72,6 +72,7 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
             if version < latest():  # the first command that opens it brings it up to date
                 return Facts(), []
             check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            check = _contents(connection) if check == "ok" else check
             if check != "ok":
                 return Facts(), [_damaged(path, check)]
             return _facts(connection), []
@@ -83,6 +84,24 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
         return Facts(), [Problem(f"{path} cannot be opened", f"{error}.", fix)]
     except sqlite3.DatabaseError as error:
         return Facts(), [_damaged(path, str(error))]
+
+
+_TEXTS = """
+    SELECT CAST(text AS BLOB) FROM event UNION ALL SELECT CAST(text AS BLOB) FROM bullet
+    UNION ALL SELECT CAST(excerpt AS BLOB) FROM grip
+"""
+
+
+def _contents(connection: sqlite3.Connection) -> str:
+    """What SQLite's own check does not look into: the words of the index, and whether texts can be read at all."""
+    connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab('main', 'search', 'row')")
+    connection.execute("SELECT sum(cnt) FROM temp.word").fetchone()
+    try:
+        for (text,) in connection.execute(_TEXTS):
+            bytes(text).decode()
+    except UnicodeDecodeError:
+        return "it holds text that is not UTF-8"
+    return "ok"
 
 
 def _damaged(path: Path, why: str) -> Problem:

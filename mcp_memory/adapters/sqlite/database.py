@@ -245,7 +245,10 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
     if "locked" in text or "busy" in text:
         return StoreBusy(f"{path} is locked by another process. Try again; `mcp-memory status` shows who holds it.")
     signs = ("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed")
-    if any(sign in text for sign in signs):
+    undecodable = text.startswith("could not decode to utf-8")
+    if undecodable or any(sign in text for sign in signs):
+        # SQLite would quote what it cannot decode, which is of no use to anyone.
+        error = sqlite3.DatabaseError("it holds text that is not UTF-8") if undecodable else error
         kept = "What could not be finished was undone." if changed else "Nothing was changed."
         return StoreCorrupt(
             f"{path} is damaged ({error}). {kept} Restore a copy from the backups beside it, or run "

@@ -1,0 +1,55 @@
+"""What `doctor` sees in a database that SQLite itself still calls whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.adapters.diagnosis import database
+from mcp_memory.adapters.sqlite.database import explain
+from mcp_memory.app import open_app
+from mcp_memory.config import Calendar, Settings
+from mcp_memory.errors import StoreCorrupt
+from tests.support import StoppedClock, conversation, learn, tell
+
+pytestmark = pytest.mark.anyio
+
+
+async def stored(home: Path) -> Path:
+    async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home, clock=StoppedClock()) as app:
+        await learn(app, conversation())
+        await tell(app, conversation("2026-03-05", session="s2"))
+    return home / "memory.db"
+
+
+async def test_a_whole_database_has_no_problem(tmp_path: Path) -> None:
+    assert database(await stored(tmp_path))[1] == []
+
+
+async def test_a_damaged_index_is_found(tmp_path: Path) -> None:
+    path = await stored(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE search_data SET block = substr(block, 1, 20) || zeroblob(length(block) - 20)")
+        connection.commit()
+        assert connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+    [problem] = database(path)[1]
+    assert problem.what == f"{path} is damaged"
+    assert "--set-aside-corrupt" in problem.fix
+
+
+async def test_text_that_cannot_be_read_is_damage_and_is_not_quoted(tmp_path: Path) -> None:
+    path = await stored(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE event SET text = CAST(x'68656c6c6fa5' AS TEXT) WHERE id = 1")
+        connection.commit()
+        assert connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+    [problem] = database(path)[1]
+    assert "not UTF-8" in problem.why
+    async with open_app(Settings(home=tmp_path, calendar=Calendar("UTC")), cwd=tmp_path) as app:
+        with pytest.raises(StoreCorrupt, match="not UTF-8") as raised:
+            await app.chronicle.tail("s1", 40, None)
+    assert "hello" not in str(raised.value)
+    assert isinstance(explain(sqlite3.OperationalError("Could not decode to UTF-8 column 'x'"), path), StoreCorrupt)
