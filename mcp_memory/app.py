@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +39,6 @@ from mcp_memory.domain.compaction import CompactionRules
 from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.windows import parse_table
 from mcp_memory.errors import SettingsError
-from mcp_memory.navigate.answers import Answers
-from mcp_memory.navigate.context import Contexts
-from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.session import Sessions
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.condense import Condenser
@@ -54,6 +51,9 @@ from mcp_memory.ports.work import Clock
 
 if TYPE_CHECKING:
     from mcp_memory.adapters.summarizers.models.calling import Caller
+    from mcp_memory.navigate.answers import Answers
+    from mcp_memory.navigate.context import Contexts
+    from mcp_memory.navigate.session import Sessions
 
 logger = logging.getLogger(__name__)
 
@@ -71,9 +71,9 @@ class FixedClock:
         return self.moment_ms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class App:
-    """An open memory."""
+    """An open memory. Its read side is loaded when something is asked: importing and processing do without."""
 
     settings: Settings
     database: Database
@@ -81,20 +81,39 @@ class App:
     library: SqliteLibrary
     intaker: Intaker
     pipeline: Pipeline
-    answers: Answers
     chronicle: SqliteChronicle
-    contexts: Contexts
-    sessions: Sessions
     compactions: SqliteCompactions
     clock: Clock
     zone: ZoneInfo
     home_root: str
     home_label: str
+    #: Whether its answers are for the command line.
+    typed: bool
     ledger: SqliteLedger
     index: IndexKeeper
     #: The model that is set, and what it upgrades; none for the extractive summarizer.
     caller: Caller | None = None
     upgrades: Upgrades | None = None
+
+    @cached_property
+    def answers(self) -> Answers:
+        from mcp_memory.navigate.answers import Answers
+        from mcp_memory.navigate.render import Renderer
+
+        renderer = Renderer(tokens.count, tokens.cut_to, self.zone, self.typed)
+        return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label)
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        from mcp_memory.navigate.context import Contexts
+
+        return Contexts(self.answers, self.chronicle)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        from mcp_memory.navigate.session import Sessions
+
+        return Sessions(self.answers, self.chronicle)
 
 
 @asynccontextmanager
@@ -127,10 +146,6 @@ async def open_app(
             stack.push_async_callback(caller.close)
         compactor = _compactor(settings, database, clock)
         upgrades = _upgrades(database, caller, compactor, zone) if caller else None
-        answers = Answers(
-            library, Renderer(tokens.count, tokens.cut_to, zone, typed), clock, zone, place.root, place.label
-        )
-        chronicle = SqliteChronicle(database)
         yield App(
             settings=settings,
             database=database,
@@ -139,15 +154,13 @@ async def open_app(
             intaker=intaker,
             pipeline=_pipeline(settings, database, log, intaker, clock, zone, compactor, upgrades, keeper),
             index=keeper,
-            answers=answers,
-            chronicle=chronicle,
-            contexts=Contexts(answers, chronicle),
-            sessions=Sessions(answers, chronicle),
+            chronicle=SqliteChronicle(database),
             compactions=SqliteCompactions(database),
             clock=clock,
             zone=zone,
             home_root=place.root,
             home_label=place.label,
+            typed=typed,
             ledger=ledger,
             caller=caller,
             upgrades=upgrades,

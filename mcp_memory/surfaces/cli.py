@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from mcp_memory.surfaces.serving import serve
 
             return serve(options)
-        from mcp_memory.surfaces.commands import run
+        from mcp_memory.surfaces.dispatch import run
 
         return run(options)
     except KeyboardInterrupt:

@@ -1,18 +1,15 @@
-"""What each command does: open the memory, ask or tell it, print the answer as text or JSON."""
+"""The commands that look into the memory, and the one that adds a note: the answer is printed as text or JSON."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anyio
-
-from mcp_memory import config
-from mcp_memory.app import App, open_app
+from mcp_memory.app import App
 from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level, parse_node_id
-from mcp_memory.errors import MemoryFault, UsageError, alone
+from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import cursor_of, offset_of
 from mcp_memory.navigate.recall import Beside, Found, Hit
@@ -22,36 +19,9 @@ from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
-from mcp_memory.surfaces import contexts, doctor, exporting, forgetting, installing, logs, output, summarizing, writing
+from mcp_memory.surfaces import output, writing
 
 BUDGET = 2_000
-#: The commands that work on the memory; the others only read it, or say all there is to say.
-LOGGED = frozenset({"import", "process", "compact"})
-Command = Callable[[App, argparse.Namespace], Awaitable[int]]
-
-
-def run(options: argparse.Namespace) -> int:
-    logs.to_stderr()
-    try:
-        if options.command == "doctor":
-            return doctor.doctor(options)
-        settings = config.load()
-        if getattr(options, "set_aside_corrupt", False):
-            writing.set_aside(settings.database)
-        if options.command in WITHOUT_MEMORY:
-            return WITHOUT_MEMORY[options.command](settings, options)
-        if options.command in LOGGED and not getattr(options, "dry_run", False):
-            logs.keep(settings.home)
-        with alone():
-            return anyio.run(_with_app, settings, options)
-    except MemoryFault as error:
-        output.fail(error.typed, as_json=getattr(options, "json", False))
-        return 2 if isinstance(error, UsageError) else 1
-
-
-async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
-    async with open_app(settings, typed=True) as app:
-        return await COMMANDS[options.command](app, options)
 
 
 def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
@@ -257,32 +227,3 @@ async def projects(app: App, options: argparse.Namespace) -> int:
         for info in await app.library.projects()
     ]
     return output.document({"projects": found}) if options.json else output.projects(found)
-
-
-COMMANDS: dict[str, Command] = {
-    "import": writing.load,
-    "process": writing.process,
-    "summarize": summarizing.summarize,
-    "remember": note,
-    "forget": forgetting.run,
-    "demo": writing.demo,
-    "toc": toc,
-    "node": node,
-    "grip": grip,
-    "search": search,
-    "timeline": timeline,
-    "context": contexts.context,
-    "snapshot": contexts.snapshot,
-    "session": contexts.session,
-    "compact": contexts.compact,
-    "export": exporting.export,
-    "backup": exporting.backup,
-    "status": show_status,
-    "projects": projects,
-}
-
-#: Commands that need the settings, but must work when the memory itself cannot be opened.
-WITHOUT_MEMORY: dict[str, Callable[[config.Settings, argparse.Namespace], int]] = {
-    "install": installing.install,
-    "uninstall": installing.uninstall,
-}

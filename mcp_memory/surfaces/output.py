@@ -6,13 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.safe import clean, safe
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.navigate.render import Page, Renderer
-from mcp_memory.navigate.scope import Scope
+
+if TYPE_CHECKING:
+    from mcp_memory.navigate.render import Page, Renderer
+    from mcp_memory.navigate.scope import Scope
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100
