@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from importlib import resources
 from pathlib import Path
 
 from mcp_memory.errors import StoreNewer
@@ -16,7 +15,7 @@ _NAME = re.compile(r"(\d{4})_\w+\.sql")
 def steps() -> list[tuple[int, str]]:
     """All migrations, in order: number and SQL."""
     found = []
-    for entry in resources.files("mcp_memory.adapters.sqlite").joinpath("schema").iterdir():
+    for entry in Path(__file__).with_name("schema").iterdir():
         match = _NAME.fullmatch(entry.name)
         if match:
             found.append((int(match[1]), entry.read_text("utf-8")))
