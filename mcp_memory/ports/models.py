@@ -23,7 +23,9 @@ class Summarizer(Protocol):
         ...
 
     async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
-        """Summarize `events`. `context` came just before them, may be understood with them, and is never cited.
+        """Summarize `events`. `context` came before them, may be understood with them, and is never cited.
+
+        It holds what was said just before, led by what the user asked for last.
 
         Evidence offsets are characters of the cited event's `text`.
         """

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.sqlite.segments import SqliteSegments
 from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.offers import Within
@@ -116,6 +117,21 @@ async def test_overlap_is_context_and_never_cited(tmp_path: Path) -> None:
                     assert node.start_ms <= record.cited.timestamp_ms <= node.end_ms
         counted = await app.database.value("SELECT sum(events) FROM segment")
     assert counted == len(lines)
+
+
+async def test_a_later_segment_knows_what_the_user_asked_for(tmp_path: Path) -> None:
+    work = "Another record of the parser was read and its offset was kept. " * 60
+    async with memory(tmp_path) as app:
+        asked = said("Rewrite the tokenizer for string literals.", "2026-03-02T09:00:00Z", role="user")
+        lines = [said(f"{work} Part {n}.", f"2026-03-02T09:{10 + n}:00Z", role="assistant") for n in range(9)]
+        await learn(app, [asked, *lines])
+        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 20), key=lambda node: node.start_ms)
+        last = await app.database.value("SELECT node FROM segment ORDER BY start_ms DESC LIMIT 1")
+        job = await SqliteSegments(app.database).job_of(last)
+    assert len(segments) > 1
+    assert job is not None
+    assert job.context[0].text == asked["text"]
+    assert all(event.text != asked["text"] for event in job.events)
 
 
 async def test_an_open_period_reads_so_far_and_closes_with_time(tmp_path: Path) -> None:

@@ -71,6 +71,21 @@ _EVENTS = f"""
       AND e.type NOT IN ({_SILENT}, 'session_end') AND e.text <> ''
     ORDER BY g.key, e.timestamp_ms, e.id
 """
+#: What a user asked for last before a segment and its context: much of the work on a task stands in later segments.
+#: Only so many events are looked through, and only the beginning of a long message is read.
+_ASKED = """
+    SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, substr(e.text, 1, 2000), e.tokens, e.truncated, e.source_ids,
+           e.metadata, 0
+    FROM segment g CROSS JOIN event e ON e.id IN (
+        SELECT id FROM (
+            SELECT id, type FROM event
+            WHERE session = g.session AND (timestamp_ms, id) < (g.context_ms, g.context_event)
+            ORDER BY timestamp_ms DESC, id DESC LIMIT 300
+        ) WHERE type = 'user_message' LIMIT 4
+    )
+    WHERE g.key IN ({marks}) AND e.text <> ''
+    ORDER BY g.key, e.timestamp_ms, e.id
+"""
 
 
 class SqliteSegments:
@@ -122,8 +137,10 @@ class SqliteSegments:
         if not rows:
             return []
         keys = [row[0] for row in rows]
-        events = _grouped(await self._database.fetch(_EVENTS.format(marks=",".join("?" * len(keys))), keys))
-        return [_job(row, events.get(row[0], [])) for row in rows]
+        marks = ",".join("?" * len(keys))
+        asked = _grouped(await self._database.fetch(_ASKED.format(marks=marks), keys))
+        events = _grouped(await self._database.fetch(_EVENTS.format(marks=marks), keys))
+        return [_job(row, [*asked.get(row[0], []), *events.get(row[0], [])]) for row in rows]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[Any, list[Row]]:

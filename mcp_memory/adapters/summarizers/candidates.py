@@ -191,7 +191,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
             section = body.lower()
             key_section = _KEY_SECTION.search(section) is not None
             if not cues.is_label(body) and body.count(" ") > 1:
-                yield candidate(event, start, end, body, Kind.HEADING, turn)
+                yield candidate(event, start, end, body, Kind.HEADING, turn, 0.35 if last else 0.0)
             continue
         announces = False
         if body.endswith((":", "：")):

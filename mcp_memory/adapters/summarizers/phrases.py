@@ -14,15 +14,20 @@ MAX_WORDS = 10
 MAX_CHARS = 90
 _MAX_UNSPACED = 30
 _MAX_STARTS = 4
-_OPENS, _NEXT = 1.3, 1.08
+#: How well a phrase begins a thought that is asked for, opens a sentence or stands in the next one.
+_ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
 
 
 class Phrase(NamedTuple):
-    """Words of a sentence; `opens` tells how well it begins a thought, `stops` whether it ends with its clause."""
+    """Words of a sentence; `opens` tells how well it begins a thought, `stops` whether it ends with its clause.
+
+    `told` says that it is what the speaker did or does, without the `I`.
+    """
 
     text: str
     opens: float
     stops: bool
+    told: bool = False
 
 
 _CLAUSE = Expression(
@@ -74,13 +79,18 @@ _FRAME = Expression(
     r"do you know (?:why|how|if|whether)\s+|"
     r"(?:the |one )?(?:problem|issue|thing|question|cause|reason|culprit) is(?: that)?\s+|"
     r"it (?:looks|seems)(?: like)?(?: that)?\s+|it turns out(?: that)?\s+|turns out(?: that)?\s+|"
-    r"explain(?: to)?(?: me)?(?: again)?(?: what's the case when| what the case is when)?\s+|"
+    r"explain(?: to)?(?: me)?(?: again)? (?:what.s the case when|what the case is when)\s+|"
+    r"(?:we|they) (?:(?:will|also|really) )?(?:need|want)(?: (?:a|an|some))?\s+(?!to\b)|"
     r"(?:\w+ ){1,4}(?:keeps? (?:complaining|saying)|complain(?:s|ed)?|says?|said|wrote|reports?|reported|"
     r"told (?:me|us)|"
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
     r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in)\s+|"
     r"(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
+    r"(?:take|have) (?:a|another|one) (?:\w+ )?look(?: (?:at|into|and|if|whether))*\s+|"
+    r"(?:make|change|do|set) (?:it|this|that|things) (?:up )?so(?: that)?(?: (?:i|we|you|people|users) can)?"
+    r"(?: have)?\s+|"
+    r"(?:(?:a|one|another|just a|quick|short|small|simple) )*question[\s,:–—-]+|help (?:you|me|us)(?: to)?\s+|"
     r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|"
     r"this is (?:now |just |still )?(?:the|a|an)\s+|"
     r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
@@ -93,6 +103,11 @@ _SUBJECT = Expression(
     r"\w{3,}ed)\b)|(?:i|we)(?:'ve|’ve| have) been\s+(?=\w+ing\b)|(?:i'm|i’m|i am|we're|we’re|we are)\s+(?=\w{3,}ing\b)|"
     r"i(?:'d|’d| would) (?=\w{3,}\b(?!ed\b)))",
 )
+_ASKS = Expression(
+    r"\b(?:(?:can|could|would) (?:you|we)|i(?:'d|’d| would)? (?:like|want|need)|please|(?:we|you) should)\b"
+)
+_WHAT_IS = Expression(r"what(?:'s|’s| is| are| was| were) the\s")
+_TOLD = Expression(r"(?:\w+\W+)?(?:i|we)(?:'ve|’ve| have| had)?\b(?!['’ ](?:d|ll|want|need|would|should|think|like)\b)")
 _SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
 _JOINING = frozenset("and but or so because since which that then also plus now just maybe though yet".split())
 _DANGLING = frozenset(
@@ -131,15 +146,25 @@ def phrases(sentence: str) -> Iterator[Phrase]:
         return
     low = folded(text)
     starts, ends = _clauses(low)
-    for start, opens in starts[:_MAX_STARTS]:
-        start = _unframed(low, start)
+    for begun, start, opens in _framed(low, starts[:_MAX_STARTS]):
+        told = _TOLD.match(low, begun, start) is not None
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
         after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
         fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
         for end, stops in fitting or after[:1]:
             cut = finished(trimmed(text[start:end].split()[:MAX_WORDS]))
             if cut:
-                yield Phrase(cut, opens, stops and bool(fitting))
+                yield Phrase(cut, opens, stops and bool(fitting), told)
+
+
+def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, int, float]]:
+    """Where clauses of a folded text and their matters begin; a question may also stand as it was asked."""
+    for begun, opens in starts:
+        start = _unframed(low, begun)
+        asks = start > begun and _ASKS.search(low, begun, start) is not None
+        yield begun, start, max(opens, _ASKED_FOR) if asks else opens
+        if start > begun and _WHAT_IS.match(low, begun):
+            yield begun, begun, opens
 
 
 def tidied(sentence: str) -> str:
@@ -196,7 +221,7 @@ def _clauses(text: str) -> tuple[list[tuple[int, float]], list[tuple[int, bool]]
 
 def _begins(mark: str) -> float:
     if any(map(str.isalpha, mark)):
-        return _OPENS
+        return _ASKED_FOR
     return _NEXT if mark[0] in ".!?" else 1.0
 
 

@@ -22,32 +22,39 @@ _OBLIQUE = _set(
     sets
     """
 )
-_ASKING = _set("what what's how which where who is are does do did can could would should will have why any")
+_ASKING = _set("which where who is are does do did can could would should will have any")
+# A question of what, how or why names its matter as it stands.
+_WONDERING = _set("what what's how why")
 # Tasks of every day, which name no matter.
 _ROUTINE = _set("commit push open close ship deploy announce run continue go leave keep put start proceed let say")
 _SWEEPING = _set("all every each one some many most two three four five")
-_PERSONAL = _set("i i'm i've i'd i'll my we we're we've our you your you're you'll")
+# What must not be done is no task.
+_FORBIDDING = _set("don't dont never avoid")
+_PERSONAL = _set("i i'm i've i'd i'll my we we're we've we'll our you your you're you'll that'll it'll they'll")
 _MODAL = _set("can could should will would may might today tomorrow")
 _VERDICT = _set("valid invalid complete completed successfully correct pass passes pushed ship shipped deployed")
 # Last words that want an object or a noun.
 _INCOMPLETE = _set(
     """
     want wants need needs use uses add adds show shows contain contains make makes get gets set sets let lets keep
-    keeps give gives say says find finds create creates prevent prevents hands expect expects tests return returns
+    keeps give gives say says find finds create creates prevent prevents hands expect expects return returns
     called named own same new old got loved had made took off up went only
     """
 )
+# Before these they are states: `when not set`.
+_BEFORE_STATE = _set("not is are was were be been being already never")
 
 #: What a phrase gets at most.
 MOST_READABLE = 1.6
 
 _BY_WORD = ((_PERSONAL, 0.6), (_MODAL, 0.8), (_VERDICT, 0.7))
-_BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.55), (_SWEEPING, 0.8))
+_BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.6), (_WONDERING, 0.85), (_SWEEPING, 0.8), (_FORBIDDING, 0.6))
 _NEVER_OBJECT = _set("this it that them these those all")
 _VAGUE = _set("it it's that's there's them something stuff thing things again")
 _SHOWING = _set("this that these those")
 _POINTS_AT_NOTHING = re.compile(r"\b(?:this|that|these|those)\b(?! (?:\w{5,}|test|file|code|repo|page|week))")
-_SOME_ONE = re.compile(r"\bthe (?:old|other) one\b")
+_ONES = _set("one ones last other remaining")
+_SOME_ONE = re.compile(r"\bthe (?:\w+ ){0,2}ones?\b|\b(?:last|other|remaining) (?:two|three|four|few)\b")
 _POINTING = re.compile(
     r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b"
 )
@@ -71,8 +78,8 @@ def readability(title: str) -> float:
         value *= factor if words[0] in known else 1.0
     for known, factor in _BY_WORD:
         value *= 1.0 if known.isdisjoint(words) else factor
-    value *= 0.6 if words[-1] in _INCOMPLETE else 1.0
     if len(words) > 1:
+        value *= 0.6 if words[-1] in _INCOMPLETE and words[-2] not in _BEFORE_STATE else 1.0
         value *= 0.65 if words[0] in _ROUTINE and words[1] not in _FAILED else 1.0
         value *= 0.7 if words[1] in _NEVER_OBJECT else 1.0
     return value * _by_shape(title) * _by_names(title.split(), title)
@@ -82,7 +89,7 @@ def _by_shape(title: str) -> float:
     low = title.lower()
     words = words_of(low)
     first = first_word(low)
-    value = 0.65 if _is_vague(low, words) else 1.0
+    value = 0.5 if _is_vague(low, words) else 1.0
     if first in _SHOWING and _POINTING.match(low):
         value *= 0.4
     elif first in patterns.REACTIONS or low.startswith("thank you"):
@@ -101,7 +108,7 @@ def _is_vague(low: str, words: frozenset[str]) -> bool:
         return True
     if not words.isdisjoint(_SHOWING) and _POINTS_AT_NOTHING.search(low):
         return True
-    return "one" in words and _SOME_ONE.search(low) is not None
+    return not words.isdisjoint(_ONES) and _SOME_ONE.search(low) is not None
 
 
 def _by_names(words: list[str], title: str) -> float:

@@ -23,6 +23,8 @@ KEYWORDS = 10
 _DUPLICATE = 0.6
 _MIN_GAIN = 0.2
 _POOL = 30
+#: So many of the last requests before a segment tell which of its words matter.
+_ASKED_BEFORE = 1
 #: Kinds that are worth telling even of a matter that hardly comes up again; any other sentence must be about the rest.
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 _BASE = 0.3
@@ -154,9 +156,9 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
                 yield Passage(text[low:high], weight)
     for edited, names in targets.items():
         yield Passage("\n".join(names), 1.2 if edited else 0.25, code=True)
-    for event in context:
-        if event.role is Role.USER and event.says_something:
-            yield Passage(spoken(event)[:2_000], 0.3)
+    asked = [event for event in context if event.role is Role.USER and event.says_something]
+    for event in asked[-_ASKED_BEFORE:]:
+        yield Passage(spoken(event)[:2_000], 0.3)
 
 
 def _fallback(events: Sequence[Event]) -> list[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,7 +12,8 @@ from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
-from mcp_memory.adapters.summarizers.keywords import Vocabulary, stems_of
+from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
+from mcp_memory.adapters.summarizers.messages import spoken
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
 from mcp_memory.domain.events import Event, Role
@@ -25,6 +26,12 @@ _SECOND = 0.45
 _DISTINCT = 0.25
 _TELLS_ENOUGH = 1.0
 _OPENING = 1.15
+_LED_UP = 0.5
+_ASKED_CHARS, _BEFORE = 2_000, 0.8
+#: A title has so many words at least, where there is more to say; a phrase that names something has these.
+_SHORTEST, _NAMING = 5, 3
+#: How well a phrase reads that names something at all, and one that can stand for a whole task.
+_READABLE, _TASK, _WHOLE = 0.6, 0.7, 0.85
 
 #: How well a kind of sentence names the matter of a conversation.
 _FITNESS = {
@@ -45,11 +52,18 @@ _FITNESS = {
     Kind.PLANNED: 0.5,
     Kind.RESULT: 0.1,
     Kind.DID: 0.25,
-    Kind.HEADING: 1.4,
+    Kind.HEADING: 1.6,
 }
 _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
 #: Kinds that raise a matter, so that two of them may share a title.
 _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
+
+#: Kinds that say what came of a task, so that they may name it.
+_RESULTS = frozenset({Kind.OUTCOME, Kind.CAUSE, Kind.DECISION, Kind.HEADING, Kind.ERROR})
+#: Kinds that say what is about to be done, which alone is no title.
+_STEPS = frozenset({Kind.PLANNED, Kind.STEP, Kind.DID, Kind.RESULT})
+#: Kinds that tell of tools rather than of the matter.
+_DULL = frozenset({Kind.DID, Kind.RESULT, Kind.NOISE})
 
 _LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
 
@@ -85,14 +99,19 @@ def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
     return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
 
 
-def _rated(sentence: str, weights: Mapping[str, float]) -> list[tuple[float, str]]:
-    """The phrases of a sentence, each once, with how fit they are but for how they read."""
+def _rated(sentence: str, weights: Mapping[str, float], *, asked: bool = False) -> list[tuple[float, str]]:
+    """The phrases of a sentence, each once, with how fit they are but for how they read.
+
+    Where something is `asked`, what the user did before only leads up to it.
+    """
     best: dict[str, Phrase] = {}
     for phrase in phrases(sentence):
         known = best.get(phrase.text)
         if known is None or (phrase.opens, phrase.stops) > (known.opens, known.stops):
             best[phrase.text] = phrase
-    return [(_rough(phrase, weights), phrase.text) for phrase in best.values()]
+    return [
+        (_rough(phrase, weights) * (_LED_UP if asked and phrase.told else 1.0), phrase.text) for phrase in best.values()
+    ]
 
 
 def _rough(phrase: Phrase, weights: Mapping[str, float]) -> float:
@@ -126,17 +145,47 @@ class _Option(NamedTuple):
 def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
     """The phrase that names the matter best, together with a second matter where both fit."""
     weights = vocabulary.weights
-    options = [
-        _Option(value * rough, text, pick)
-        for value, pick in _pool(found, weights)
-        for rough, text in _rated(_sentence(pick), weights)
-    ]
+    options = _options(_pool(found, weights), weights)
     if not options:
         return ""
     best = _fittest(options)
-    if best.pick.kind in (Kind.DID, Kind.NOISE, Kind.PLANNED) and (task := _task_before(context, weights)):
-        return _enriched(task, found, vocabulary)
-    return _joined(best, options) or _enriched(best.text, found, vocabulary)
+    if not any(_names_matter(one, weights) for one in options if one.pick.kind in _RAISES):
+        task = _task_before(context, weights)
+        if task:
+            return _carried(task, best, options, weights)
+    return _joined(best, options) or _completed(best, options) or _enriched(best.text, found, vocabulary)
+
+
+def _options(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float]) -> list[_Option]:
+    return [
+        _Option(value * rough, text, pick)
+        for value, pick in pool
+        for rough, text in _rated(_sentence(pick), weights, asked=pick.kind is Kind.REQUEST)
+    ]
+
+
+def _names_matter(option: _Option, weights: Mapping[str, float]) -> bool:
+    """Whether a phrase says of itself what it is about, unlike `fix all of them`."""
+    return (
+        word_count(option.text) >= _NAMING
+        and readability(option.text) >= _READABLE
+        and worth(option.text, weights) >= _TELLS_ENOUGH * 0.8
+    )
+
+
+def _carried(task: Sequence[_Option], best: _Option, options: Sequence[_Option], weights: Mapping[str, float]) -> str:
+    """The title of a segment that goes on with a task: what came of it if that says enough, else the task with it."""
+    told = worth(best.text, weights) * (1.0 if best.pick.kind in _RESULTS else 0.0 if best.pick.kind in _STEPS else 0.5)
+    reads = readability(best.text) >= (_READABLE if best.pick.kind is Kind.HEADING else _WHOLE)
+    if word_count(best.text) >= _SHORTEST and reads and told >= _TELLS_ENOUGH:
+        return best.text
+    own = _short_ones([one for one in options if one.pick.kind not in _DULL and not _only_looks(one)], _TASK)
+    return _pair(_short_ones(task, _TASK), own) or _fittest(task).text
+
+
+def _only_looks(option: _Option) -> bool:
+    """Whether it announces a look at something: `check each one`."""
+    return option.pick.kind is Kind.PLANNED and patterns.INSPECTION.match(folded(option.text)) is not None
 
 
 def _fittest(options: Sequence[_Option]) -> _Option:
@@ -154,10 +203,11 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     seen: dict[Kind, int] = {}
     turns = Counter(pick.turn for pick in found)
     opening = next((pick.turn for pick in found if pick.event.role is Role.USER), -1)
+    asked = any(pick.turn == opening and pick.kind is Kind.REQUEST for pick in found)
     rated = []
     for pick in found:
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
-        value = _fitness(pick, opening) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
+        value = _fitness(pick, opening, asked) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
         value *= (0.8 + 0.5 * turns[pick.turn] / len(found)) * (_OPENING if pick.turn == opening else 1.0)
         told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
@@ -166,10 +216,13 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     return [(value, pick) for _, value, pick in rated[:_POOL]]
 
 
-def _fitness(pick: Candidate, opening: int) -> float:
-    """How well a candidate's kind names the matter; with whatever words a user opens, they are about it."""
+def _fitness(pick: Candidate, opening: int, asked: bool) -> float:
+    """How well a candidate's kind names the matter; with whatever words a user opens, they are about it.
+
+    Unless the user goes on to ask for something: then they only lead up to that.
+    """
     told_first = pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == opening and pick.text.startswith("User: ")
-    return _FITNESS[Kind.REPORT] if told_first else _FITNESS.get(pick.kind, 0.5)
+    return _FITNESS[Kind.REPORT] if told_first and not asked else _FITNESS.get(pick.kind, 0.5)
 
 
 def _joined(best: _Option, options: Sequence[_Option]) -> str:
@@ -188,43 +241,81 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     ]
     if not seconds:
         return ""
-    seconds = _short_ones([option for option in options if option.pick is seconds[0].pick])
+    return _pair(firsts, _short_ones([option for option in options if option.pick is seconds[0].pick]))
+
+
+def _completed(best: _Option, options: Sequence[_Option]) -> str:
+    """A title of few words together with what else was said of the matter."""
+    if word_count(best.text) >= _SHORTEST or has_unspaced_script(best.text) or not _is_short(best):
+        return ""
+    told = terms(best.text)
+    others = [
+        one
+        for one in options
+        if one.pick.event is not best.pick.event
+        and one.pick.kind not in _DULL
+        and similar(terms(one.text), told) < _DISTINCT * 2
+    ]
+    return _pair([best], _short_ones(others))
+
+
+def _pair(firsts: Sequence[_Option], seconds: Sequence[_Option]) -> str:
+    """Two phrases as one title, in the order in which they were said; nothing if no two of them fit."""
     fitting = [
         (first.score + other.score, first, other)
         for first in firsts
         for other in seconds
         if word_count(first.text) + word_count(other.text) <= MAX_WORDS
+        and similar(terms(first.text), terms(other.text)) < _DISTINCT * 2
     ]
     if not fitting:
         return ""
     _, first, other = max(fitting, key=lambda entry: entry[0])
-    pair = sorted((first, other), key=lambda option: option.pick.order)
+    pair = (first, other)
+    if first.pick.event.timestamp_ms > other.pick.event.timestamp_ms or (
+        first.pick.event is other.pick.event and first.pick.order > other.pick.order
+    ):
+        pair = (other, first)
     title = f"{pair[0].text}; {_lowered(pair[1].text, pair[1].pick.text)}"
     return title if len(title) <= MAX_CHARS else ""
 
 
-def _short_ones(options: Sequence[_Option]) -> list[_Option]:
+def _short_ones(options: Sequence[_Option], reads: float = _WHOLE) -> list[_Option]:
     """Those that can stand as half of a title, fittest first."""
-    return sorted((option for option in options if _is_short(option)), key=lambda option: option.rank)
+    return sorted((option for option in options if _is_short(option, reads)), key=lambda option: option.rank)
 
 
-def _is_short(option: _Option) -> bool:
-    """Whether it can stand as one half of a title."""
+def _is_short(option: _Option, reads: float = _WHOLE) -> bool:
+    """Whether it can stand as one half of a title: few words that read so well."""
     whole = not any(mark in option.text for mark in (": ", ", ", "; "))
-    return whole and 3 <= word_count(option.text) <= _SHORT and readability(option.text) >= 0.85
+    least = _NAMING + option.text.startswith(("The ", "A ", "An "))
+    return whole and least <= word_count(option.text) <= _SHORT and readability(option.text) >= reads
 
 
 def _lowered(text: str, source: str) -> str:
-    """The second half of a title, with a small letter if that is how it was said."""
-    first = text.split(" ", 1)[0]
-    return text[:1].lower() + text[1:] if first.lower() in source else text
+    """The second half of a title, with a small letter if it was said so, or if it only opened a sentence."""
+    first, _, rest = text.partition(" ")
+    opened = first[1:].islower() and first in (source.partition(" ")[0], source.partition(": ")[2].partition(" ")[0])
+    ordinary = opened and rest[:1].islower()
+    return text[:1].lower() + text[1:] if ordinary or first.lower() in source else text
 
 
-def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> str:
-    """The task a segment carries on with, when in itself nothing but work was done."""
-    before = [pick for pick in candidates(context) if pick.kind not in (Kind.DID, Kind.PLANNED, Kind.HEADING)]
-    titles = (headline(_sentence(pick), weights) for pick in sorted(before, key=lambda pick: -_FITNESS[pick.kind]))
-    return next((title for title in titles if word_count(title) >= 3 and readability(title) >= 0.6), "")
+def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> list[_Option]:
+    """The phrases of the task a segment carries on with: of the last request before it that names a matter."""
+    asked = [event for event in context if event.role is Role.USER and event.says_something]
+    # What the task is about may hardly be named again while it is worked on.
+    own = Vocabulary(Passage(spoken(event)[:_ASKED_CHARS], 1.0) for event in asked).weights
+    weights = {part: max(value * _BEFORE, weights.get(part, 0.0)) for part, value in own.items()}
+    by_turn: dict[int, list[Candidate]] = {}
+    for pick in candidates(asked):
+        if pick.kind in _RAISES:
+            by_turn.setdefault(pick.turn, []).append(pick)
+    for picks in reversed(by_turn.values()):
+        options = _options([(_FITNESS[pick.kind] + pick.bonus, pick) for pick in picks], weights)
+        naming = [one for one in options if _names_matter(one, weights) and readability(one.text) >= _TASK]
+        if naming:
+            return naming
+    return []
 
 
 def _sentence(pick: Candidate) -> str:

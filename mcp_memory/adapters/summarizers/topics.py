@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
 from mcp_memory.adapters.summarizers.phrases import phrases, trimmed, word_count
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.titles import scored, worth
@@ -14,10 +16,18 @@ from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, simi
 from mcp_memory.domain.toc import Level
 
 _MAX_THEMES = 3
-_SHORT, _LONE = 6, 10
-_WANTED = (0.0, 0.2, 0.5, 0.85, 1.0, 1.0, 1.0)
-_MAX_WORDS = 16
-_MAX_CHARS = 110
+_SHORT, _LONE = 7, 10
+#: A further theme tells so much of what the first one tells, at least.
+_WORTH_NAMING = 0.12
+_WELL = 1.2
+#: So much of any theme's words a child is likely to speak of, and so much a common word counts.
+_BY_CHANCE, _COMMON = 0.5, 0.3
+_OWN_WORDS = 3.0
+#: How much of a child the first of its themes tells, the second and the third.
+_OF_CHILD = (0.65, 0.5, 0.4)
+_WANTED = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0, 1.0, 1.0)
+_MAX_WORDS = 18
+_MAX_CHARS = 120
 _ALIKE = 0.35
 _READABLE = 0.5
 _SO_FAR = " (so far)"
@@ -28,24 +38,43 @@ _PLAIN_WORD = re.compile(r"[\"'(“]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"').,:;!?�
 
 
 class _Theme(NamedTuple):
+    """A few words that may stand for a period: how fit they are, and how much each child is about them."""
+
     text: str
-    child: int
-    weight: float
+    fit: float
+    about: tuple[float, ...]
 
 
 def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
-    """Themes of different children first, near-duplicates once, joined by commas; no theme holds a comma or a colon."""
-    # What recurs through the period counts for more than it does among the bullets of one child.
-    left = list(_themes(children, {part: value * value for part, value in weights.items()}))
+    """The themes that together tell what most of the period was about, joined by commas; no theme holds a comma.
+
+    Each next theme is the one that tells most of what those before it leave untold.
+    """
+    if len(children) == 1 and children[0].level is not Level.SEGMENT:
+        return _topic(children[0])
+    left = list(_themes(children, weights))
     chosen: list[_Theme] = []
+    untold = [_size(child) for child in children]
+    first = 0.0
     while left and len(chosen) < _MAX_THEMES:
-        told = [theme.weight * (0.35 if any(one.child == theme.child for one in chosen) else 1.0) for theme in left]
-        theme = left.pop(max(range(len(left)), key=lambda index: (told[index], -index)))
+        gains = [
+            one.fit * math.fsum(share * told for share, told in zip(untold, one.about, strict=True)) for one in left
+        ]
+        theme = left.pop(at := max(range(len(left)), key=lambda index: (gains[index], -index)))
+        first = first or gains[at]
+        if gains[at] < _WORTH_NAMING * first:
+            break
         joined = ", ".join(one.text for one in (*chosen, theme))
         if not chosen or (word_count(joined) <= _MAX_WORDS and len(joined) <= _MAX_CHARS):
             chosen.append(theme)
+            untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
             left = [other for other in left if not _alike(other.text, theme.text)]
     return one_line(", ".join(theme.text for theme in chosen), _MAX_CHARS).rstrip(ELLIPSIS)
+
+
+def _size(child: Node) -> float:
+    """How much happened in a child: more where there is more to tell and more beneath it."""
+    return math.pow(1 + len(child.bullets), 0.5) * math.pow(1 + len(child.child_ids), 0.75)
 
 
 def plainness(text: str) -> float:
@@ -57,26 +86,53 @@ def plainness(text: str) -> float:
 
 
 def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[_Theme]:
+    # What recurs through the period counts for more than it does among the bullets of one child.
+    squared = {part: value * value for part, value in weights.items()}
+    spoken_of = [_terms_of(child) for child in children]
     for index, child in enumerate(children):
-        size = (1.0 + len(child.bullets)) ** 0.5 * (1.0 + len(child.child_ids)) ** 0.25
-        for rank, text in enumerate(_of_child(child, len(children) == 1, weights)):
-            told = worth(text, weights) / (2.0 + word_count(text)) ** 0.4 + 0.05
-            fit = readability(text) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
-            yield _Theme(text, index, size * told * fit * 0.75**rank)
+        parts = _of_child(child, len(children) == 1, squared)
+        for rank, text in enumerate(parts):
+            most = 1.0 if len(parts) == 1 and child.level is Level.SEGMENT else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
+            told = (worth(text, squared) / (2.0 + word_count(text)) ** 0.4 + 0.05) ** 0.35
+            fit = min(readability(text), _WELL) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
+            about = [told_of * most for told_of in _about(terms(text), spoken_of)]
+            about[index] = most
+            yield _Theme(text, told * fit * _WANTED[min(word_count(text), _SHORT)], tuple(about))
+
+
+def _terms_of(child: Node) -> frozenset[str]:
+    told = [child.title, *child.keywords, *(bullet.text for bullet in child.bullets)]
+    return frozenset().union(*map(terms, told))
+
+
+def _about(theme: frozenset[str], spoken_of: Sequence[frozenset[str]]) -> list[float]:
+    """How much of a theme's words each child speaks of, from 0 to 1; words of any talk hardly count."""
+    # A theme of few words of its own is easily spoken of.
+    whole = max(_count(theme), _OWN_WORDS)
+    shares = [_count(theme & own) / whole for own in spoken_of]
+    return [max(0.0, (share - _BY_CHANCE) / (1.0 - _BY_CHANCE)) for share in shares]
+
+
+def _count(found: frozenset[str]) -> float:
+    common = len(found & COMMON_STEMS)
+    return len(found) - common + _COMMON * common
 
 
 def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
     """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
     title = child.title.removesuffix(_SO_FAR)
     said = " ".join(bullet.text for bullet in child.bullets)
-    if child.level is Level.SEGMENT:
-        parts = title.split("; ")
-    else:
-        calendar = _CALENDAR.match(title)
-        parts = title[calendar.end() :].split(", ") if calendar else list(child.keywords[:2])
+    parts = title.split("; ") if child.level is Level.SEGMENT else _topic(child).split(", ")
     limit = _LONE if alone and len(parts) == 1 else _SHORT
     themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
     return [theme for theme in themes if word_count(theme) > 1] or themes
+
+
+def _topic(child: Node) -> str:
+    """What stands behind a period's date in its title, or what it is looked for by."""
+    title = child.title.removesuffix(_SO_FAR)
+    calendar = _CALENDAR.match(title)
+    return title[calendar.end() :] if calendar else ", ".join(child.keywords[:2])
 
 
 def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:

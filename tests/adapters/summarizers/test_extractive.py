@@ -39,7 +39,7 @@ def test_it_fits_the_port_and_signs_its_name() -> None:
 
 
 def test_title_names_the_task_without_politeness() -> None:
-    assert summarize_segment(PORT, []).title == "Fix the checkout test"
+    assert summarize_segment(PORT, []).title == "Fix the checkout test; settings.py now reads DATABASE_PORT"
 
 
 def test_bullets_tell_request_cause_decision_outcome_and_open_problem_in_order() -> None:

@@ -64,7 +64,7 @@ def test_the_topic_names_the_themes_shortly() -> None:
     topic = roll_up(Level.DAY, [RETRY, LICENSE]).topic
     assert "retry" in topic
     assert "licenses" in topic
-    assert all(2 <= len(theme.split()) <= 6 for theme in topic.split(", "))
+    assert all(2 <= len(theme.split()) <= 7 for theme in topic.split(", "))
 
 
 def test_near_duplicates_become_one_bullet_with_the_grips_of_all() -> None:

@@ -57,6 +57,57 @@ def test_two_matters_of_one_conversation_share_the_title() -> None:
     assert named == "Map view gets slower; invoices sometimes mailed twice"
 
 
+def test_what_is_asked_names_the_matter_rather_than_what_led_up_to_it() -> None:
+    asked = title(("user", "I deleted the old fixtures, but wondering now, can the seed script create the tenants?"))
+    assert "fixtures" not in asked
+    assert "seed script" in asked
+    wanted = title(
+        (
+            "user",
+            "The platform team moved our secrets to Vault. Can you change it so we can have a local fallback file for "
+            "offline work?",
+        ),
+        ("assistant", "Secrets are read from Vault, then from the fallback file."),
+    )
+    assert wanted.startswith("Local fallback file")
+
+
+def test_a_segment_that_goes_on_with_a_task_is_titled_by_both() -> None:
+    context = conversation(("user", "Our invoices take 40 seconds to render, please speed that up."), ("user", "yes"))
+    events = conversation(
+        ("assistant", "Let me measure where the time goes."),
+        ("tool", "Read: /src/render.py\nimport pdf"),
+        ("assistant", "Fonts are embedded twice."),
+        ("user", "ok go on"),
+        ("tool", "Edit: /src/render.py\nok"),
+        first=10,
+    )
+    assert summarize_segment(events, context).title == "Invoices take 40 seconds to render; fonts embedded twice"
+
+
+def test_what_came_of_a_task_titles_a_segment_if_it_says_enough() -> None:
+    context = conversation(("user", "Our invoices take 40 seconds to render, please speed that up."))
+    events = conversation(
+        ("tool", "Edit: /src/render.py\nok"),
+        ("assistant", "The renderer now embeds each font of the invoice once."),
+        first=10,
+    )
+    assert summarize_segment(events, context).title == "Renderer now embeds each font of the invoice once"
+
+
+def test_a_question_stands_as_it_was_asked_where_little_else_is_said() -> None:
+    assert title(("user", "why do we pin urllib3 below 2?")) == "Why do we pin urllib3 below 2"
+    assert title(("user", "what's the source for colour?")) == "What's the source for colour"
+
+
+def test_a_heading_of_the_answer_titles_a_review() -> None:
+    named = title(
+        ("user", "post the two blocking ones as comments"),
+        ("assistant", "## Review of the exchange rate cache\n\n- The exchange rate expires too late.\n"),
+    )
+    assert named == "Review of the exchange rate cache"
+
+
 def test_a_failed_test_is_named_without_its_path_and_assertion() -> None:
     log = "FAILED tests/api/test_orders.py::test_total_with_discount - assert 90 == 100\n"
     said = f"test_total_with_discount fails on Windows only. Here is the output:\n\n{log}"
@@ -70,7 +121,7 @@ def test_numbers_do_not_make_a_title() -> None:
         ("user", "POST /v2/orders is slow again. The p99 is 4.7 s with 1,200 rows and 35 items."),
         ("assistant", "The orders query has no index on customer, so it scans 1,200 rows for each of 35 items."),
     )
-    assert named == "POST /v2/orders slow"
+    assert named == "POST /v2/orders slow; orders query has no index"
 
 
 def test_a_go_panic_a_rust_error_and_a_stack_trace_give_their_message() -> None:
@@ -207,6 +258,23 @@ def test_a_day_names_the_matters_of_its_segments_in_few_words() -> None:
         "invoices sometimes mailed twice",
         "test_total_with_discount fails on Windows",
     }
+
+
+def test_a_day_names_what_most_of_it_was_about_before_what_came_up_once() -> None:
+    titles = [
+        "Rename the colour column",
+        "Paths wrong outside the root; audit of file lookups",
+        "Paths wrong outside the root; lookup in the loader",
+        "Paths wrong outside the root; lookup in the watcher",
+    ]
+    told = [f"Fixed {title.rpartition('; ')[2]}" for title in titles]
+    children = [segment_node(number, title, [told[number]], ("root",)) for number, title in enumerate(titles)]
+    assert roll_up(Level.DAY, children).topic.startswith("paths wrong outside the root, ")
+
+
+def test_a_period_with_one_child_keeps_its_topic() -> None:
+    week = node(Level.WEEK, "2026-W02", "Week of January 5–11, 2026: shop search by colour, slow checkout page", ["x"])
+    assert roll_up(Level.MONTH, [week]).topic == "shop search by colour, slow checkout page"
 
 
 def test_themes_hold_no_colon_and_no_mark_of_being_unfinished() -> None:
