@@ -2,25 +2,32 @@
 
 A message often answers in words that the question does not use; the words are then in the message before. So a
 message also counts what its neighbours say, as far as it does not say it itself, and a little of its whole session.
+What was said before it counts more than what came after, and most if that was a question.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Places, Question
 from mcp_memory.navigate.sought import Unit
+from mcp_memory.navigate.turns import SPOKEN, answers, is_later, name_end, only_asks, speakers
 from mcp_memory.navigate.when import TimeRange
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
 PASSAGE = 500
 _USUAL = 480
 _K1, _B = 1.2, 0.3
-_NEIGHBOUR = 0.3
+#: How much counts what was said just before a message, and just after it.
+_BEFORE, _AFTER = 0.33, 0.18
+#: What a message is worth that only asks, and one that answers a question.
+_ASKS, _ANSWERS = 0.6, 1.2
+#: How much the name of a speaker counts where it is not the speaker's: most often to address someone.
+_ADDRESSED = 0.5
 _SESSION = 0.25
 _PAIR = 1.0
 _NEAR = 6.0
@@ -88,18 +95,21 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     With `diverse`, the best of each session come before more of the same.
     """
     rare = rarities(question, pool)
+    spots = {spot.number: spot for spot in pool.spots}
+    names = _names(question, pool)
     places = question.places_by_form([spot.text for spot in pool.spots])
-    own = {
-        spot.number: _own(question, len(spot.text), *each, rare) for spot, each in zip(pool.spots, places, strict=True)
-    }
-    context = _context(pool, own)
+    own = {spot.number: _own(question, spot, *each, rare, names) for spot, each in zip(pool.spots, places, strict=True)}
+    context = _context(pool, spots, own)
     sessions = _sessions(pool, own, rare)
+    replies = answers(pool, spots, {number: bool(said.near) for number, said in own.items()})
     weighed = []
     for spot in pool.spots:
         said = own[spot.number]
         role = question.roles.get(spot.role, 1.0) * (_COMPACTION if spot.kind == "compaction" else 1.0)
         beside = sum(rare[unit] * much for unit, much in context.get(spot.number, {}).items() if unit not in said.near)
-        value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + _NEIGHBOUR * beside
+        value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + beside
+        if spot.number in replies and question.speaker in ("", spot.role):
+            value *= _ANSWERS
         if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
         weighed.append(Weighed(spot, value, said.focus, said.near))
@@ -116,7 +126,9 @@ def _order(item: Weighed) -> tuple[float, int]:
 
 
 def _answering(question: Question, item: Weighed) -> Weighed:
-    """Worth more if it looks like an answer: it names a number or a time where one is asked for."""
+    """Worth more if it looks like an answer: it names a number or a time where one is asked for, and does not ask."""
+    if item.spot.role in SPOKEN and only_asks(item.spot.text):
+        item = replace(item, value=item.value * _ASKS)
     if not item.near or not question.cues:
         return item
     passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3]
@@ -146,14 +158,25 @@ def _worth(item: Weighed, sessions: dict[int, float], units: Sequence[float], ra
     return item.value * fresh * sessions.get(item.spot.session, 1.0)
 
 
-def _own(question: Question, length: int, whole: Places, others: Places, rare: Sequence[float]) -> _Own:
+def _names(question: Question, pool: Pool) -> frozenset[int]:
+    """The units of a question that are names of those who speak."""
+    known = speakers(pool)
+    return frozenset(number for number, unit in enumerate(question.units) if known and unit.root in known)
+
+
+def _own(
+    question: Question, spot: Spot, whole: Places, others: Places, rare: Sequence[float], names: frozenset[int]
+) -> _Own:
     if others:
         whole, rare = _with_others(whole, others, rare)
     if not whole:
         return _NOTHING
+    if names and (begin := name_end(spot.text)):
+        addressed = {unit for unit in names if unit in whole and whole[unit][0] >= begin}
+        rare = [each * _ADDRESSED if unit in addressed else each for unit, each in enumerate(rare)]
     total = sum(rare) or 1.0
     best, at = 0.0, whole
-    for size, here in _passages(whole, length):
+    for size, here in _passages(whole, len(spot.text)):
         value, covered = 0.0, 0.0
         flat = _K1 * (1 - _B + _B * size)
         for unit, inside in here.items():
@@ -219,16 +242,18 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
     return best
 
 
-def _context(pool: Pool, own: dict[int, _Own]) -> dict[int, dict[int, float]]:
-    """What stands beside each spot."""
+def _context(pool: Pool, spots: Mapping[int, Spot], own: dict[int, _Own]) -> dict[int, dict[int, float]]:
+    """What stands beside each spot, as much as it counts there."""
     context: dict[int, dict[int, float]] = {}
-    length = {spot.number: len(spot.text) for spot in pool.spots}
     for number, neighbours in pool.beside.items():
-        strong = _strong(own[number].places, length[number]) if neighbours else {}
+        strong = _strong(own[number].places, len(spots[number].text)) if neighbours else {}
         for neighbour in neighbours:
+            if neighbour not in spots:
+                continue
             heard = context.setdefault(neighbour, {})
+            counts = _BEFORE if is_later(spots[neighbour], spots[number]) else _AFTER
             for unit, much in strong.items():
-                heard[unit] = heard.get(unit, 0.0) + much
+                heard[unit] = heard.get(unit, 0.0) + counts * much
     return context
 
 
