@@ -107,3 +107,19 @@ async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
         ((_, event), *_) = await app.library.events_after(0, None, 1)
         assert await app.library.keys(event.key[:5]) == [event.key]
         assert await app.library.keys(bytes(5)) == []
+
+
+async def test_a_filter_that_keeps_everything_changes_no_order(tmp_path: Path) -> None:
+    lines = [
+        said(
+            f"the parrot {'and some more of it ' * (n % 7)}{'parrot ' * (n % 3)}",
+            f"2026-03-02T10:{n:02}:00Z",
+            role="user" if n % 2 else "assistant",
+        )
+        for n in range(40)
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        everything = texts(await pool(app, "parrot some"))
+        assert len(everything) == 40
+        assert texts(await pool(app, "parrot some", start_ms=0)) == everything
