@@ -13,16 +13,24 @@ STARTED = time.perf_counter()
 
 
 def ours(home: str, files: list[str]) -> dict[str, float]:
+    import gc
     from pathlib import Path
 
+    from mcp_memory.surfaces.cli import OBJECTS_MADE
+
+    gc.set_threshold(OBJECTS_MADE)  # as the command line does
     import anyio
 
     from mcp_memory.adapters import tokens
     from mcp_memory.adapters.clients import detect
+    from mcp_memory.adapters.clients.lines import parse
+    from mcp_memory.adapters.summarizers import facets, rollups, segments  # noqa: F401
     from mcp_memory.app import open_app
     from mcp_memory.config import Calendar, Settings
     from mcp_memory.pipeline.importing import import_files
 
+    # What the first line and the first summary would load belongs to the start.
+    parse(b"{}")
     marks: dict[str, float] = {}
 
     async def work() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from mcp_memory import __version__
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; only a model you set gets any."
 
+#: How many objects a command makes before garbage is looked for.
+OBJECTS_MADE = 50_000
 _CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
 
 
@@ -21,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from mcp_memory.surfaces.serving import serve
 
             return serve(options)
+        # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
+        gc.set_threshold(OBJECTS_MADE)
         from mcp_memory.surfaces.dispatch import run
 
         return run(options)
