@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mcp_memory.domain.abbreviations import shortened, written
+from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
 
@@ -125,10 +126,18 @@ def _error_lines(text: str) -> Iterator[str]:
 
 def hidden_parts(text: str) -> str:
     """The words inside camelCase identifiers, then the bigrams of unspaced scripts."""
-    camel = [" ".join(identifier_parts(word)) for word in _camel_words(text)]
+    camel = [_SPREAD[word] if len(word) < _LONG else _spread(word) for word in _camel_words(text)]
     if has_unspaced_script(text):
         camel += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
     return " . ".join(camel)
+
+
+def _spread(identifier: str) -> str:
+    return " ".join(identifier_parts(identifier))
+
+
+#: A project's identifiers come back all the time; what is longer than any of them is not kept.
+_SPREAD, _LONG = Memo(_spread, 1 << 13), 80
 
 
 def _camel_words(text: str) -> Iterable[str]:

@@ -25,7 +25,9 @@ from mcp_memory.pipeline.prepare import Cleared, Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Told, TranscriptState
 from mcp_memory.ports.events import EventLog, Intake
 
-BATCH = 300
+#: Events that are stored at once. Fewer would cost more commits; with more, storing the last ones has nothing to
+#: overlap with.
+BATCH = 150
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
 Source = tuple[ClientAdapter, Path]

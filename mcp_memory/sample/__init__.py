@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 _WEEK = timedelta(weeks=1)
@@ -16,7 +16,7 @@ def lines(now: datetime | None = None) -> list[dict[str, Any]]:
     With `now`, which must know its zone, every timestamp moves by the same number of whole weeks, so that weekdays and
     hours stay what they were and the last line falls into the seven days before `now`.
     """
-    text = files(__name__).joinpath("history.jsonl").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("history.jsonl").read_text(encoding="utf-8")
     told: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     if now is None:
         return told
