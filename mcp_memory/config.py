@@ -386,6 +386,8 @@ def _from_file(path: Path) -> list[tuple[str, str, str, Any]]:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return []
+    except NotADirectoryError:
+        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
     import tomllib

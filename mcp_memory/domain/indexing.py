@@ -30,7 +30,8 @@ _UNSPACED = re.compile(
 )
 _CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
 _TOKEN = re.compile(r"[^\W_]+")
-_INNER = re.compile(r"[^\W_]+(?:[_./:\\-]+[^\W_]+)+")
+#: Tried only where a word begins, and without going back: an endless word is read once.
+_INNER = re.compile(r"(?<![^\W_])[^\W_]++[_./:\\-]++[^\W_]")
 _ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500

@@ -36,7 +36,7 @@ async def export(app: App, options: argparse.Namespace) -> int:
     if not options.output:
         await _lines(app, scope.project, sys.stdout)
         return 0
-    target = Path(options.output)
+    target = _replaceable(options.output, app.settings.database)
     partial = target.with_name(target.name + ".tmp")
     try:
         with _private(partial) as file:
@@ -45,6 +45,19 @@ async def export(app: App, options: argparse.Namespace) -> int:
     except OSError as error:
         raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
     return _told(options, count, "events")
+
+
+def _replaceable(name: str, database: Path) -> Path:
+    """Where a file may be put: what is there gives way to it, so it must not be a device, a pipe or the memory."""
+    target = Path(name)
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory; name the file that shall be written.")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target} is a device or a pipe; name a file.")
+    own = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
+    if any(path.exists() and target.exists() and target.samefile(path) for path in own):
+        raise UsageError(f"{target} is the memory itself, which must not be written over; name another file.")
+    return target
 
 
 def _told(options: argparse.Namespace, count: int, what: str) -> int:
@@ -134,11 +147,9 @@ def _link_text(title: str) -> str:
 
 
 async def backup(app: App, options: argparse.Namespace) -> int:
-    target = Path(options.path)
+    target = _replaceable(options.path, app.settings.database)
 
     def copy() -> int:
-        if target.is_dir():
-            raise UsageError(f"{target} is a directory; name the file that the copy shall have.")
         source = sqlite3.connect(app.settings.database)
         try:
             copy_database(source, target)

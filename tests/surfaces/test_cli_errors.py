@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -24,6 +25,8 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
         (["context", "--focus", "nothing"], 1, "`mcp-memory search QUERY`"),
         (["context", "--since", "yesterday"], 2, "`mcp-memory snapshot`"),
         (["session", "nobody"], 1, "`mcp-memory search`"),
+        (["session", "\udcff"], 2, "UTF-8"),
+        (["context", "--focus", "a\udcff"], 2, "UTF-8"),
         (["node", "toc:day:2026-03-02@nowhere"], 1, "`mcp-memory projects`"),
         (["timeline", "the day the music died"], 2, "last week"),
         (["search", "  ", "--project", "*"], 2, "no word"),
@@ -154,3 +157,27 @@ def test_what_a_budget_leaves_out_is_found_by_the_cursor(loaded: Shell) -> None:
     assert 0 < len(shown) < len(everything)
     then = loaded.json(*query, "--cursor", first["more"])
     assert [*shown, *(hit["id"] for hit in then["hits"])][: len(everything)] == everything
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+@pytest.mark.parametrize("command", [["backup"], ["export", "-o"]])
+def test_nothing_is_written_over_the_memory_a_device_or_a_directory(loaded: Shell, command: list[str]) -> None:
+    """As the user root one could: the new file would take their place."""
+    database, before = loaded.home / "memory.db", (loaded.home / "memory.db").stat().st_ino
+    (loaded.cwd / "link.db").unlink(missing_ok=True)
+    (loaded.cwd / "link.db").hardlink_to(database)
+    for target, says in ((str(database), "the memory itself"), ("link.db", "the memory itself"), (".", "directory")):
+        done = loaded.run(*command, target)
+        assert done.returncode == 2
+        assert says in done.stderr
+    pipe = loaded.cwd / f"pipe-{command[0]}"
+    os.mkfifo(pipe)
+    assert "a device or a pipe" in loaded.run(*command, str(pipe)).stderr
+    assert pipe.is_fifo()
+    assert database.stat().st_ino == before
+
+
+def test_a_project_needs_a_name(loaded: Shell) -> None:
+    done = loaded.run("projects", "rename", "alpha", "@")
+    assert done.returncode == 2
+    assert "no letter or digit" in done.stderr

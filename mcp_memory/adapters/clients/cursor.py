@@ -27,9 +27,9 @@ class Cursor:
 
     def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
         """Each conversation before its subagents. A directory may hold any other files beside."""
-        for suffix in (".jsonl", _EXPORT):
-            for place in places:
-                yield from (path for path in files_below([place], suffix) if path == place or self.recognizes(path))
+        for place in places:
+            found = files_below([place], ".jsonl", _EXPORT)
+            yield from (path for path in found if path == place or self.recognizes(path))
 
     def recognizes(self, path: Path) -> bool:
         if path.suffix == _EXPORT:

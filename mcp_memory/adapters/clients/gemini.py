@@ -27,10 +27,9 @@ class Gemini:
 
     def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
         """Beside its chats the client keeps other files, such as its settings."""
-        for suffix in (".jsonl", ".json"):
-            for place in places:
-                found = files_below([place], suffix)
-                yield from (path for path in found if path == place or self._is_chat(path))
+        for place in places:
+            found = files_below([place], ".jsonl", ".json")
+            yield from (path for path in found if path == place or self._is_chat(path))
 
     def recognizes(self, path: Path) -> bool:
         if path.suffix == ".json":

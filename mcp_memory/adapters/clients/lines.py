@@ -231,17 +231,19 @@ def peek(path: Path) -> Iterator[dict[str, Any]]:
         return
 
 
-def files_below(places: Sequence[Path], suffix: str = ".jsonl") -> Iterable[Path]:
-    """Files as they are given, and those with the suffix in the given directories, each once."""
+def files_below(places: Sequence[Path], *suffixes: str) -> Iterable[Path]:
+    """Files as they are given, and those with one of the suffixes in the given directories, each once."""
     seen: set[Path] = set()
     for place in places:
-        found = sorted(_walk(place, suffix), key=os.fspath) if place.is_dir() else [place] * place.is_file()
+        found = _found(place, suffixes or (".jsonl",)) if place.is_dir() else [place] * place.is_file()
         for path in found:
             if path not in seen:
                 seen.add(path)
                 yield path
 
 
-def _walk(directory: Path, suffix: str) -> Iterator[Path]:
-    for folder, _, names in os.walk(directory):
-        yield from (Path(folder, name) for name in names if name.endswith(suffix))
+def _found(directory: Path, suffixes: Sequence[str]) -> list[Path]:
+    """The files of each suffix in turn. A pipe or a socket is no file: reading it would wait for someone to write."""
+    paths = [Path(folder, name) for folder, _, names in os.walk(directory) for name in names]
+    sought = [[path for path in paths if path.name.endswith(suffix) and path.is_file()] for suffix in suffixes]
+    return [path for found in sought for path in sorted(found, key=os.fspath)]

@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.migrations import migrate
-from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
+from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, UsageError
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")
@@ -233,6 +233,9 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explain(error, path, changed=changed) from error
+    except UnicodeEncodeError as error:
+        # Half of a pair, as bytes that are not UTF-8 become on the command line: no text can hold it.
+        raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None
     except OSError as error:
         raise StoreFull(
             f"{path.parent} cannot be written: {error.strerror or error}. Free some space, correct the permissions, "

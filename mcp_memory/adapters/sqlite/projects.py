@@ -32,14 +32,21 @@ def project_of(tx: Transaction, root: str, label: str) -> int:
     return project
 
 
+#: The project of a place whose name holds nothing to call it by.
+_NAMELESS = "home"
+
+
 def slugify(name: str) -> str:
     """Letters, digits, dots, hyphens; never empty."""
-    return _UNFIT.sub("-", name.strip()).strip("-.").lower()[:60] or "home"
+    return _UNFIT.sub("-", name.strip()).strip("-.").lower()[:60] or _NAMELESS
 
 
 async def rename(database: Database, old: str, new: str) -> str:
     """Give a project another slug; ids of other projects that name it must be looked up anew."""
-    return await database.write(_rename, old, slugify(new))
+    slug = slugify(new)
+    if slug == _NAMELESS and _NAMELESS not in new.lower():
+        raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
+    return await database.write(_rename, old, slug)
 
 
 def _rename(tx: Transaction, old: str, slug: str) -> str:

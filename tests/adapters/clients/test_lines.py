@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.adapters.clients.lines import digest, files_below, growing, milliseconds, parse
 from mcp_memory.ports.clients import TranscriptState
 
@@ -137,3 +139,17 @@ def test_files_come_once_and_in_order_however_they_are_named(tmp_path: Path) -> 
         "a/subagents/agent-1.jsonl",
         "b.jsonl",
     ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+def test_a_pipe_in_a_directory_is_no_transcript(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "a.jsonl").write_text("{}")
+    assert list(files_below([tmp_path])) == [tmp_path / "a.jsonl"]
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex", "gemini", "cursor", "jsonl"])
+def test_a_file_that_is_named_is_read_once(tmp_path: Path, client: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{}")
+    assert list(ADAPTERS[client].transcripts([path])) == [path]
