@@ -17,7 +17,9 @@ _HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.9
 _COMPARED = 9
 #: Below this share of the question's weight a hit is about something else, however far it stands out.
 _ENOUGH = 0.4
-_STEPS = ((0.0, 0.0), (0.35, 0.3), (0.56, 0.5), (0.8, 0.8), (1.0, 0.97))
+#: One word of several is most often about something else.
+_ALONE = 0.6
+_STEPS = ((0.0, 0.0), (0.35, 0.3), (0.59, 0.5), (0.81, 0.8), (1.0, 0.97))
 
 
 def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[float]:
@@ -34,7 +36,8 @@ def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[
         out = min(item.value / behind - 1, 2.0) if behind > 0 else 2.0
         sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(len(item.near))
         sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)
-        found.append(round(_share_right(min(1.0, holds / _ENOUGH) / (1 + math.exp(-sum_of))), 3))
+        enough = min(1.0, holds / _ENOUGH) * (_ALONE if len(item.near) == 1 < len(rare) else 1.0)
+        found.append(round(_share_right(enough / (1 + math.exp(-sum_of))), 3))
     return found
 
 

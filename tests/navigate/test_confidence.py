@@ -1,0 +1,28 @@
+"""What makes a hit trustworthy: how much of the question it holds, in how many words, and how far it stands out."""
+
+from __future__ import annotations
+
+from mcp_memory.domain.offers import Spot
+from mcp_memory.navigate.confidence import scores
+from mcp_memory.navigate.ranking import Weighed
+
+
+def weighed(value: float, *near: int) -> Weighed:
+    return Weighed(Spot(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near))
+
+
+def ranked(*first: int) -> list[Weighed]:
+    return [weighed(9.0, *first), *(weighed(3.0 - 0.1 * place, 0) for place in range(12))]
+
+
+def test_a_hit_that_stands_out_is_trusted_if_it_holds_the_question_in_several_words() -> None:
+    assert scores(ranked(0, 1, 2), [4.0, 2.0, 2.0], 1)[0] >= 0.5
+
+
+def test_a_hit_that_holds_one_word_of_several_is_not_trusted_however_rare_the_word_is() -> None:
+    assert scores(ranked(0), [4.0, 2.0, 2.0], 1)[0] < 0.5 <= scores(ranked(0), [4.0], 1)[0]
+
+
+def test_a_hit_without_any_value_scores_nothing() -> None:
+    assert scores([weighed(0.0)], [1.0], 3) == [0.0]
+    assert scores([], [1.0], 3) == []
