@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import Node
@@ -37,8 +38,7 @@ class Candidate:
     segment_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
 
     number: int

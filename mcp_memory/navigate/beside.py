@@ -31,6 +31,10 @@ _CHANGED = re.compile(
     r"|(?:^|[.!?] )(?:no, |ok, |sorry, )?actually\b",
     re.I,
 )
+#: No such message is without one of these; looking for them first spares most messages a closer look.
+_OF_CHANGE = tuple(
+    "instead,no longer,not any,change,switch,we now,revert,revers,replac,supersed,overrul,actually".split(",")
+)
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s)[^.!?\n。！？]*)*[.!?。！？]?")
 #: Marks of code, tables and headings: their words stand there for other reasons than what was decided.
 _MARKUP = re.compile(r"[|{}<>#=;]|^\s*[+-]\s|//")
@@ -48,12 +52,12 @@ _OCCASION_MS = 2 * 3_600_000
 
 async def with_surroundings(library: Library, found: Found) -> Found:
     """The hits with the replies to the best of them, and with what was later said otherwise."""
-    return await _with_later(library, await with_replies(library, found), question_of(found.query))
-
-
-async def with_replies(library: Library, found: Found) -> Found:
-    """The hits, the best of them with what was answered, and so the questions among the next."""
     question = question_of(found.query)
+    return await _with_later(library, await with_replies(library, found, question), question)
+
+
+async def with_replies(library: Library, found: Found, question: Question) -> Found:
+    """The hits, the best of them with what was answered, and so the questions among the next."""
     hits = list(found.hits)
     for at, hit in enumerate(hits[:_REPLIES_OF]):
         if hit.role == "user" and hit.event_ids and (at == 0 or _asks(hit.passage.text)):
@@ -111,7 +115,11 @@ def _change(item: Weighed) -> _Change | None:
     pasted = spot.role == "user" and len(spot.text) > _OWN_WORDS
     if spot.role not in ("user", "assistant") or spot.kind == "compaction" or pasted:
         return None
-    for sentence in _SENTENCE.finditer(spot.text[:_LATER_IN]):
+    text = spot.text[:_LATER_IN]
+    low = text.lower()
+    if not any(word in low for word in _OF_CHANGE):
+        return None
+    for sentence in _SENTENCE.finditer(text):
         if _says_so(sentence[0]):
             return _Change(item, sentence.start() + len(sentence[0]) - len(sentence[0].lstrip()), sentence[0])
     return None

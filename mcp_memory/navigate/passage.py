@@ -10,8 +10,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mcp_memory.navigate.question import Question
+from mcp_memory.navigate.sought import lowered
 
 _LONGEST = 12_000
 _MARKS = 200
@@ -28,8 +30,7 @@ _AGAIN = 0.05
 _BACK = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A place in a text where a word of the question stands, and how much that word tells."""
 
     place: int
@@ -91,24 +92,25 @@ class Passage:
     def _find(self, size: int) -> tuple[float, int]:
         places = [mark.place for mark in self.marks]
         ends = [end.end() for end in _END.finditer(self.text, 0, places[-1] if places else 0)]
+        low = lowered(self.text) if self.cues else ""
         best, chosen, before = 0.0, self.focus, -1
         for first, place in enumerate(places):
             start = self._sentence(ends, place, size // _BACK)
             if start == before:
                 continue
             before = start
-            worth = self._worth(first, bisect_left(places, start + size), start, size)
+            worth = self._worth(first, bisect_left(places, start + size), low, start, size)
             if worth > best:
                 best, chosen = worth, start
         return best, chosen
 
-    def _worth(self, first: int, last: int, start: int, size: int) -> float:
+    def _worth(self, first: int, last: int, low: str, start: int, size: int) -> float:
         worth: dict[int, float] = {}
         for mark in self.marks[first:last]:
             worth[mark.unit] = worth[mark.unit] + mark.weight * _AGAIN if mark.unit in worth else mark.weight
         total = sum(worth.values())
         for cue in self.cues:
-            total *= _CUE if cue.search(self.text, start, min(start + size, len(self.text))) else 1.0
+            total *= _CUE if cue.search(low, start, min(start + size, len(low))) else 1.0
         return total
 
     def _sentence(self, ends: Sequence[int], place: int, back: int) -> int:

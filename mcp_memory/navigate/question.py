@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import Term, terms_of
@@ -27,7 +27,7 @@ _GATHERS = re.compile(
     r"|\bfirst\b.*\bor\b|\bhow much\b.*\b(?:more|less|all)\b",
     re.I | re.S,
 )
-#: What kind of answer is asked for, and what such an answer looks like.
+#: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
 _CUES = (
     (
         re.compile(
@@ -36,8 +36,7 @@ _CUES = (
             re.I,
         ),
         re.compile(
-            r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|half|twice|once|first|second|third)\b",
-            re.I,
+            r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|dozen|half|twice|once|first|second|third)\b"
         ),
     ),
     (
@@ -50,13 +49,12 @@ _CUES = (
         re.compile(
             r"\b(?:today|yesterday|tomorrow|tonight|last|ago|weeks?|months?|recently|just"
             r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september"
-            r"|october|november|december)\b",
-            re.I,
+            r"|october|november|december)\b"
         ),
     ),
     (
         _ME,
-        re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b", re.I),
+        re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b"),
     ),
 )
 
@@ -69,7 +67,7 @@ class Question:
     """`pairs` are numbers of units that stood side by side, which counts where they do so again.
 
     `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours. `cues` are
-    what the answer should hold beside the words: a number, a time, something done.
+    what the answer should hold beside the words, in lower case: a number, a time, something done.
     """
 
     terms: tuple[Term, ...]
@@ -106,10 +104,13 @@ class Question:
                 found[text][1].setdefault(unit, []).append(place)
         return found
 
-    def holds(self, text: str) -> list[bool]:
-        """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
+    def holds(self, text: str, seen: Collection[int] = ()) -> list[bool]:
+        """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written.
+
+        Units that were `seen` there need not be looked for.
+        """
         row = Row([text])
-        here = [row.holds(unit) for unit in self.units]
+        here = [number in seen or row.holds(unit) for number, unit in enumerate(self.units)]
         return [here[number] for number in self.unit_of]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
@@ -43,8 +42,7 @@ _READ = 30
 _OTHER = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """A spot with its value, where its best passage begins, and the units found in that passage."""
 
     spot: Spot
@@ -128,33 +126,33 @@ def _order(item: Weighed) -> tuple[float, int]:
 def _answering(question: Question, item: Weighed) -> Weighed:
     """Worth more if it looks like an answer: it names a number or a time where one is asked for, and does not ask."""
     if item.spot.role in SPOKEN and only_asks(item.spot.text):
-        item = replace(item, value=item.value * _ASKS)
+        item = item._replace(value=item.value * _ASKS)
     if not item.near or not question.cues:
         return item
-    passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3]
+    passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3].lower()
     worth = math.prod(_CUE if cue.search(passage) else 1.0 for cue in question.cues)
-    return replace(item, value=item.value * worth)
+    return item._replace(value=item.value * worth)
 
 
 def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:
     """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
-    left, chosen = list(ranked), list[Weighed]()
+    left, chosen = [(item, sum([rare[unit] for unit in item.near])) for item in ranked], list[Weighed]()
     sessions: dict[int, float] = {}
     units = list(rare)
     while left:
-        worth = [_worth(item, sessions, units, rare) for item in left]
+        worth = [_worth(item, full, sessions, units) for item, full in left]
         value = max(worth)
-        item = left.pop(worth.index(value))
-        chosen.append(replace(item, value=value))
+        item, _ = left.pop(worth.index(value))
+        chosen.append(item._replace(value=value))
         sessions[item.spot.session] = sessions.get(item.spot.session, 1.0) * same_session
         for unit in item.near:
             units[unit] *= _AGAIN
     return chosen
 
 
-def _worth(item: Weighed, sessions: dict[int, float], units: Sequence[float], rare: Sequence[float]) -> float:
-    full = sum(rare[unit] for unit in item.near)
-    fresh = sum(units[unit] for unit in item.near) / full if full else 1.0
+def _worth(item: Weighed, full: float, sessions: Mapping[int, float], units: Sequence[float]) -> float:
+    """What is left of an item's worth, by how much of the `full` weight of what it tells is not told yet."""
+    fresh = sum([units[unit] for unit in item.near]) / full if full else 1.0
     return item.value * fresh * sessions.get(item.spot.session, 1.0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.offers import Candidate, Pool, Within
@@ -39,6 +39,10 @@ class Beside:
 
     event: Event
     passage: Passage
+    event_id: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "event_id", self.event.event_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ async def _events(
     chosen = weighed[:limit]
     read = await library.events([item.spot.number for item in chosen])
     ranked = [
-        Ranked(read[item.spot.number], score, *_told(question, text_of(read[item.spot.number])), rare)
+        Ranked(read[item.spot.number], score, rare=rare)
         for item, score in zip(chosen, scores(weighed, rare, limit), strict=True)
         if item.spot.number in read
     ]
@@ -216,9 +220,9 @@ async def _beyond(
     return [replace(item, score=min(item.score, last)) for item in found]
 
 
-def _told(question: Question, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The terms that stand in a text, and those that do not."""
-    here = question.holds(text[:_LONGEST])
+def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The terms that stand in a text, and those that do not; what a passage of it marks is known to."""
+    here = question.holds(text[:_LONGEST], {mark.unit for mark in passage.marks} if passage else ())
     matched = tuple(term.shown for term, found in zip(question.terms, here, strict=True) if found)
     return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 
@@ -263,10 +267,12 @@ def _interleaved(events: list[Ranked], periods: list[Ranked]) -> list[Ranked]:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
+    """Which terms an event holds is told when it is shown."""
+
     candidate: Candidate
     score: float
-    matched: tuple[str, ...]
-    missing: tuple[str, ...]
+    matched: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     rare: tuple[float, ...] = ()
 
 
@@ -290,21 +296,23 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question)
     candidate = item.candidate
     node, event = candidate.node, candidate.event
     if event:
+        name, passage = event.event_id, passage_of(question, event.text, item.rare)
+        matched, missing = _told(question, event.text, passage)
         return Hit(
-            id=event.event_id,
+            id=name,
             kind="event",
             title="",
-            passage=passage_of(question, event.text, item.rare),
+            passage=passage,
             score=item.score,
-            matched=item.matched,
-            missing=item.missing,
+            matched=matched,
+            missing=missing,
             project=event.project,
             session_id=event.session_id,
             start_ms=event.timestamp_ms,
             role=str(event.role),
-            grip_id=candidate.grip_id or f"grip:{event.timestamp_ms}:{event.event_id}",
+            grip_id=candidate.grip_id or f"grip:{event.timestamp_ms}:{name}",
             node_id=scope.id_of(candidate.segment_id, event.project) if candidate.segment_id else "",
-            event_ids=(event.event_id,),
+            event_ids=(name,),
             source_ids=event.source_ids,
         )
     assert node is not None

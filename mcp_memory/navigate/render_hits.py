@@ -111,7 +111,7 @@ class HitLines:
         return tuple(lines)
 
     def _later(self, later: Beside, above: Sequence[Hit], unit: float) -> str:
-        told = next((at for at, hit in enumerate(above, 1) if later.event.event_id in hit.event_ids), 0)
+        told = next((at for at, hit in enumerate(above, 1) if later.event_id in hit.event_ids), 0)
         said = f"see {told}" if told else _window(later, _LATER * unit)
         return f"  later ({self.moment(later.event.timestamp_ms)[:10]}): {said} [{short_of(later)}]"
 
@@ -139,7 +139,7 @@ def _share(at: int, hit: Hit) -> float:
 
 def _reply_share(at: int, hit: Hit, hits: Sequence[Hit]) -> float:
     """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
-    own = [_share(1, other) for other in hits if hit.reply and hit.reply.event.event_id in other.event_ids]
+    own = [_share(1, other) for other in hits if hit.reply and hit.reply.event_id in other.event_ids]
     return _REPLY * _share(at, hit) + sum(own)
 
 
@@ -161,13 +161,13 @@ def _window(beside: Beside, wanted: float) -> str:
 
 def _told_above(hit: Hit, above: Sequence[Hit], *, replied: bool = False) -> bool:
     """Whether a hit, or the reply to it, was shown already."""
-    name = hit.reply.event.event_id if replied and hit.reply else "".join(hit.event_ids[:1])
-    return any(name in other.event_ids or (other.reply and other.reply.event.event_id == name) for other in above)
+    name = hit.reply.event_id if replied and hit.reply else "".join(hit.event_ids[:1])
+    return any(name in other.event_ids or (other.reply and other.reply.event_id == name) for other in above)
 
 
 def _number(reply: Beside, hits: Sequence[Hit]) -> str:
     """The number of a reply that is a hit as well."""
-    return next((f"{at}. " for at, hit in enumerate(hits, 1) if reply.event.event_id in hit.event_ids), "")
+    return next((f"{at}. " for at, hit in enumerate(hits, 1) if reply.event_id in hit.event_ids), "")
 
 
 def _target(hit: Hit, *, whole: bool = False) -> str:

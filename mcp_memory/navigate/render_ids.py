@@ -66,8 +66,8 @@ class Ids:
         line = f"* {when} {hit.role} {name}{deep} {safe(hit.passage.window(width))}"
         self._told.add(hit.id)
         reply = hit.reply
-        if reply is None or reply.event.event_id in self._told:
+        if reply is None or reply.event_id in self._told:
             return (line,)
-        self._told.add(reply.event.event_id)
+        self._told.add(reply.event_id)
         words = safe(reply.passage.window(width))
         return line, f"* → {reply.event.role} {short_grip_id(reply.event.key)} {words}"

@@ -65,12 +65,16 @@ class Row:
 
 def folded(text: str) -> str:
     """Lower case without accents, each character in its place."""
+    low = lowered(text)
+    return low if low.isascii() else _ACCENT.sub(lambda match: _LATIN.get(match[0], match[0]), low)
+
+
+def lowered(text: str) -> str:
+    """Lower case, each character in its place: a few grow when lowered, and are left as they are."""
     low = text.lower()
-    if low.isascii():
+    if len(low) == len(text):
         return low
-    if len(low) != len(text):
-        low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    return _ACCENT.sub(lambda match: _LATIN.get(match[0], match[0]), low)
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
 def _places(unit: Unit, text: str, low: str, most: int = sys.maxsize) -> list[int]:

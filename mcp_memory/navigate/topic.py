@@ -81,8 +81,9 @@ async def topic_of(
         raise UsageError(f"The topic {text[:60]!r} holds no word to look for; leave it out or name one.")
     narrow = within is not None and within[1] - within[0] <= _NARROW_MS
     when = TimeRange("", *within) if within and narrow else None
-    found = await with_replies(library, await teleport(library, scope, text, when=when, kind="event", limit=_HITS))
     question = question_of(text)
+    found = await teleport(library, scope, text, when=when, kind="event", limit=_HITS)
+    found = await with_replies(library, found, question)
     spoken = await _spoken_of(library, question, scope) if len(found.hits) < _ENOUGH else set()
     return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
 
