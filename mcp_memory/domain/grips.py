@@ -15,7 +15,8 @@ State = Literal["exact", "moved", "gone"]
 #: An id may end in a place within its event, such as +1200: words that stand deep in a long text are opened there.
 _PLACE = re.compile(r"\+([0-9]{1,9})\s*\Z")
 _SHORT = re.compile(r"grip:([0-9A-HJKMNP-TV-Z]{8})", re.I)
-_FORM = re.compile(r"grip:([0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
+#: What was said before 1970, as a wrong clock or an imported diary tells, has a time below zero.
+_FORM = re.compile(r"grip:(-?[0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
 
 
 @dataclass(frozen=True, slots=True)

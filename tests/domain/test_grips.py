@@ -10,7 +10,7 @@ from mcp_memory.domain.grips import Grip, event_grip_id, grip_id, grip_key, loca
 from mcp_memory.domain.ids import ulid
 from mcp_memory.errors import BadId
 
-TIMES = st.integers(0, (1 << 48) - 1)
+TIMES = st.integers(-62_135_596_800_000, (1 << 48) - 1)
 KEYS = st.binary(min_size=10, max_size=10)
 
 

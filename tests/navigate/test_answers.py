@@ -15,6 +15,7 @@ from mcp_memory.adapters import tokens
 from mcp_memory.app import App
 from mcp_memory.domain import steps
 from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
+from mcp_memory.navigate.context import Request
 from mcp_memory.navigate.render import Block, Renderer
 from mcp_memory.surfaces.writing import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
@@ -166,6 +167,17 @@ async def test_an_empty_memory_answers_kindly(tmp_path: Path) -> None:
         found, page = await app.answers.teleport("anything", None, None, None, 5, 600, None)
         assert not found.hits
         assert "No hit" in page.text
+
+
+async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> None:
+    """An imported diary, or a clock that was wrong: one such event must not keep others from being found."""
+    async with memory(tmp_path) as app:
+        await learn(app, [said("the walrus came ashore", "1965-06-01T10:00:00Z", session="old"), *conversation()])
+        found, page = await app.answers.teleport("walrus", "*", None, None, 5, 600, None)
+        assert "walrus" in page.text
+        opened = await app.answers.expand_grip(found.hits[0].grip_id, 0, 0, 600)
+        assert "1965-06-01" in opened.text
+        assert "the walrus came ashore" in (await app.contexts.page(Request(query="walrus", project="*"))).text
 
 
 @settings(deadline=None, max_examples=60)

@@ -246,7 +246,9 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
 def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> StoreError:
     text = str(error).lower()
     if "locked" in text or "busy" in text:
-        return StoreBusy(f"{path} is locked by another process. Try again; `mcp-memory status` shows who holds it.")
+        return StoreBusy(
+            f"{path} is locked by another program. Try again; if it stays so, end the one that has it open."
+        )
     signs = ("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed")
     undecodable = text.startswith("could not decode to utf-8")
     if undecodable or any(sign in text for sign in signs):
