@@ -9,6 +9,7 @@ from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse, recall
 from mcp_memory.navigate.advice import advised
+from mcp_memory.navigate.around import found_around
 from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
@@ -19,6 +20,8 @@ from mcp_memory.ports.work import Clock
 
 MAX_BUDGET = 20_000
 MAX_LIMIT = 50
+#: What is longer is pasted; a time in it says when something was, not when to look.
+_QUESTION = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,11 @@ class Answers:
         scope = await self.scope(project)
         kind, limit, offset = kind or None, many(limit), offset_of(cursor)
         given = self.when(when)
-        inside = find(query, self.now, self.zone) if given is None and len(query) <= 2_000 else None
+        inside = find(query, self.now, self.zone) if given is None and len(query) <= _QUESTION else None
+        if given is None and inside is None and kind is None and len(query) <= _QUESTION:
+            found = await found_around(self.library, scope, query, limit, offset)
+            if found:
+                return found, ""
         if inside is None:
             return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
         said, asked = inside

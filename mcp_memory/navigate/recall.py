@@ -288,6 +288,17 @@ def node_text(node: Node) -> str:
     return "\n".join([node.title, *(bullet.text for bullet in node.bullets), ", ".join(node.keywords)])
 
 
+async def segment_hits(
+    library: Library, scope: Scope, nodes: Sequence[Node], question: Question, score: float
+) -> list[Hit]:
+    """Segments as hits that were found by their time, none of them surer than `score`."""
+    ranked = []
+    for node in nodes:
+        candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
+        ranked.append(Ranked(candidate, min(score, _OF_TIME), *_told(question, node_text(node))))
+    return await _hits(library, scope, ranked, question)
+
+
 async def _hits(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     return [await _hit(library, scope, item, question) for item in ranked]
 

@@ -1,0 +1,60 @@
+"""What came before or after something that is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.navigate.around import Around, around
+from tests.support import learn, memory, said
+
+TOLD = [
+    said("Draw the icons of the landing page by hand.", "2026-03-01T10:00:00Z", session="icons"),
+    said("Write the invoice export as a CSV file.", "2026-03-02T10:00:00Z", session="invoices"),
+    said("Run the migration to Postgres tonight.", "2026-03-02T15:00:00Z", session="migration"),
+    said("Tune the vacuum of the large tables.", "2026-03-03T09:00:00Z", session="vacuum"),
+    said("Answer the survey about keyboards.", "2026-05-01T09:00:00Z", session="survey"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("What did we do after the migration to Postgres?", Around(True, "the migration to Postgres")),
+        ("which things happened right before the outage", Around(False, "the outage")),
+        ("Which tests failed after the upgrade?", None),
+        ("What was my name before I changed it?", None),
+        ("What did we do before that?", None),
+        ("after the migration", None),
+        ("", None),
+    ],
+)
+def test_only_a_question_that_asks_for_nothing_else_looks_around(query: str, asked: Around | None) -> None:
+    assert around(query) == asked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("how", "session"), [("before", "invoices"), ("after", "vacuum")])
+async def test_what_is_named_comes_first_and_then_what_lay_nearest_to_it(
+    tmp_path: Path, how: str, session: str
+) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, TOLD)
+        found, _ = await app.answers.search(f"What did we do {how} the migration to Postgres?", "*")
+        assert [(hit.session_id, hit.kind) for hit in found.hits[:2]] == [("migration", "event"), (session, "segment")]
+        assert all(hit.score <= found.hits[0].score for hit in found.hits)
+        limited, _ = await app.answers.search(f"What did we do {how} the migration to Postgres?", "*", limit=1)
+        assert [hit.session_id for hit in limited.hits] == ["migration"]
+
+
+@pytest.mark.anyio
+async def test_without_a_neighbour_or_a_sure_hit_the_words_are_searched_as_ever(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, TOLD)
+        last, _ = await app.answers.search("What did we do after the survey about keyboards?", "*")
+        assert [hit.session_id for hit in last.hits if hit.kind == "event"] == ["survey"]
+        assert not any(hit.session_id == "vacuum" for hit in last.hits)
+        absent, _ = await app.answers.search("What did we do after the yodelling contest of the migration?", "*")
+        assert absent.hits[0].session_id == "migration"
+        assert not any(hit.session_id == "vacuum" for hit in absent.hits)
