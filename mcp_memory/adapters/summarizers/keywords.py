@@ -17,7 +17,7 @@ from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, ide
 
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
 _STOPS = '.,;:!?()"\n'
-_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<!\w)[.@]{_NAME}|[{_STOPS}]+")
+_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[{_STOPS}]+")
 _SCRIPT = Expression("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
 _HIRAGANA = Expression("[\u3041-\u3096]+")
 _HAN = Expression("[\u4e00-\u9fff]{2}")
@@ -27,6 +27,7 @@ _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
+_EITHER = Expression("[a-z]+/[a-z]+")
 _LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
 _SEPARATORS = re.compile(r"[/\\]")
 
@@ -40,6 +41,8 @@ _NAMED = 1.3
 _OFTEN = 0.6
 _EDITED = 1.5
 _LONGEST = 40
+# A flag of two letters like `-rn` is not looked for.
+_SHORT_FLAG = 3
 _OFTEN_ENOUGH = 4
 _COMMON = 0.9
 
@@ -67,16 +70,23 @@ def _shape(token: str) -> tuple[str, float]:
     """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
     if ":" in token:
         token = _LINE_REF.sub("", token)
-    token = token.rstrip(".:/@#+-")
+    token = token.rstrip(".:/@#+-_")
     if "/" in token:
         token = _short_path(token)
     bare = token.strip("-.@()")
-    if len(bare) < 2 or len(token) > _LONGEST or _ID.fullmatch(bare) or not stems_of(token):
+    if (
+        len(bare) < 2
+        or (token[0] == "-" and len(token) <= _SHORT_FLAG)
+        or len(token) > _LONGEST
+        or _ID.fullmatch(bare)
+        or not stems_of(token)
+    ):
         return "", 0.0
     if has_unspaced_script(token):
         return (token, 1.0) if len(token) <= 6 and not _HIRAGANA.fullmatch(token) else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
-        return token, 1.6
+        # `read/write` may be a path, and may be two words.
+        return token, 1.0 if _EITHER.fullmatch(token) else 1.6
     if bare.isupper() and len(bare) > 1:
         return bare, 1.3
     return _plain_shape(bare.lower())

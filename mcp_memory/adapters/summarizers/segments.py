@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from mcp_memory.adapters.summarizers.actions import edited_files
@@ -20,6 +21,7 @@ from mcp_memory.domain.text import ELLIPSIS, one_line, printable, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 KEYWORDS = 10
+_FLAG = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*=?")
 _DUPLICATE = 0.6
 _MIN_GAIN = 0.2
 _POOL = 30
@@ -146,7 +148,10 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
         elif event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL:
             call = call_of(event)
             if call:
-                targets.setdefault(call.verb == "Edited", []).append(call.target[:200])
+                target = call.target[:200]
+                # How a command was run is not what it was run for.
+                target = _FLAG.sub("", target) if call.verb == "Ran" and "-" in target else target
+                targets.setdefault(call.verb == "Edited", []).append(target)
                 if call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
                     yield Passage(event.text[slice(*subject)].partition("] ")[2], 1.0)
         else:
