@@ -35,6 +35,17 @@ _CONNECTED = re.compile(
 )
 
 
+# It speaks of what stood before, which is not there any more where it stands alone.
+_POINTS_BACK = re.compile(r"(?:this|that|it|these|those|they|both) (?!\w+ed\b)[a-z]", re.I)
+# A line before code that is left out.
+_SHOWS = re.compile(
+    r"\b(?:shows?|see|prints?|outputs?|is|are|be|like|with|has|have|includes?|returns?|gives?|run|use)$"
+)
+_FOUND_OUT = re.compile(
+    r"(?:(?:i )?(?:found|see) (?:it|the (?:bug|issue|problem|cause|culprit))|got it|(?:here's |that's )?the "
+    r"(?:issue|problem|cause) is clear)(?: now)?\W*",
+    re.I,
+)
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
@@ -45,6 +56,8 @@ _LAID_DOWN = 0.5
 _REPORTED = 0.4
 _MENDED = 0.6
 _ASIDE, _PASSING = -0.7, -1.2
+#: What a sentence loses that leans on the one before it.
+_LEANS = 0.4
 _SHORT_QUESTION = 50
 #: What a figure adds to a sentence: it cannot be guessed from the rest.
 _EXACT = 0.2
@@ -173,7 +186,8 @@ def _user_bonus(body: str, kind: Kind, turn: int, first: bool, form: str, struct
     value = _LAID_DOWN if kind is Kind.RULE else _ASIDE if asks else 0.0
     if first:
         return value + (1.2 if form == "heading" else 0.8)
-    return value + (-1.2 if form == "heading" else -0.6 if structured else -0.4 if form != "prose" else 0.0)
+    value -= _LEANS if _CONNECTED.match(body) else 0.0
+    return value + (-1.2 if form in ("heading", "row") else -0.6 if structured else -0.4 if form != "prose" else 0.0)
 
 
 def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
@@ -182,6 +196,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
     section, key_section = "", False
     found = _sentences(text)
     skip_until = listed = 0
+    found_out = False
     for index, sentence in enumerate(found):
         if sentence.start < skip_until:
             continue
@@ -197,14 +212,15 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         if body.endswith((":", "：")):
             body, end = _with_items(text, body, end, found[index + 1 :])
             announces = end == sentence.end
-            if announces and cues.is_label(body):
+            if announces and (cues.is_label(body) or _SHOWS.search(body)):
                 continue
         elif sentence.form == "prose" and index + 1 < len(found):
             body, end = _with_next(text, body, start, end, sentence, found[index + 1])
         skip_until = end
         kind = cues.assistant_kind(body)
         reported = kind is Kind.STATED and sentence.form in ("item", "row") and last and worked
-        kind = _by_place(kind, body, section, reported)
+        kind = Kind.CAUSE if kind is Kind.STATED and found_out else _by_place(kind, body, section, reported)
+        found_out = _FOUND_OUT.fullmatch(body) is not None
         if (
             kind is Kind.NOISE
             or len(body) < 6
@@ -218,7 +234,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         bonus += _EXACT if kind not in (Kind.FIGURE, Kind.PLANNED) and cues.gives_figures(body) else 0.0
         bonus -= (
             (_REPORTED if reported else 0.0)
-            + (0.3 if _CONNECTED.match(body) else 0.0)
+            + (_LEANS if _POINTS_BACK.match(body) else 0.3 if _CONNECTED.match(body) else 0.0)
             + (0.5 if announces else 0.0)
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
@@ -234,7 +250,7 @@ def _by_place(kind: Kind, body: str, section: str, reported: bool) -> Kind:
     """The kind of a plain statement, by where it stands: `reported` in a list after something was done."""
     if kind is Kind.STATED and "cause" in section:
         return Kind.CAUSE
-    return Kind.OUTCOME if reported and body.count(" ") > 2 else kind
+    return Kind.OUTCOME if reported and body.count(" ") > 4 else kind
 
 
 def _shown(body: str, kind: Kind) -> str:

@@ -55,11 +55,12 @@ COMMON_STEMS = GENERIC_STEMS | {stem(word) for word in _COMMON}
 #: The commonest words of other European languages: no stop words of the index, but no keywords either.
 FOREIGN = frozenset(
     """
-    aber alle allen als alte alten auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem einen einer für hat haben hatte hier
-    ich ihn ihr ins ist jetzt kein keine kann mach machen mit nach nicht noch nur oder sich sie sind und uns von war was weil wenn werden wie wird wurde
-    wir zum zur avec ce ces cette dans elle est et faire il ils je la le les leur mais nous ou par pas plus pour que qui
-    sont sur une vous como con del el en esta este hay los las más muy para pero por porque ser sin son una uno che
-    della gli non per più questa questo sono aan dat een het maar met niet ook voor van zijn com não uma você
+    aber alle allen als alte alten auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem
+    einen einer für hat haben hatte hier ich ihn ihr ins ist jetzt kein keine kann mach machen mit nach nicht noch nur
+    oder sich sie sind und uns von war was weil wenn werden wie wird wurde wir zum zur avec ce ces cette dans elle est
+    et faire il ils je la le les leur mais nous ou par pas plus pour que qui sont sur une vous como con del el en esta
+    este hay los las más muy para pero por porque ser sin son una uno che della gli non per più questa questo sono aan
+    dat een het maar met niet ook voor van zijn com não uma você
     """.split()
 )
 

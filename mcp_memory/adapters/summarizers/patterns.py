@@ -62,7 +62,8 @@ LABEL = Expression(
     r".{0,20}changed)|verification|next steps|steps|examples?(?: \w+){0,2}|usage|after|before|first run|"
     r"subsequent runs|tests?(?: plan| added)?|target behavior|setup.*|key (?:points|changes)|"
     r".{0,30}\bfollowing(?: \w+){0,2}|this (?:ensures|means)|two fixes.*|proposed change|the fix|.{0,60}(?:summary|"
-    r"changes made|so|here|these steps).{0,20}|it|and|this))\W*",
+    r"changes made|so|here|these steps).{0,20}|(?:final |quick |short )?summary of .{0,60}|looking back .{0,40}|it|and|"
+    r"this))\W*",
 )
 DIGIT = Expression(r"\d")
 _UNITS = (

@@ -31,6 +31,8 @@ _ASKED_BEFORE = 1
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 _BASE = 0.3
 _SAYS_ENOUGH = 6
+#: What is left of a sentence like `fix all of them`.
+_SAYS_LITTLE, _FEW = 0.4, 4
 #: What a term loses that another bullet tells.
 _TOLD_AGAIN = 0.6
 
@@ -85,7 +87,7 @@ class _Option:
         # Words that say nothing by themselves make no bullet, whatever they announce.
         said = len(self.own) - len(self.own & COMMON_STEMS)
         self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if pick.kind in _TELLING else 0.0
-        self._factor = 1.0
+        self._factor = _SAYS_LITTLE if said < 2 and len(self.own) <= _FEW else 1.0
         self._tell(frozenset())
 
     def _tell(self, covered: Set[str]) -> None:

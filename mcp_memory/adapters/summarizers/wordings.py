@@ -62,6 +62,9 @@ def fits_any(expressions: tuple[Expression, ...], low: str) -> bool:
 CAUSE = Cue(
     {
         "because hence causing regressed": "",
+        # The same in German, Spanish and French, as far as it can be told by plain letters.
+        "ursache weil deshalb porque causa cause": r"\b(?:ursache|weil|deshalb|porque|la causa|la cause)\b",
+        "liegt": r"\bliegt (?:an|daran)\b",
         "root": r"\broot[- ]cause\b",
         "issue problem bug reason cause culprit": (
             r"\b(?:issue|problem|bug|reason|cause|culprit)(?: here)? (?:is|was|lies|comes)\b"
@@ -154,6 +157,7 @@ _DONE = (
 _ANY_DONE = rf"(?:{_DONE.replace(' ', '|')})\b"
 OUTCOME = Cue(
     {
+        "behoben angepasst umgestellt corregido arreglado solucionado": "",
         _DONE: (
             rf"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?{_ANY_DONE}|"
             rf"\s[-–—:]+ (?:now )?{_ANY_DONE}"
