@@ -8,10 +8,11 @@ from itertools import groupby
 from operator import is_not
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.actions import actions, changes_something, error_text, from_tool, mended_calls
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, ordered, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.messages import (
     is_log,
     is_log_line,
@@ -26,7 +27,7 @@ from mcp_memory.adapters.summarizers.messages import (
 from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
 from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.text import has_unspaced_script
+from mcp_memory.domain.text import folded, has_unspaced_script
 
 __all__ = ["Candidate", "candidates"]
 
@@ -36,7 +37,9 @@ _CONNECTED = re.compile(
 
 
 # It speaks of what stood before, which is not there any more where it stands alone.
-_POINTS_BACK = re.compile(r"(?:this|that|it|these|those|they|both) (?!\w+ed\b)[a-z]", re.I)
+POINTS_BACK = Expression(
+    r"(?:since |so |but )?(?:(?:this|that|it|these|those|they|both|their|its) (?!\w+ed\b)[a-z]|(?:that|it|they)['’])"
+)
 # A line before code that is left out.
 _SHOWS = re.compile(
     r"\b(?:shows?|see|prints?|outputs?|is|are|be|like|with|has|have|includes?|returns?|gives?|run|use)$"
@@ -56,8 +59,8 @@ _LAID_DOWN = 0.5
 _REPORTED = 0.4
 _MENDED = 0.6
 _ASIDE, _PASSING = -0.7, -1.2
-#: What a sentence loses that leans on the one before it.
-_LEANS = 0.4
+#: What a sentence loses that leans on the one before it, and one that merely goes on from it.
+_LEANS, _CONNECTS = 0.4, 0.3
 _SHORT_QUESTION = 50
 #: What a figure adds to a sentence: it cannot be guessed from the rest.
 _EXACT = 0.2
@@ -234,11 +237,18 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
         bonus += _EXACT if kind not in (Kind.FIGURE, Kind.PLANNED) and cues.gives_figures(body) else 0.0
         bonus -= (
             (_REPORTED if reported else 0.0)
-            + (_LEANS if _POINTS_BACK.match(body) else 0.3 if _CONNECTED.match(body) else 0.0)
+            + _leaning(body, kind)
             + (0.5 if announces else 0.0)
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
         yield candidate(event, start, end, _shown(body, kind), kind, turn, bonus, listed=bool(listed))
+
+
+def _leaning(body: str, kind: Kind) -> float:
+    """What a sentence loses that needs what stood before it, or that only announces what is about to be decided."""
+    low = folded(body)
+    announced = _LEANS if kind is Kind.DECISION and patterns.LET_ME.match(folded(cues.unopened(body))) else 0.0
+    return announced + (_LEANS if POINTS_BACK.match(low) else _CONNECTS if _CONNECTED.match(low) else 0.0)
 
 
 def _named_only(body: str) -> bool:

@@ -87,6 +87,7 @@ _FRAME = Expression(
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
     r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in)\s+|"
     r"(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
+    r"(?:(?:know|learn|hear|see|find out) more about|tell (?:me|us)(?: more)? about)\s+|"
     r"(?:take|have) (?:a|another|one) (?:\w+ )?look(?: (?:at|into|and|if|whether))*\s+|"
     r"(?:make|change|do|set) (?:it|this|that|things) (?:up )?so(?: that)?(?: (?:i|we|you|people|users) can)?"
     r"(?: have)?\s+|"
@@ -108,6 +109,7 @@ _ASKS = Expression(
 )
 _WHAT_IS = Expression(r"what(?:'s|’s| is| are| was| were) the\s")
 _TOLD = Expression(r"(?:\w+\W+)?(?:i|we)(?:'ve|’ve| have| had)?\b(?!['’ ](?:d|ll|want|need|would|should|think|like)\b)")
+_DID = Expression(r"(?:checked|tested|tried|deployed|merged|pushed|verified|confirmed|looked|reviewed)\b")
 _SENTENCE_END = re.compile(r"[.!?…]+\s|[。！？]")
 _JOINING = frozenset("and but or so because since which that then also plus now just maybe though yet".split())
 _DANGLING = frozenset(
@@ -147,7 +149,7 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     low = folded(text)
     starts, ends = _clauses(low)
     for begun, start, opens in _framed(low, starts[:_MAX_STARTS]):
-        told = _TOLD.match(low, begun, start) is not None
+        told = (_TOLD.match(low, begun, start) or _DID.match(low, start)) is not None
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
         after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
         fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]

@@ -38,7 +38,7 @@ _INCOMPLETE = _set(
     """
     want wants need needs use uses add adds show shows contain contains make makes get gets set sets let lets keep
     keeps give gives say says find finds create creates prevent prevents hands expect expects return returns
-    called named own same new old got loved had made took off up went only
+    called named own same new old got loved had made took off up went only meet
     """
 )
 # Before these they are states: `when not set`.

@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers.candidates import POINTS_BACK
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind, gives_reason
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
+from mcp_memory.adapters.summarizers.matters import PLACE, is_placed, matters_of
 from mcp_memory.adapters.summarizers.topics import plainness, topic_of
+from mcp_memory.adapters.summarizers.wordings import first_word
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
-from mcp_memory.domain.text import similar, terms
+from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 MAX_GRIPS = 6
@@ -34,6 +38,12 @@ _RESULTS = {
 }
 _REASONED = 0.4
 _QUESTION = 0.7
+_ON_TOPIC = 0.15
+#: What an announced step loses that gives its reason, and what is left of a sentence that leans on another.
+_ANNOUNCED, _LEANING = 0.7, 0.7
+#: What tells by itself what it is about, or who said it.
+_SELF_TOLD = frozenset({Kind.REQUEST, Kind.REPORT, Kind.NOTE, Kind.DID})
+_NAMED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +58,19 @@ class _Item:
     grip_ids: tuple[str, ...]
     child_ids: tuple[str, ...]
     weight: float = 0.0
+    #: What it is about, where that is known.
+    matter: str = ""
 
 
 def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     """The summary of a period from its children, oldest first."""
     weights = _term_weights(children)
-    items = _without_repeats(_items(level, children, weights))
+    topic = topic_of(children, weights)
+    items = _without_repeats(_items(level, children, weights, topic))
     chosen = _choose(level, items, len(children))
-    bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in _paired(chosen, items, level))
-    return RollupSummary(topic_of(children, weights), bullets, _keywords(children))
+    told = _placed(_paired(chosen, items, level), level)
+    bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in told)
+    return RollupSummary(topic, bullets, _keywords(children))
 
 
 def _term_weights(children: Sequence[Node]) -> dict[str, float]:
@@ -72,9 +86,11 @@ def _term_weights(children: Sequence[Node]) -> dict[str, float]:
     return {part: (value / top) ** 0.5 for part, value in raw.items()}
 
 
-def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float]) -> list[_Item]:
+def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float], topic: str) -> list[_Item]:
+    themes = [terms(theme) for theme in topic.split(", ") if theme]
     found = []
     for index, child in enumerate(children):
+        matters = matters_of(child)
         for position, bullet in enumerate(child.bullets):
             own = terms(bullet.text)
             kind = bullet_kind(bullet.text)
@@ -87,9 +103,14 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float])
                 priority *= _QUESTION
             if kind is Kind.DECISION and gives_reason(bullet.text):
                 priority += _REASONED
+            told *= 1.0 + _ON_TOPIC * max((len(theme & own) / len(theme) for theme in themes if theme), default=0.0)
+            if kind is Kind.DECISION and first_word(folded(bullet.text)) in patterns.IMPERATIVES:
+                priority -= _ANNOUNCED
+            told *= _LEANING if POINTS_BACK.match(folded(bullet.text)) else 1.0
             value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]
-            found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value))
+            about = matters[position]
+            found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value, about))
     return found
 
 
@@ -172,6 +193,33 @@ def _answers(item: _Item, request: _Item) -> bool:
         and similar(item.terms, request.terms) >= _RELATED
         and len(item.text) + len(request.text) + 2 <= _MAX_MERGED
     )
+
+
+def _placed(items: Sequence[_Item], level: Level) -> list[_Item]:
+    """The items, each with its matter before it where neither it nor the one above it names that.
+
+    Beneath its own title a sentence needs no more; among those of other matters it cannot be understood alone. What
+    rises from a month has lost its neighbours, so there each names its own.
+    """
+    if len({item.matter for item in items}) < 2:
+        return list(items)
+    placed: list[_Item] = []
+    named = ""
+    for item in items:
+        if item.kind in _SELF_TOLD or is_placed(item.text):
+            named = item.matter
+        elif item.matter and (level is Level.MONTH or item.matter != named) and not _tells(item):
+            text = f"{item.matter}{PLACE}{item.text}"
+            if len(text) <= _MAX_MERGED:
+                named, item = item.matter, replace(item, text=text)
+        placed.append(item)
+    return placed
+
+
+def _tells(item: _Item) -> bool:
+    """Whether it says by itself what it is about."""
+    theme = terms(item.matter)
+    return len(theme & terms(item.text)) >= _NAMED * len(theme)
 
 
 def _keywords(children: Sequence[Node]) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def _options(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, floa
     return [
         _Option(value * rough, text, pick)
         for value, pick in pool
-        for rough, text in _rated(_sentence(pick), weights, asked=pick.kind is Kind.REQUEST)
+        for rough, text in _rated(_sentence(pick), weights, asked=pick.kind in (Kind.REQUEST, Kind.REPORT))
     ]
 
 
@@ -253,6 +253,7 @@ def _completed(best: _Option, options: Sequence[_Option]) -> str:
         one
         for one in options
         if one.pick.event is not best.pick.event
+        and one.pick.bonus >= 0.0
         and one.pick.kind not in _DULL
         and similar(terms(one.text), told) < _DISTINCT * 2
     ]

@@ -30,7 +30,7 @@ _MAX_WORDS = 18
 _MAX_CHARS = 120
 _ALIKE = 0.35
 _READABLE = 0.5
-_SO_FAR = " (so far)"
+SO_FAR = " (so far)"
 _CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
 _BREAK = re.compile(r"[,;:]\s|\s[-–—→]+\s")
@@ -51,7 +51,7 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
     Each next theme is the one that tells most of what those before it leave untold.
     """
     if len(children) == 1 and children[0].level is not Level.SEGMENT:
-        return _topic(children[0])
+        return topic_in(children[0])
     left = list(_themes(children, weights))
     chosen: list[_Theme] = []
     untold = [_size(child) for child in children]
@@ -120,17 +120,17 @@ def _count(found: frozenset[str]) -> float:
 
 def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
     """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
-    title = child.title.removesuffix(_SO_FAR)
+    title = child.title.removesuffix(SO_FAR)
     said = " ".join(bullet.text for bullet in child.bullets)
-    parts = title.split("; ") if child.level is Level.SEGMENT else _topic(child).split(", ")
+    parts = title.split("; ") if child.level is Level.SEGMENT else topic_in(child).split(", ")
     limit = _LONE if alone and len(parts) == 1 else _SHORT
     themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
     return [theme for theme in themes if word_count(theme) > 1] or themes
 
 
-def _topic(child: Node) -> str:
+def topic_in(child: Node) -> str:
     """What stands behind a period's date in its title, or what it is looked for by."""
-    title = child.title.removesuffix(_SO_FAR)
+    title = child.title.removesuffix(SO_FAR)
     calendar = _CALENDAR.match(title)
     return title[calendar.end() :] if calendar else ", ".join(child.keywords[:2])
 

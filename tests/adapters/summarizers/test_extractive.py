@@ -200,6 +200,14 @@ def test_a_fact_said_once_outlasts_talk_that_comes_back(fact: str) -> None:
     assert fact.rstrip(".") in bullets(summarize_segment(events, []))
 
 
+def test_flags_of_commands_and_endings_of_globs_are_no_keywords() -> None:
+    ran = "Bash: grep -rn --include=*.toml 'os\\.Getenv' cfg/app\ncfg/app/load.go"
+    said = "I searched all `*.toml` files and read/write calls; the `--dry-run` flag of the loader is ignored."
+    found = summarize_segment(conversation(("tool", ran), ("assistant", said)), []).keywords
+    assert "--dry-run" in found
+    assert not {"-rn", "--include", ".toml", ".Getenv", "read/write"} & set(found)
+
+
 def test_an_edited_file_is_a_keyword_before_those_that_were_read() -> None:
     read = [("tool", f"Read: /src/{name}.py\nimport os") for name in "abcdefghijkl"]
     said = [("assistant", f"I read {name}.py and {name}_helper.py.") for name in "abcdefghijkl"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.adapters.summarizers.rollups import roll_up
+from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import BULLETS, Level
 
 from .conversations import node, segment_node
@@ -117,6 +120,42 @@ def test_keywords_shared_by_children_come_first() -> None:
     first = segment_node(1, "A", ["One thing"], ("alpha", "shared"))
     second = segment_node(2, "B", ["Another matter"], ("beta", "shared"))
     assert roll_up(Level.DAY, [first, second]).keywords[0] == "shared"
+
+
+def day(number: int, topic: str, *told: str) -> Node:
+    return node(Level.DAY, f"2026-01-0{number}", f"Monday, January {number}, 2026: {topic}", list(told), (topic,))
+
+
+def test_a_bullet_among_other_matters_is_told_with_its_own() -> None:
+    slow = day(5, "slow checkout page", "The template was compiled for every row", "Rows are rendered in one pass now")
+    mail = day(
+        6, "invoices mailed twice", "Asked: find out why invoices are mailed twice", "The job retries without a lock"
+    )
+    assert texts(Level.WEEK, slow, mail) == [
+        "Slow checkout page – The template was compiled for every row",
+        "Rows are rendered in one pass now",
+        "Asked: find out why invoices are mailed twice",
+        "The job retries without a lock",
+    ]
+    assert texts(Level.WEEK, slow) == [bullet.text for bullet in slow.bullets]
+
+
+def test_what_rises_above_its_week_keeps_its_matter() -> None:
+    told = ["Slow checkout page – The template was compiled for every row", "Rows are rendered in one pass now"]
+    days = ("toc:day:2026-01-05", "toc:day:2026-01-05", "toc:day:2026-01-06")
+    bullets = tuple(
+        Bullet(text, (f"grip:1:{number}",), (source,))
+        for number, (text, source) in enumerate(zip([*told, "The job retries without a lock"], days, strict=True))
+    )
+    made = node(
+        Level.WEEK, "2026-W02", "Week of January 5–11, 2026: slow checkout page, invoices mailed twice", [], ("page",)
+    )
+    week = replace(made, bullets=bullets)
+    assert texts(Level.MONTH, week) == [
+        told[0],
+        "Slow checkout page – Rows are rendered in one pass now",
+        "The job retries without a lock",
+    ]
 
 
 def test_a_rollup_of_nothing_is_empty() -> None:

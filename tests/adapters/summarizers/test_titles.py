@@ -205,6 +205,22 @@ def test_questions_and_later_requests_are_asked_and_settled_problems_are_not_rep
     assert [text.split(":")[0] for text in found] == ["Asked", "Asked", "Asked", "User"]
 
 
+def test_what_was_just_found_is_told_and_what_leans_on_it_is_not() -> None:
+    found = bullets(
+        ("user", "The nightly import crashes for customers in Norway. Can you find out why?"),
+        ("tool", "Read: /src/feed.py\nimport csv"),
+        (
+            "assistant",
+            "Found it. The Norwegian feed renamed its postal column. The importer will now show:\n\n```\nok\n```",
+        ),
+        ("user", "fix all of them"),
+        ("tool", "Edit: /src/feed.py\nok"),
+        ("assistant", "The importer accepts both names of the postal column now."),
+    )
+    assert "The Norwegian feed renamed its postal column" in found
+    assert not any("will now show" in text or "all of them" in text for text in found)
+
+
 def test_a_decision_keeps_its_reason_and_an_open_problem_at_the_end_is_kept() -> None:
     found = bullets(
         ("user", "Which queue should the thumbnails use?"),

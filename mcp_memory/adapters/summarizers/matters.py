@@ -1,0 +1,64 @@
+"""What the bullets of a node are about: the matter that is put before a bullet among those of other matters."""
+
+from __future__ import annotations
+
+from mcp_memory.adapters.summarizers.phrases import word_count
+from mcp_memory.adapters.summarizers.readability import readability
+from mcp_memory.adapters.summarizers.titles import headline
+from mcp_memory.adapters.summarizers.topics import SO_FAR, topic_in
+from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.text import terms
+from mcp_memory.domain.toc import Level
+
+#: What stands between a matter and what is said of it.
+PLACE = " – "
+_MAX_WORDS = 10
+_ASKED = ("Asked: ", "Reported: ")
+_READABLE = 0.85
+
+
+def matters_of(child: Node) -> list[str]:
+    """The matter of each of a child's bullets; empty where it is not known.
+
+    A segment is about one matter, and a period if its topic names only one. Else a bullet goes on with the matter that
+    one before it names, if both come from the same place.
+    """
+    whole = _whole(child)
+    if whole or child.level is Level.SEGMENT:
+        return [placed_in(bullet.text) or whole for bullet in child.bullets]
+    matters: list[str] = []
+    current = ""
+    source: tuple[str, ...] = ()
+    for bullet in child.bullets:
+        if bullet.child_ids != source:
+            current, source = "", bullet.child_ids
+        current = placed_in(bullet.text) or current or _asked_for(bullet)
+        matters.append(current)
+    return matters
+
+
+def is_placed(text: str) -> bool:
+    return bool(placed_in(text))
+
+
+def placed_in(text: str) -> str:
+    """The matter that stands before a bullet."""
+    before, mark, _ = text.partition(PLACE)
+    return before if mark and 1 < word_count(before) <= _MAX_WORDS and ": " not in before and "`" not in before else ""
+
+
+def _asked_for(bullet: Bullet) -> str:
+    """The matter that a request names, if it reads well by itself."""
+    asked = next((bullet.text[len(mark) :] for mark in _ASKED if bullet.text.startswith(mark)), "")
+    named = headline(asked.partition("; ")[0], dict.fromkeys(terms(asked), 0.5)) if asked else ""
+    return named if named and readability(named) >= _READABLE else ""
+
+
+def _whole(child: Node) -> str:
+    title = child.title.removesuffix(SO_FAR)
+    if child.level is Level.SEGMENT:
+        matter = title.partition("; ")[0]
+    else:
+        matter = topic_in(child)
+        matter = "" if ", " in matter else f"{matter[:1].upper()}{matter[1:]}"
+    return matter if word_count(matter) <= _MAX_WORDS and ": " not in matter else ""
