@@ -150,8 +150,7 @@ def _fits(change: _Change, hit: Hit, question: Question, stated: str) -> bool:
         return False
     if spot.role != "user" and spot.timestamp_ms - hit.start_ms < _OCCASION_MS:
         return False
-    held = {unit for unit, places in enumerate(question.places(stated)) if places}
-    told = {unit for unit, places in enumerate(question.places(change.sentence)) if places}
+    held, told = (places.keys() for places in question.places([stated, change.sentence]))
     words, others = terms(change.sentence), terms(stated)
     shared = len(words & others)
     same = shared >= _SHARED and shared >= _OF_SENTENCE * len(words) and similar(words, others) < _REPEATED

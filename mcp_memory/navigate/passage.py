@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mcp_memory.navigate.question import Question
+from mcp_memory.navigate.question import Places, Question
 from mcp_memory.navigate.sought import lowered
 
-_LONGEST = 12_000
+#: How much of a text is looked at.
+LONGEST = 12_000
 _MARKS = 200
-_USUAL = 400
+_USUAL, _FOCUS = 400, 240
 #: Sizes of windows for which the best place is looked for; others make do with that of the next.
 _SIZES = (80, 100, 125, 155, 195, 240, 300, 375, 470, 590, 740, 920)
 #: A sentence or line ends here; what follows can be shown by itself.
@@ -40,12 +41,13 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text and what makes a part of it worth showing."""
+    """A text and what makes a part of it worth showing; `units` are all that were found in it, marked or not."""
 
     text: str
     focus: int
     marks: tuple[Mark, ...] = ()
     cues: tuple[re.Pattern[str], ...] = ()
+    units: frozenset[int] = frozenset()
     _known: dict[int, tuple[float, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def window(self, size: int) -> str:
@@ -124,26 +126,38 @@ class Passage:
         return begin
 
 
-def passage_of(question: Question, text: str, weights: Sequence[float] = (), window: int = 240) -> Passage:
-    """Put the focus where the most different words of a question stand within a window.
+def passage_of(question: Question, text: str, weights: Sequence[float] = ()) -> Passage:
+    """A text with its focus where the most different words of a question stand together.
 
     `weights` says how much each unit of the question tells; left out, all tell as much as the question says.
     """
+    return passages_of(question, [(text, weights)])[0]
+
+
+def passages_of(question: Question, texts: Sequence[tuple[str, Sequence[float]]]) -> list[Passage]:
+    """The passages of several texts, each with its weights, which are looked through together."""
+    places = question.places([text[:LONGEST] for text, _ in texts])
+    return [_passage(question, *each, here) for each, here in zip(texts, places, strict=True)]
+
+
+def _passage(question: Question, text: str, weights: Sequence[float], places: Places) -> Passage:
     telling = weights or [unit.weight for unit in question.units]
-    places = question.places(text[:_LONGEST])
-    marks = sorted(
-        (Mark(place, unit, telling[unit]) for unit, each in enumerate(places) for place in each[:_MARKS]),
-        key=lambda mark: mark.place,
-    )
-    return Passage(text, _focus(marks, window), tuple(marks[:_MARKS]), question.cues)
+    marks = sorted([Mark(place, unit, telling[unit]) for unit, each in places.items() for place in each[:_MARKS]])
+    return Passage(text, _focus(marks), tuple(marks[:_MARKS]), question.cues, frozenset(places))
 
 
-def _focus(marks: Sequence[Mark], window: int) -> int:
+def _focus(marks: Sequence[Mark]) -> int:
+    """Where the first window begins that holds the most different units."""
     best, focus, first = 0, 0, 0
-    for last in range(len(marks)):
-        while marks[last].place - marks[first].place > window:
+    inside: dict[int, int] = {}
+    for place, unit, _ in marks:
+        inside[unit] = inside.get(unit, 0) + 1
+        while place - marks[first].place > _FOCUS:
+            left = marks[first].unit
+            inside[left] -= 1
+            if not inside[left]:
+                del inside[left]
             first += 1
-        distinct = len({mark.unit for mark in marks[first : last + 1]})
-        if distinct > best:
-            best, focus = distinct, marks[first].place
+        if len(inside) > best:
+            best, focus = len(inside), marks[first].place
     return focus

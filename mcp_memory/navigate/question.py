@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.indexing import Term, terms_of
@@ -88,10 +88,13 @@ class Question:
         sought = [each for term in self.terms for each in (term, *term.others)]
         return list({term.match: term for term in sought}.values())
 
-    def places(self, text: str) -> list[list[int]]:
-        """Where each unit stands in a text, in whatever form."""
-        ((own, others),) = self.places_by_form([text])
-        return [sorted({*own.get(unit, ()), *others.get(unit, ())}) for unit in range(len(self.units))]
+    def places(self, texts: Sequence[str]) -> list[Places]:
+        """For each text, where each unit stands, in whatever form."""
+        found = []
+        for own, others in self.places_by_form(texts):
+            both = {unit: sorted({*own.get(unit, ()), *each}) for unit, each in others.items()}
+            found.append({**own, **both})
+        return found
 
     def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places]]:
         """For each text, where each unit stands as it was asked for, and where something else stands for it."""
@@ -104,13 +107,10 @@ class Question:
                 found[text][1].setdefault(unit, []).append(place)
         return found
 
-    def holds(self, text: str, seen: Collection[int] = ()) -> list[bool]:
-        """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written.
-
-        Units that were `seen` there need not be looked for.
-        """
+    def holds(self, text: str) -> list[bool]:
+        """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""
         row = Row([text])
-        here = [number in seen or row.holds(unit) for number, unit in enumerate(self.units)]
+        here = [row.holds(unit) for unit in self.units]
         return [here[number] for number in self.unit_of]
 
 

@@ -11,7 +11,7 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.confidence import scores
-from mcp_memory.navigate.passage import Passage, passage_of
+from mcp_memory.navigate.passage import LONGEST, Passage, passages_of
 from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.ranking import Weighed, merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
@@ -221,8 +221,11 @@ async def _beyond(
 
 
 def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The terms that stand in a text, and those that do not; what a passage of it marks is known to."""
-    here = question.holds(text[:_LONGEST], {mark.unit for mark in passage.marks} if passage else ())
+    """The terms that stand in a text, and those that do not, as far as its passage does not tell already."""
+    if passage and len(text) <= LONGEST:
+        here = [unit in passage.units for unit in question.unit_of]
+    else:
+        here = question.holds(text[:_LONGEST])
     matched = tuple(term.shown for term, found in zip(question.terms, here, strict=True) if found)
     return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 
@@ -300,14 +303,15 @@ async def segment_hits(
 
 
 async def _hits(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
-    return [await _hit(library, scope, item, question) for item in ranked]
+    passages = passages_of(question, [(text_of(item.candidate), item.rare) for item in ranked])
+    return [await _hit(library, scope, item, question, passage) for item, passage in zip(ranked, passages, strict=True)]
 
 
-async def _hit(library: Library, scope: Scope, item: Ranked, question: Question) -> Hit:
+async def _hit(library: Library, scope: Scope, item: Ranked, question: Question, passage: Passage) -> Hit:
     candidate = item.candidate
     node, event = candidate.node, candidate.event
     if event:
-        name, passage = event.event_id, passage_of(question, event.text, item.rare)
+        name = event.event_id
         matched, missing = _told(question, event.text, passage)
         return Hit(
             id=name,
@@ -332,7 +336,7 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question)
         id=scope.id_of(node.node_id, node.project),
         kind=node.level.label,
         title=node.title,
-        passage=passage_of(question, node_text(node)),
+        passage=passage,
         score=item.score,
         matched=item.matched,
         missing=item.missing,
