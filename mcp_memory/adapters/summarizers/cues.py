@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from mcp_memory.adapters.summarizers import patterns, wordings
-from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.adapters.summarizers.wordings import Wording
 from mcp_memory.domain.text import folded
 
 
@@ -100,9 +100,9 @@ _ASSISTANT = (
 )
 
 
-def _turning() -> dict[str, list[tuple[int, tuple[Expression, ...]]]]:
+def _turning() -> dict[str, list[tuple[int, tuple[Wording, ...]]]]:
     """The wordings of all kinds by word: the kind's place, and the expressions of which one must fit."""
-    by_word: dict[str, list[tuple[int, tuple[Expression, ...]]]] = {}
+    by_word: dict[str, list[tuple[int, tuple[Wording, ...]]]] = {}
     for place, (cue, _) in enumerate(_ASSISTANT):
         for word, expressions in cue.by_word.items():
             by_word.setdefault(word, []).append((place, expressions))
@@ -140,9 +140,17 @@ def user_kind(plain: str) -> Kind:
 
 
 def _asks(plain: str, low: str, words: frozenset[str]) -> bool:
-    if wordings.ASKING.fits(low, words) or patterns.ASKING.search(plain):
+    if wordings.ASKING.fits(low, words) or (_may_ask(plain, words) and patterns.ASKING.search(plain)):
         return True
     return any(match[1] in patterns.IMPERATIVES for match in patterns.THEN_ASKED.finditer(low))
+
+
+def _may_ask(plain: str, words: frozenset[str]) -> bool:
+    return "?" in plain or not plain.isascii() or not words.isdisjoint(_POLITE_ELSEWHERE)
+
+
+# One word of each way in which other languages ask with these letters.
+_POLITE_ELSEWHERE = frozenset({"bitte", "por", "s'il", "per"})
 
 
 def is_empty(plain: str) -> bool:
@@ -257,10 +265,19 @@ _BEFORE_DIGIT = 12
 def gives_figures(plain: str) -> bool:
     """Whether a number with its unit, a version, a port or a date stands in it."""
     digit = patterns.DIGIT.search(plain)
-    return digit is not None and patterns.FIGURE.search(plain, max(0, digit.start() - _BEFORE_DIGIT)) is not None
+    if digit is None:
+        return False
+    if patterns.FIGURE.search(plain, digit.start()):
+        return True
+    return patterns.NAMED_FIGURE.search(plain, max(0, digit.start() - _BEFORE_DIGIT)) is not None
+
+
+_SPOKEN = re.compile(r"[a-z']+")
 
 
 def is_trivial(plain: str) -> bool:
     """`yes`, `ok push`, `go ahead`: answers that mean nothing outside their conversation."""
-    spoken = re.findall(r"[a-z']+", plain.lower())
-    return len(spoken) <= 5 and plain.isascii() and all(word in patterns.TRIVIAL for word in spoken)
+    if not plain.isascii():
+        return False
+    spoken = _SPOKEN.findall(plain.lower())
+    return len(spoken) <= 5 and all(word in patterns.TRIVIAL for word in spoken)

@@ -72,12 +72,16 @@ _UNITS = (
     r"attempts?|tokens?|times|x|€|USD|EUR"
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-#: A number that one would look up: with its unit, a version, a port, a date, a change from one value to another.
+#: A number that one would look up: with its unit, a version, a date. It begins with the digit, which is found fast.
 FIGURE = Expression(
-    rf"(?<![\w.:/#-])(?:[$€£~≈<>≤≥]\s?)?\d+(?:[.,]\d+)*(?:\s?%|[ -]?(?:{_UNITS})\b(?![:=(]))|"
-    r"\bv\d+(?:\.\d+)+[\w.-]*|(?<![\w./-])\d+\.\d+\.\d+[\w.-]*|\bports? \d+|(?<![\w.])0\.\d+\b|"
-    r"\bfrom `?[\d.,]+\w*`? to `?[\d.,]+|\b\d{4}-\d\d-\d\d\b|"
-    rf"\b(?:{_MONTHS}) \d|\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTHS})\b"
+    rf"\d(?:(?<![\w.:/#-]\d)\d*(?:[.,]\d+)*(?:\s?%|[ -]?(?:{_UNITS})\b(?![:=(]))|"
+    r"(?<![\w./-]\d)\d*\.\d+\.\d|(?<![\w.]0)(?<=0)\.\d+\b|(?<!\w\d)\d{3}-\d\d-\d\d\b|"
+    rf"(?<!\w\d)\d?(?:st|nd|rd|th)? (?:of )?(?:{_MONTHS})\b)"
+)
+#: The same after a word: a version, a port, a date, a change from one value to another.
+NAMED_FIGURE = Expression(
+    r"\b(?:v\d+(?:\.\d+)+|ports? \d|from `?[\d.,]+\w*`? to `?[\d.,]|"
+    rf"(?:{_MONTHS}) \d)"
 )
 #: Asking in any language: a question mark, or a word of politeness.
 ASKING = Expression(
@@ -99,7 +103,15 @@ IMPERATIVES = frozenset(
     translate trim try tune undo update upgrade use validate verify walk wire wrap write
     """.split()
 )
-IMPERATIVE = Expression(rf"(?:{'|'.join(sorted(IMPERATIVES))})\b")
+_FIRST_WORD = Expression(r"([a-z]+)\b('t\b)?")
+
+
+def opens_with_task(low: str, start: int = 0) -> bool:
+    """Whether what begins at `start` asks for something to be done; a set tells that sooner than an expression."""
+    first = _FIRST_WORD.match(low, start)
+    return first is not None and (first[1] in IMPERATIVES or first[0] in IMPERATIVES)
+
+
 #: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
 THEN_ASKED = Expression(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
 INTERJECTION = Expression(

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
@@ -210,7 +211,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
         value = _fitness(pick, opening, asked) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
         value *= (0.8 + 0.5 * turns[pick.turn] / len(found)) * (_OPENING if pick.turn == opening else 1.0)
-        told = math.fsum([weights.get(term, 0.0) for term in terms(pick.text)])
+        told = math.fsum(map(weights.get, terms(pick.text), repeat(0.0)))
         rated.append((value * told, value, pick))
     rated.sort(key=lambda entry: (-entry[0], entry[2].order))
     return [(value, pick) for _, value, pick in rated[:_POOL]]
@@ -333,7 +334,7 @@ def _enriched(title: str, found: Sequence[Candidate], vocabulary: Vocabulary) ->
     if word_count(title) > 7 or (word_count(title) > 2 and worth(title, vocabulary.weights) >= _TELLS_ENOUGH):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
-    if edited and patterns.IMPERATIVE.match(folded(title)):
+    if edited and patterns.opens_with_task(folded(title)):
         names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
         if names:
             return f"{title} in {' and '.join(names[:2])}"

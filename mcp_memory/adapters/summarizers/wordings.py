@@ -22,7 +22,12 @@ def words_of(low: str) -> frozenset[str]:
 
 
 def _words_of_chunk(chunk: str) -> tuple[str, ...]:
-    return (chunk,) if chunk.isascii() and chunk.isalpha() else tuple(_WORD.findall(chunk))
+    if not chunk.isascii():
+        return tuple(_WORD.findall(chunk))
+    if chunk.isalpha():
+        return (chunk,)
+    word, mark = chunk[:-1], chunk[-1:]
+    return (word,) if word.isalpha() and not (mark.isalnum() or mark == "_") else tuple(_WORD.findall(chunk))
 
 
 _WORDS = Memo(_words_of_chunk, 1 << 13)
@@ -34,6 +39,35 @@ def first_word(low: str) -> str:
     return match[0] if match else ""
 
 
+class Phrase:
+    """Words that must stand in a sentence as they are: looked for without compiling anything."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def search(self, low: str) -> bool:
+        """Whether the words stand there by themselves rather than within longer ones."""
+        start = low.find(self._words)
+        while start >= 0:
+            end = start + len(self._words)
+            before, after = low[start - 1 : start], low[end : end + 1]
+            if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+                return True
+            start = low.find(self._words, start + 1)
+        return False
+
+
+Wording = Expression | Phrase
+_AS_IT_IS = re.compile(r"\\b([a-z][a-z' -]*[a-z])\\b")
+
+
+def _expression(wording: str) -> Wording:
+    words = _AS_IT_IS.fullmatch(wording)
+    return Phrase(words[1]) if words else Expression(wording)
+
+
 class Cue:
     """Wordings of one kind: the words each turns on, and the expression that must fit, if the word is not enough."""
 
@@ -41,9 +75,9 @@ class Cue:
 
     def __init__(self, wordings: Mapping[str, str]) -> None:
         #: The expressions of which one must fit where a word stands; none where the word is enough.
-        self.by_word: dict[str, tuple[Expression, ...]] = {}
+        self.by_word: dict[str, tuple[Wording, ...]] = {}
         for words, wording in wordings.items():
-            found = (Expression(wording),) if wording else ()
+            found = (_expression(wording),) if wording else ()
             for word in words.split():
                 known = self.by_word.get(word)
                 self.by_word[word] = (*known, *found) if known and found else found if known is None else ()
@@ -54,9 +88,12 @@ class Cue:
         return any(fits_any(self.by_word[word], low) for word in self._words & words)
 
 
-def fits_any(expressions: tuple[Expression, ...], low: str) -> bool:
-    """Whether one of the expressions fits, or none is needed."""
-    return not expressions or any(one.search(low) for one in expressions)
+def fits_any(wordings: tuple[Wording, ...], low: str) -> bool:
+    """Whether one of the wordings fits, or none is needed."""
+    for wording in wordings:
+        if wording.search(low):
+            return True
+    return not wordings
 
 
 CAUSE = Cue(

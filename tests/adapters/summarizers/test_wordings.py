@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, user_kind
+from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, gives_figures, user_kind
 from mcp_memory.adapters.summarizers.keywords import without_places
 from mcp_memory.adapters.summarizers.messages import is_clean
-from mcp_memory.adapters.summarizers.wordings import Cue, words_of
+from mcp_memory.adapters.summarizers.patterns import IMPERATIVES, opens_with_task
+from mcp_memory.adapters.summarizers.wordings import Cue, Phrase, words_of
 from mcp_memory.domain.text import strip_markup
 
 
@@ -69,3 +72,53 @@ def test_a_word_alone_is_enough_only_where_no_expression_is_given() -> None:
 def test_a_clean_line_is_one_that_cleaning_leaves_alone(raw: str) -> None:
     if is_clean(raw):
         assert " ".join(without_places(strip_markup(raw)).split()) == raw
+
+
+@given(st.text(alphabet="led to_-1,é", max_size=30))
+def test_a_phrase_stands_where_an_expression_would_find_it(low: str) -> None:
+    assert Phrase("led to").search(low) is (re.search(r"\bled to\b", low) is not None)
+
+
+@given(st.text(alphabet="addo n'tx-_1é", max_size=8))
+def test_a_task_is_told_by_its_first_word(low: str) -> None:
+    plainly = re.compile(rf"(?:{'|'.join(sorted(IMPERATIVES))})\b")
+    assert opens_with_task(low) is (plainly.match(low) is not None)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It takes 14 ms",
+        "It costs $5 percent",
+        "Up to ~ 3.5 GB of memory",
+        "about 30%",
+        "since v1.2",
+        "with 3.11.7 only",
+        "on port 80",
+        "a rate of 0.5",
+        "from `5s` to `6s`",
+        "on 2026-11-02",
+        "on November 2",
+        "the 3rd of May",
+    ],
+)
+def test_a_number_that_one_would_look_up_is_a_figure(sentence: str) -> None:
+    assert gives_figures(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "no number at all, in ms",
+        "line 14 of it",
+        "config.go:12 ms",
+        "build-5 days",
+        "x10.5",
+        "issue #3 hours",
+        "may 10.5.",
+        "10 ms(x)",
+        "A2026-11-02",
+    ],
+)
+def test_any_other_number_is_none(sentence: str) -> None:
+    assert not gives_figures(sentence)
