@@ -50,7 +50,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Han, kana, Hangul, Thai, Lao, Khmer and Burmese. Hangul is spaced, but its particles cling to the word before.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
 _UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 
 # Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
 _ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
@@ -75,7 +75,10 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.S)
 _IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
 _LINK = re.compile(r"\[([^\]\n]+)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n`]*$", re.M)
-_EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=\S)\*(?![\w*])|(?<!\w)_(?=[^\s_])([^_\n]+?)(?<=\S)_(?!\w)")
+# Each begins with its mark and looks back from there, since a mark is found fast and a place before one is not.
+_EMPHASIS = re.compile(
+    r"\*(?<![\w*]\*)(?=[^\s*])([^*\n]+?)(?<=\S)\*(?![\w*])|_(?<!\w_)(?=[^\s_])([^_\n]+?)(?<=\S)_(?!\w)"
+)
 _LINE_MARK = re.compile(
     r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|(?:[-*+•◦▪–]|\d{1,2}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?", re.M
 )
@@ -101,15 +104,15 @@ def identifier_parts(word: str) -> list[str]:
 
 def has_unspaced_script(text: str) -> bool:
     """Whether the text holds a script whose words cannot be told by spaces."""
-    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
+    return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
 
 
 def bigrams(text: str) -> list[str]:
     """Pairs of neighbouring characters within runs of unspaced script; a lone character stands for itself."""
-    if text.isascii():
+    if not has_unspaced_script(text):
         return []
     pairs: list[str] = []
-    for run in _UNSPACED_RUN.findall(text):
+    for run in re.findall(f"[{_UNSPACED}]+", text):
         pairs.extend([run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1)))
     return pairs
 
@@ -147,15 +150,14 @@ def _without_ending(word: str) -> str:
 @lru_cache(maxsize=1 << 12)
 def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
-    if text.isascii():
-        return frozenset(chain.from_iterable(map(_TERMS.__getitem__, text.lower().split())))
-    found = {stem(word) for word in words(text) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)}
-    found.update(bigrams(text))
-    return frozenset(found)
+    return frozenset(chain.from_iterable(map(_TERMS.__getitem__, text.lower().split())))
 
 
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of what stands between two blanks. The same few thousand words come back all the time."""
+    if not chunk.isascii():
+        found = [stem(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_LETTER.match(word)]
+        return (*found, *bigrams(chunk))
     word = chunk if chunk.isalnum() else chunk[:-1]
     if word.isalnum():
         return () if word in STOP_WORDS else (stem(word),)
@@ -168,9 +170,8 @@ _TERMS = Memo(_terms_of_chunk, 1 << 13)
 def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:
     """How much two sets of terms overlap: 0 when they share none, 1 when equal."""
     a, b = frozenset(a_terms), frozenset(b_terms)
-    if not a or not b:
-        return 0.0
-    return len(a & b) / math.sqrt(len(a) * len(b))
+    shared = len(a & b)
+    return shared / math.sqrt(len(a) * len(b)) if shared else 0.0
 
 
 def printable(text: str) -> str:

@@ -45,7 +45,8 @@ def spoken(event: Event) -> str:
     text = event.text
     if "<" in text:
         text = _CLIENT_BLOCK.sub(_blank, text)
-    text = _CLIENT_TAIL.sub(_blank, text)
+    if "command-args>" in text or "If you need specific details" in text:
+        text = _CLIENT_TAIL.sub(_blank, text)
     line = _CLIENT_LINE.match(text)
     if line:
         # A placeholder stands alone; any other opening makes the whole message the client's.

@@ -30,7 +30,10 @@ _HEADING = re.compile(r"\s*#{1,6}\s+")
 _RULE = re.compile(r"\s*(?:[-=_*─━]\s*){3,}$")
 _ROW_RULE = re.compile(r"[\s|:+-]+$")
 _CLOSERS = "\"'”’»)\\]*_`"
-_END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|$)|[。！？｡]+[」』”）]*|\n")
+# It begins with the mark and looks back at it, since any of some letters is found faster than any of some patterns.
+_END = re.compile(
+    rf"[.!?…。！？｡\n](?:(?<=\n)|(?<=[.!?…])[.!?…]*[{_CLOSERS}]*(?=\s|$)|(?<=[。！？｡])[。！？｡]*[」』”）]*)"
+)
 _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|eg|ie|etc|vs|cf|al|approx|incl|resp|mr|mrs|ms|dr|st|jr|no|fig)|^\W*\d{1,2})$", re.I
 )

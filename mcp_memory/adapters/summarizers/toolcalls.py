@@ -22,6 +22,7 @@ _READING = frozenset("read read_file view cat open notebookread".split())
 _SEARCHING = frozenset("grep glob search search_files find websearch web_search list_files codebase_search ls".split())
 _FETCHING = frozenset("webfetch web_fetch fetch".split())
 _RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
+_FAILING = ("E", "T", "f", "")
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40}\] (?!Merge )[^\n]{8,})$", re.M)
 _RESULT_LINE = re.compile(
@@ -40,6 +41,10 @@ _CODES = (
 _ERROR_SAID = re.compile(
     r"error\b|\berrors\b|exception\b|\bpanic:|\bfatal:|\bfail(?:ed\b|:)|\bundefined:|not found|"
     r"\b(?:cannot|missing|denied|expected|unexpected|invalid)\b|[⨯✗✘]"
+)
+_ERROR_WORDS = (
+    *("error", "exception", "panic:", "fatal:", "fail", "undefined:", "not found"),
+    *("cannot", "missing", "denied", "expected", "invalid", "⨯", "✗", "✘"),
 )
 # Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
 _ERROR_CODE = re.compile(_CODES)
@@ -81,7 +86,7 @@ def _parsed(text: str) -> Call | None:
         return None
     tool, target = match[1], (match[2] or "").strip()
     name = tool.lower()
-    failed = _FAILED.match(text, match.end()) is not None
+    failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
     if name in _EDITING or name in _READING:
         verb = "Edited" if name in _EDITING else "Read"
         return Call(tool, verb, basename(target), match.end(), failed)
@@ -96,7 +101,8 @@ def _parsed(text: str) -> Call | None:
 def basename(path: str) -> str:
     """The last name of a path; what follows a blank is not part of it."""
     match = _PATH.match(path)
-    return re.split(r"[/\\]", (match[0] if match else path).rstrip("/\\:"))[-1].rstrip(ELLIPSIS)
+    name = (match[0] if match else path).rstrip("/\\:")
+    return name[max(name.rfind("/"), name.rfind("\\")) + 1 :].rstrip(ELLIPSIS)
 
 
 def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
@@ -118,10 +124,18 @@ def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
         # The stretch begins within a line, whose rest would mislead.
         stop = text.find("\n", low, high)
         low = high if stop < 0 else stop
+    if not _speaks_of_error(text[low:high]):
+        return
     for line in _LINE.finditer(text, low, high):
         said = line[0]
         if _ERROR_SAID.search(said.lower()) or _ERROR_CODE.search(said):
             yield line.span()
+
+
+def _speaks_of_error(stretch: str) -> bool:
+    """Whether any line can: most output holds none of the words, which is sooner told of all of it at once."""
+    low = stretch.lower()
+    return any(word in low for word in _ERROR_WORDS) or _ERROR_CODE.search(stretch) is not None
 
 
 def _telling(line: str) -> int:

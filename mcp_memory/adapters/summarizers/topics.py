@@ -82,7 +82,7 @@ def plainness(text: str) -> float:
     parts = text.split()
     if has_unspaced_script(text) or not parts:
         return 1.0
-    return 0.6 + 0.4 * sum(1 for part in parts if _PLAIN_WORD.fullmatch(part)) / len(parts)
+    return 0.6 + 0.4 * sum(1 for part in parts if part.isalpha() or _PLAIN_WORD.fullmatch(part)) / len(parts)
 
 
 def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[_Theme]:
