@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues, patterns
@@ -94,20 +94,23 @@ def _candidates(events: Sequence[Event], named: bool) -> list[Candidate]:
     # Which tools ran is known of most clients; where it is not, any turn may have done something.
     tools = any(event.role is Role.TOOL for event in events)
     worked = True
-    for index, event in enumerate(events):
+    for event, last in zip(events, _last_words(events), strict=True):
         if not event.says_something or event.event_type is EventType.COMPACTION:
             continue
         if event.role is Role.USER and event.event_type is not EventType.NOTE:
             turn += 1
             worked = not tools
         worked = worked or changes_something(event)
-        place = _Place(turn, event.role is not Role.TOOL and _is_last_word(events, index), worked)
-        for pick in sorted(_of_event(event, place, named=named), key=lambda one: one.start):
+        place = _Place(turn, last, worked)
+        for pick in sorted(_of_event(event, place, named=named), key=_START):
             # What is still open at the end is what one comes back for.
             bonus = pick.bonus + (0.5 if pick.kind is Kind.OPEN and event is final else 0.0)
             bonus -= _MENDED if pick.kind is Kind.ERROR and event.key in mended else 0.0
             found.append(ordered(pick, len(found), bonus))
     return found + actions(events, len(found), turn)
+
+
+_START = attrgetter("start")
 
 
 class _Place(NamedTuple):
@@ -148,7 +151,8 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
     speaker = speaker_of(text) if named else ""
     found = _sentences(text)
     if not named and is_log(text) and (span := error_span(text)):
-        found = [sentence for sentence in found if sentence.end <= log_start(text)]
+        begins = log_start(text)
+        found = [sentence for sentence in found if sentence.end <= begins]
         # What the user says about a log tells more than its lines.
         yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn, 0.0 if found else 1.5)
     if not named:
@@ -348,11 +352,10 @@ def _in_passing(raw: str) -> Kind | None:
     return None if asks else cues.user_kind(body)
 
 
-def _is_last_word(events: Sequence[Event], index: int) -> bool:
-    """Whether an assistant message ends its turn: that is where outcomes are told."""
-    for event in events[index + 1 :]:
-        if event.role is Role.USER:
-            return True
-        if event.says_something:
-            return False
-    return True
+def _last_words(events: Sequence[Event]) -> list[bool]:
+    """Of every event, whether nothing more is said in its turn: that is where an assistant tells outcomes."""
+    last = [True] * len(events)
+    for index in range(len(events) - 1, 0, -1):
+        event = events[index]
+        last[index - 1] = event.role is Role.USER or (last[index] and not event.says_something)
+    return last

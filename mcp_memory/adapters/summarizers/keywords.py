@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, FOREIGN, GENERIC_STEMS, VERBS
 from mcp_memory.adapters.summarizers.expressions import Expression
@@ -22,7 +22,7 @@ _SCRIPT = Expression("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac0
 _HIRAGANA = Expression("[\u3041-\u3096]+")
 _HAN = Expression("[\u4e00-\u9fff]{2}")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
-_HEX = re.compile(r"[0-9a-fA-F]{7}")
+_HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F]{6}")
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
@@ -195,7 +195,14 @@ class Vocabulary:
             else:
                 said.setdefault(weight, []).extend(_at_most(_OFTEN_ENOUGH, counts, found))
                 self._runs.append(found)
-        self._tokens = _weighed(said, names)
+        tokens = _weighed(said)
+        known = list(map(_KNOWN.__getitem__, tokens))
+        self._tokens = [
+            (token, count, one)
+            for (token, count), one in zip(tokens.items(), known, strict=True)
+            if one.stems and token not in names
+        ]
+        self._halves = {token for token, one in zip(tokens, known, strict=True) if one.pairs}
         self._spread = Counter(spread)
         self._edited = edited
         #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
@@ -245,24 +252,32 @@ class Vocabulary:
 
     def _pairs(self) -> Counter[tuple[str, str]]:
         """How often two words stand side by side that may be one term together."""
-        halves = {token for token in self._spread if _KNOWN[token].pairs}
+        halves = self._halves
         return Counter(
             [pair for found in self._runs for pair in pairwise(found) if pair[0] in halves and pair[1] in halves]
         )
 
 
 def _tokens(text: str) -> list[str]:
-    """The words, names and stops of a text. Words come back, so each is taken apart only once."""
+    """The words and names of a text that tell something, and an empty one for every other word and stop.
+
+    Words come back, so each is taken apart only once.
+    """
     return list(chain.from_iterable(map(_TOKENS.__getitem__, text.replace("\n", " \n ").split(" "))))
 
 
 def _in_chunk(chunk: str) -> tuple[str, ...]:
-    if not chunk.isascii():
-        return tuple(_TOKEN.findall(chunk))
-    if chunk.isalpha():
-        return (chunk,)
-    word, stop = chunk[:-1], chunk[-1:]
-    return (word, stop) if word.isalpha() and stop in ".,;:!?" else tuple(_TOKEN.findall(chunk))
+    return tuple([token if _KNOWN[token].stems else "" for token in _taken_apart(chunk)])
+
+
+def _taken_apart(chunk: str) -> Sequence[str]:
+    if chunk.isascii():
+        if chunk.isalpha():
+            return (chunk,)
+        word, stop = chunk[:-1], chunk[-1:]
+        if word.isalpha() and stop in ".,;:!?":
+            return (word, stop)
+    return cast("list[str]", _TOKEN.findall(chunk))
 
 
 _TOKENS = Memo(_in_chunk, 1 << 14)
@@ -275,17 +290,13 @@ def _at_most(limit: int, counts: Counter[str], found: list[str]) -> list[str]:
     return [token for token, count in counts.items() for _ in range(min(count, limit))]
 
 
-def _weighed(said: Mapping[float, Sequence[str]], names: Collection[str]) -> list[tuple[str, float, _Known]]:
-    """What was said, by what it weighs with whoever said it, leaving out what tells nothing."""
+def _weighed(said: Mapping[float, Sequence[str]]) -> dict[str, float]:
+    """What was said, by what it weighs with whoever said it."""
     tokens: dict[str, float] = {}
     for weight, found in said.items():
         for token, count in Counter(found).items():
             tokens[token] = tokens.get(token, 0.0) + weight * count
-    return [
-        (token, count, known)
-        for token, count in tokens.items()
-        if (known := _KNOWN[token]).stems and token not in names
-    ]
+    return tokens
 
 
 def _scaled(raw: Mapping[str, float]) -> dict[str, float]:
@@ -309,7 +320,7 @@ def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
     spelled: set[str] = set()
     for word in words:
         parts = frozenset(stems_of(word)) or frozenset((word.lower(),))
-        joined = "".join(char for char in word.lower() if char.isalnum())
+        joined = "".join(filter(str.isalnum, word.lower()))
         if joined in spelled or any(parts <= other or (other <= parts and len(other) > 1) for other in taken):
             continue
         chosen.append(word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from operator import attrgetter
 
 from mcp_memory.adapters.summarizers.actions import edited_files
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
@@ -56,7 +57,7 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     weighed = _Weights(weights)
     rest = _most_telling([_Option(pick, weighed) for pick in found if pick.kind is not Kind.HEADING])
     while rest and len(chosen) < high:
-        best = max(rest, key=lambda option: option.gain)
+        best = max(rest, key=_GAIN)
         if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):
             break
         chosen.append(best.pick)
@@ -66,6 +67,9 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
         for option in rest:
             option.after(best.pick, covered if not fresh.isdisjoint(option.own) else None)
     return sorted(chosen, key=lambda pick: pick.order)
+
+
+_GAIN = attrgetter("gain")
 
 
 class _Weights(dict[str, float]):
@@ -119,7 +123,7 @@ class _Option:
 
 def _most_telling(options: list[_Option]) -> list[_Option]:
     """Those that can be chosen at all: comparing every sentence of a long segment with every other takes too long."""
-    return options if len(options) <= _POOL else sorted(options, key=lambda option: -option.gain)[:_POOL]
+    return options if len(options) <= _POOL else sorted(options, key=_GAIN, reverse=True)[:_POOL]
 
 
 def _repeats(option: _Option, chosen: _Option) -> bool:
