@@ -22,8 +22,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 _DECODER = json.JSONDecoder()
-#: Much is read at a time: many lines are longer than what a file gives at once by itself.
-_BUFFER_BYTES = 1 << 20
 _DIGESTED = 2_000
 _PEEKED_LINES = 20
 _PEEKED_BYTES = 1 << 20
@@ -42,7 +40,7 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
     or was replaced is read from its start.
     """
     try:
-        file = path.open("rb", buffering=_BUFFER_BYTES)
+        file = path.open("rb")
     except FileNotFoundError:  # a client names its transcript before it writes it
         return
     with file:
