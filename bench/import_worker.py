@@ -18,7 +18,7 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
 
     from mcp_memory.surfaces.cli import OBJECTS_MADE
 
-    gc.set_threshold(OBJECTS_MADE)  # as the command line does
+    gc.set_threshold(OBJECTS_MADE)  # like the command line, which also freezes what it has loaded
     import anyio
 
     from mcp_memory.adapters import tokens
@@ -36,6 +36,7 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
     async def work() -> None:
         async with open_app(Settings(home=Path(home), calendar=Calendar("UTC")), cwd=Path(home)) as app:
             tokens.count("vocabulary")
+            gc.freeze()
             marks["start"] = time.perf_counter()
             sources = [(adapter, Path(name)) for name in files if (adapter := detect(Path(name)))]
             await import_files(app.log, sources, app.intaker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from importlib import import_module
 from typing import Any
 
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
 async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
     async with open_app(settings, typed=True) as app:
+        # What is loaded by now stays to the end: no search for garbage needs to go through it.
+        gc.freeze()
         return int(await function(COMMANDS[options.command])(app, options))
 
 
