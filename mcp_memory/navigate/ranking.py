@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Places, Question
 from mcp_memory.navigate.sought import Unit
-from mcp_memory.navigate.turns import SPOKEN, answers, is_later, name_end, only_asks, speakers
+from mcp_memory.navigate.turns import SPOKEN, answers, closing, is_later, name_end, only_asks, speakers
 from mcp_memory.navigate.when import TimeRange
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
@@ -23,8 +23,8 @@ _USUAL = 480
 _K1, _B = 1.2, 0.3
 #: How much counts what was said just before a message, and just after it.
 _BEFORE, _AFTER = 0.33, 0.18
-#: What a message is worth that only asks, and one that answers a question.
-_ASKS, _ANSWERS = 0.6, 1.2
+#: What a message is worth that only asks, one that answers a question, and the last of several by an agent.
+_ASKS, _ANSWERS, _CLOSES = 0.6, 1.2, 1.2
 #: How much the name of a speaker counts where it is not the speaker's: most often to address someone.
 _ADDRESSED = 0.5
 _SESSION = 0.25
@@ -100,6 +100,7 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     context = _context(pool, spots, own)
     sessions = _sessions(pool, own, rare)
     replies = answers(pool, spots, {number: bool(said.near) for number, said in own.items()})
+    last = closing(pool, spots)
     weighed = []
     for spot in pool.spots:
         said = own[spot.number]
@@ -108,6 +109,8 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
         value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + beside
         if spot.number in replies and question.speaker in ("", spot.role):
             value *= _ANSWERS
+        if spot.number in last:
+            value *= _CLOSES
         if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
         weighed.append(Weighed(spot, value, said.focus, said.near))

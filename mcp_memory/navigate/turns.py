@@ -1,4 +1,4 @@
-"""What a message is within its conversation: whose words it holds, whether it only asks, whether it answers.
+"""What a message is within its conversation: whose words it holds, whether it only asks, answers, or sums up.
 
 Where people talk with each other, messages often begin with the name of who speaks ("Ann: see you then"). A question
 that names Ann means what she said rather than what was said to her.
@@ -59,6 +59,22 @@ def answers(pool: Pool, spots: Mapping[int, Spot], asking: Mapping[int, bool]) -
             following = min(after, key=lambda each: (each.timestamp_ms, each.number), default=None)
             if following:
                 found.add(following.number)
+    return found
+
+
+def closing(pool: Pool, spots: Mapping[int, Spot]) -> set[int]:
+    """The messages with which an agent ends, after others of its own: they sum up what was done."""
+    found = set()
+    for number, beside in pool.beside.items():
+        spot = spots[number]
+        if spot.role != "assistant" or not all(each in spots for each in beside):
+            continue
+        near = [spots[each] for each in beside]
+        if any(is_later(each, spot) for each in near):
+            continue
+        before = max(near, key=lambda each: (each.timestamp_ms, each.number), default=None)
+        if before and before.role == "assistant":
+            found.add(number)
     return found
 
 

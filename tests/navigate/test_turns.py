@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.offers import Pool, Spot
-from mcp_memory.navigate.turns import name_end, only_asks, speakers
+from mcp_memory.navigate.turns import closing, name_end, only_asks, speakers
 from tests.support import memory, said, tell
 
 
@@ -89,3 +89,25 @@ async def test_a_named_person_is_found_by_what_they_said_before_what_was_said_to
         await tell(app, lines)
         found, _ = await app.answers.search("how was Ann's sailing trip", "*")
         assert [hit.session_id for hit in found.hits] == ["a", "b"]
+
+
+def test_the_last_of_several_messages_by_an_agent_sums_up_unless_what_stands_beside_it_is_not_known() -> None:
+    roles = ("user", "assistant", "assistant")
+    spots = {number: Spot(number, 1, number, "message", role, "text") for number, role in enumerate(roles)}
+    beside = {1: (0, 2), 2: (1, 0)}
+    assert closing(Pool(tuple(spots.values()), 3, beside, {}, 3), spots) == {2}
+    assert closing(Pool(tuple(spots.values()), 3, {1: (0,)}, {}, 3), spots) == set()
+    assert closing(Pool(tuple(spots.values()), 3, {2: (1, 0, 7)}, {}, 3), spots) == set()
+
+
+@pytest.mark.anyio
+async def test_what_sums_up_a_session_comes_before_the_steps_that_led_to_it(tmp_path: Path) -> None:
+    lines = [
+        said("Make the parser faster.", "2026-03-02T10:00:00Z"),
+        said("I rewrote the tokenizer loop.", "2026-03-02T10:02:00Z", role="assistant"),
+        said("Now it is fast: the tokenizer has no loop any more.", "2026-03-02T10:03:00Z", role="assistant"),
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        found, _ = await app.answers.search("tokenizer loop", "*")
+        assert found.hits[0].source_ids == ("s1/2026-03-02T10:03:00Z/assistant",)
