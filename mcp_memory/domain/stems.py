@@ -1,7 +1,7 @@
 """Stems of English words by Porter's rules of 1980, which the index's tokenizer applies as well.
 
 Ranking must see in a text what the index saw, so both stem alike. What no rule can tell, the irregular forms (buy,
-bought), is a table: a question asks with one form and the answer was said with another.
+bought) and British spellings (colour), are tables: a question asks with one form and the answer was said with another.
 """
 
 from __future__ import annotations
@@ -35,6 +35,18 @@ write wrote written, rebuild rebuilt, overwrite overwrote overwritten, rewrite r
 person people, man men, woman women, foot feet, tooth teeth, mouse mice, wife wives, life lives, half halves,
 index indices, analysis analyses
 """
+#: American and British, by one form of each; the others follow from their stems.
+_SPELLINGS = """
+airplane aeroplane, analyze analyse, artifact artefact, authorize authorise, behavior behaviour,
+catalog catalogue, center centre, color colour, customize customise, defense defence, dialog dialogue,
+favor favour, favorite favourite, fiber fibre, finalize finalise, flavor flavour, gray grey, harbor harbour,
+honor honour, humor humour, initialize initialise, jewelry jewellery, judgment judgement, labor labour,
+license licence, liter litre, maximize maximise, meter metre, minimize minimise, mom mum, neighbor neighbour,
+neighborhood neighbourhood, normalize normalise, optimize optimise, organize organise, pajamas pyjamas,
+practice practise, prioritize prioritise, program programme, realize realise, recognize recognise,
+rumor rumour, serialize serialise, standardize standardise, summarize summarise, synchronize synchronise,
+theater theatre, utilize utilise, visualize visualise
+"""
 _GROUPS = [group.split() for group in _IRREGULAR.split(",")]
 _BASE = {form: group[0] for group in _GROUPS for form in group[1:]}
 _FORMS = {group[0]: tuple(group) for group in _GROUPS}
@@ -42,13 +54,15 @@ _FORMS = {group[0]: tuple(group) for group in _GROUPS}
 
 @lru_cache(maxsize=1 << 16)
 def root(word: str) -> str:
-    """What all forms of a lower-case word have in common: the stem of its regular form."""
-    return porter(_BASE.get(word, word))
+    """What all forms of a lower-case word have in common: the stem of its regular form, in its first spelling."""
+    stem = porter(_BASE.get(word, word))
+    spelled = _SPELLED.get(stem)
+    return porter(spelled[0]) if spelled else stem
 
 
 def forms(word: str) -> tuple[str, ...]:
-    """The word with its irregular forms, which the index keeps apart."""
-    return _FORMS.get(_BASE.get(word, word), (word,))
+    """The word with its irregular forms and other spellings, which the index keeps apart."""
+    return _FORMS.get(_BASE.get(word, word)) or _SPELLED.get(porter(word)) or (word,)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -114,3 +128,6 @@ def _measure(word: str) -> int:
 
 def _closed(word: str) -> bool:
     return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
+
+
+_SPELLED = {porter(form): pair for pair in (tuple(each.split()) for each in _SPELLINGS.split(",")) for form in pair}

@@ -36,3 +36,13 @@ def test_irregular_forms_have_one_root() -> None:
 @given(st.text())
 def test_any_text_has_a_stem(text: str) -> None:
     assert len(porter(text)) <= len(text) + 1
+
+
+@pytest.mark.parametrize(
+    ("american", "british"),
+    [("colors", "coloured"), ("organization", "organising"), ("analyze", "analysed"), ("neighbor", "neighbours")],
+)
+def test_american_and_british_spellings_share_their_root_and_are_sought_by_both(american: str, british: str) -> None:
+    assert root(american) == root(british)
+    assert {porter(form) for form in forms(american)} >= {porter(american), porter(british)}
+    assert forms(american) == forms(british)
