@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_memory.app import App
@@ -51,6 +52,8 @@ async def toc(app: App, options: argparse.Namespace) -> int:
         return output.text(
             f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
         )
+    if topic:
+        nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
     return output.tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
 
 

@@ -92,6 +92,11 @@ def test_timeline_answers_a_time_phrase(loaded: Shell) -> None:
 def test_a_topic_keeps_the_branches_that_speak_of_it(loaded: Shell) -> None:
     assert loaded.json("toc", "--project", "alpha", "--topic", "login")["nodes"]
     assert loaded.json("toc", "--project", "alpha", "--topic", "zebra")["nodes"] == []
+    told = [
+        line for line in loaded.run("toc", "--project", "alpha", "--topic", "login").stdout.splitlines() if "- " in line
+    ]
+    assert told
+    assert any("login" in line.lower() for line in told)
 
 
 def test_import_twice_adds_nothing(loaded: Shell) -> None:
