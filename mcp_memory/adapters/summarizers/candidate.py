@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import cues
+from mcp_memory.adapters.summarizers import cues, wordings
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.sentences import clipped
 from mcp_memory.domain.events import Event
 
 MAX_BULLET = 220
 MAX_EXCERPT = 300
+_NOUNS_FOLLOW = frozenset(
+    "the a an my our your their this that these those it them us people users some every all".split()
+)
 
 
 class Candidate(NamedTuple):
@@ -50,5 +53,8 @@ def user_text(body: str, kind: Kind, speaker: str) -> str:
     if speaker:
         return f"{speaker}: {body}"
     if kind is Kind.REQUEST:
-        return f"Asked: {cues.without_politeness(cues.without_interjection(body))}"
+        said = cues.without_interjection(body)
+        asked = cues.without_politeness(said)
+        # `I want the map to …` needs its verb.
+        return f"Asked: {said if asked != said and wordings.first_word(asked.lower()) in _NOUNS_FOLLOW else asked}"
     return f"{'Reported' if kind is Kind.REPORT else 'User'}: {cues.without_interjection(body)}"

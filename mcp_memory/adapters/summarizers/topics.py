@@ -23,6 +23,8 @@ _WELL = 1.2
 #: So much of any theme's words a child is likely to speak of, and so much a common word counts.
 _BY_CHANCE, _COMMON = 0.5, 0.3
 _OWN_WORDS = 3.0
+#: Where a session begins, its task is named.
+_OPENS = 1.15
 #: How much of a child the first of its themes tells, the second and the third.
 _OF_CHILD = (0.65, 0.5, 0.4)
 _WANTED = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0, 1.0, 1.0)
@@ -89,15 +91,18 @@ def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[
     # What recurs through the period counts for more than it does among the bullets of one child.
     squared = {part: value * value for part, value in weights.items()}
     spoken_of = [_terms_of(child) for child in children]
+    sessions: set[str | None] = set()
     for index, child in enumerate(children):
         parts = _of_child(child, len(children) == 1, squared)
+        opens = _OPENS if child.session_id and child.session_id not in sessions else 1.0
+        sessions.add(child.session_id)
         for rank, text in enumerate(parts):
             most = 1.0 if len(parts) == 1 and child.level is Level.SEGMENT else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
             told = (worth(text, squared) / (2.0 + word_count(text)) ** 0.4 + 0.05) ** 0.35
             fit = min(readability(text), _WELL) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
             about = [told_of * most for told_of in _about(terms(text), spoken_of)]
             about[index] = most
-            yield _Theme(text, told * fit * _WANTED[min(word_count(text), _SHORT)], tuple(about))
+            yield _Theme(text, opens * told * fit * _WANTED[min(word_count(text), _SHORT)], tuple(about))
 
 
 def _terms_of(child: Node) -> frozenset[str]:

@@ -288,6 +288,11 @@ def test_a_day_names_what_most_of_it_was_about_before_what_came_up_once() -> Non
     assert roll_up(Level.DAY, children).topic.startswith("paths wrong outside the root, ")
 
 
+def test_a_wish_keeps_its_verb() -> None:
+    assert bullets(("user", "I want the map to remember its zoom level."))[0].startswith("Asked: I want the map to")
+    assert bullets(("user", "I want to rename the orders table."))[0] == "Asked: rename the orders table"
+
+
 def test_a_period_with_one_child_keeps_its_topic() -> None:
     week = node(Level.WEEK, "2026-W02", "Week of January 5–11, 2026: shop search by colour, slow checkout page", ["x"])
     assert roll_up(Level.MONTH, [week]).topic == "shop search by colour, slow checkout page"
