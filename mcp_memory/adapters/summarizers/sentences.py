@@ -24,8 +24,8 @@ class Sentence(NamedTuple):
 
 
 _Block = tuple[int, int, Form]
-_BULLETS = "-*+•✅✓✔❌✗☑◦▪"
-_ITEM = re.compile(r"\s*(?:[-*+•◦▪✅✓✔❌✗☑]|\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
+_BULLETS = "-*+•◦▪✅❌☑"
+_ITEM = re.compile(r"\s*(?:[-*+•◦▪✅❌☑]|\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 _RULE = re.compile(r"\s*(?:[-=_*─━]\s*){3,}$")
 _ROW_RULE = re.compile(r"[\s|:+-]+$")
