@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Places, Question
 from mcp_memory.navigate.sought import Unit
-from mcp_memory.navigate.turns import SPOKEN, answers, closing, is_later, name_end, only_asks, speakers
+from mcp_memory.navigate.turns import answers, closing, is_later, name_end, only_asks, speakers
 from mcp_memory.navigate.when import TimeRange
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
@@ -128,7 +128,7 @@ def _order(item: Weighed) -> tuple[float, int]:
 
 def _answering(question: Question, item: Weighed) -> Weighed:
     """Worth more if it looks like an answer: it names a number or a time where one is asked for, and does not ask."""
-    if item.spot.role in SPOKEN and only_asks(item.spot.text):
+    if only_asks(item.spot):
         item = item._replace(value=item.value * _ASKS)
     if not item.near or not question.cues:
         return item

@@ -44,9 +44,16 @@ def speakers(pool: Pool) -> frozenset[str]:
     return frozenset(root(word) for spot, end in ends for word in spot.text[: end - 2].lower().split())
 
 
-def only_asks(text: str) -> bool:
-    """Whether a message asks and tells nothing: it ends with a question, and nobody speaks of themselves."""
-    return len(text) <= _SHORT and text.rstrip().endswith(_ASKS) and not _OF_ONESELF.search(text, name_end(text))
+def only_asks(spot: Spot) -> bool:
+    """Whether a message asks and tells nothing: it ends with a question, and nobody speaks of themselves.
+
+    What a user asks an agent does not count as such: it is shown with the reply, and so leads to the answer.
+    """
+    text = spot.text
+    if spot.role not in SPOKEN or len(text) > _SHORT or not text.rstrip().endswith(_ASKS):
+        return False
+    begin = name_end(text)
+    return (begin > 0 or spot.role == "assistant") and not _OF_ONESELF.search(text, begin)
 
 
 def answers(pool: Pool, spots: Mapping[int, Spot], asking: Mapping[int, bool]) -> set[int]:

@@ -55,13 +55,19 @@ def test_names_are_known_where_most_messages_begin_with_one() -> None:
     ],
 )
 def test_a_message_only_asks_if_it_ends_with_a_question_and_tells_nothing_of_its_speaker(text: str, asks: bool) -> None:
-    assert only_asks(text) is asks
+    assert only_asks(Spot(1, 1, 1, "assistant_message", "assistant", text)) is asks
+
+
+def test_what_a_user_asks_an_agent_leads_to_the_answer_and_so_does_not_only_ask() -> None:
+    assert not only_asks(Spot(1, 1, 1, "user_message", "user", "Which colour shall it have?"))
+    assert only_asks(Spot(1, 1, 1, "user_message", "user", "Bob: Which colour shall it have?"))
+    assert not only_asks(Spot(1, 1, 1, "tool_result", "tool", "Bash: continue?"))
 
 
 @pytest.mark.anyio
 async def test_an_answer_comes_before_its_equals_and_before_a_question_with_the_same_words(tmp_path: Path) -> None:
     lines = [
-        said("Did the banner get its colour?", "2026-03-02T10:00:00Z", session="a"),
+        said("Ann: Did the banner get its colour?", "2026-03-02T10:00:00Z", session="a"),
         said("The banner got its colour, teal.", "2026-03-02T10:01:00Z", session="a", role="assistant"),
         said("The banner got its colour, teal.", "2026-03-03T10:01:00Z", session="b", role="assistant"),
     ]
