@@ -23,8 +23,6 @@ from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
 
 SESSIONS = 50
-#: Every third question: each needs a memory of its own.
-EVERY = 3
 _TOLD = "told.jsonl"
 
 
@@ -39,7 +37,7 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
         told = json.loads(line)
         lines[told["session_id"]].append(line)
         session_of[told["source_id"]] = told["session_id"]
-    asked = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()][::EVERY]
+    asked = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()]
     ranks = []
     for number, question in enumerate(asked):
         meant = {session_of[name] for part in question["evidence"] for name in part["uuids"]}
