@@ -103,7 +103,7 @@ class Answers:
         given = self.when(when)
         inside = find(query, self.now, self.zone) if given is None and len(query) <= _QUESTION else None
         if given is None and inside is None and kind is None and len(query) <= _QUESTION:
-            found = await found_around(self.library, scope, query, limit, offset)
+            found = await found_around(self.library, scope, query, limit, offset, diverse=diverse)
             if found:
                 return found, ""
         if inside is None:

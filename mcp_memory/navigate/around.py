@@ -47,21 +47,28 @@ def around(query: str) -> Around | None:
     return Around(match["how"].lower() == "after", named) if telling else None
 
 
-async def found_around(library: Library, scope: Scope, query: str, limit: int, offset: int) -> Found | None:
+async def found_around(
+    library: Library, scope: Scope, query: str, limit: int, offset: int, *, diverse: bool
+) -> Found | None:
     """What is named, what came before or after it, nearest first, and the other hits; None if its time is not sure."""
     asked = around(query)
-    if asked is None or offset:
+    if asked is None:
         return None
-    found = await teleport(library, scope, asked.named, limit=limit)
+    end = offset + limit
+    found = await teleport(library, scope, asked.named, limit=end, diverse=diverse)
     best = found.hits[0] if found.hits else None
     if best is None or best.kind != "event" or (best.missing and best.score < _SURE):
         return None
-    nodes = await _beside(library, scope, best, later=asked.later)
+    nodes = await _beside(library, best, later=asked.later)
     beside = await segment_hits(library, scope, nodes, question_of(asked.named), best.score)
-    return replace(found, query=query, hits=[best, *beside, *found.hits[1:]][:limit]) if beside else None
+    if not beside:
+        return None
+    hits = [best, *beside, *found.hits[1:]]
+    more = end if found.more or len(hits) > end else None
+    return replace(found, query=query, hits=hits[offset:end], more=more)
 
 
-async def _beside(library: Library, scope: Scope, best: Hit, *, later: bool) -> Sequence[Node]:
+async def _beside(library: Library, best: Hit, *, later: bool) -> Sequence[Node]:
     """The segments of the hit's project that ended before it, or began after it, nearest first."""
     for days in _REACH:
         start, end = (0, days * _DAY_MS) if later else (-days * _DAY_MS, 0)

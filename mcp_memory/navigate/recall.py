@@ -250,13 +250,15 @@ async def _periods(
     nodes: list[Node] = []
     for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= _SHORT_MS else (Level.DAY,):
         nodes = nodes or await library.between(project, level, when.start_ms, when.end_ms, _NODES)
-    ranked = []
-    for node in nodes:
-        matched, missing = _told(question, node_text(node))
-        candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
-        score = _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME
-        ranked.append(Ranked(candidate, score, matched, missing))
+    ranked = [_of_time(node, question) for node in nodes]
     return sorted(ranked, key=lambda item: (-len(item.matched), -_weight(item.candidate)))[:limit]
+
+
+def _of_time(node: Node, question: Question) -> Ranked:
+    """A node that is found by its time, whatever it speaks of."""
+    score = _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME
+    candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
+    return Ranked(candidate, score, *_told(question, node_text(node)))
 
 
 def _weight(candidate: Candidate) -> int:
@@ -295,11 +297,8 @@ async def segment_hits(
     library: Library, scope: Scope, nodes: Sequence[Node], question: Question, score: float
 ) -> list[Hit]:
     """Segments as hits that were found by their time, none of them surer than `score`."""
-    ranked = []
-    for node in nodes:
-        candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
-        ranked.append(Ranked(candidate, min(score, _OF_TIME), *_told(question, node_text(node))))
-    return await _hits(library, scope, ranked, question)
+    ranked = [_of_time(node, question) for node in nodes]
+    return await _hits(library, scope, [replace(item, score=min(score, item.score)) for item in ranked], question)
 
 
 async def _hits(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.navigate.answers import cursor_of
 from mcp_memory.navigate.around import Around, around
 from tests.support import learn, memory, said
 
@@ -46,6 +47,23 @@ async def test_what_is_named_comes_first_and_then_what_lay_nearest_to_it(
         assert all(hit.score <= found.hits[0].score for hit in found.hits)
         limited, _ = await app.answers.search(f"What did we do {how} the migration to Postgres?", "*", limit=1)
         assert [hit.session_id for hit in limited.hits] == ["migration"]
+
+
+@pytest.mark.anyio
+async def test_page_by_page_it_is_the_same_list(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, TOLD)
+        query = "What did we do before the migration to Postgres?"
+        whole, _ = await app.answers.search(query, "*")
+        pages, cursor = list[str](), None
+        for _ in range(len(whole.hits) + 1):
+            page, _ = await app.answers.search(query, "*", limit=1, cursor=cursor)
+            pages += [hit.id for hit in page.hits]
+            if page.more is None:
+                break
+            cursor = cursor_of(page.more)
+        assert len(pages) > 2
+        assert pages == [hit.id for hit in whole.hits]
 
 
 @pytest.mark.anyio
