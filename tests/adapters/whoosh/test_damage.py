@@ -123,12 +123,18 @@ async def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch
         assert await found_by_whoosh(app, "walrus") == ["the walrus number 0"]
 
 
-async def test_an_older_database_put_in_place_of_the_file_is_noticed(tmp_path: Path) -> None:
+async def copied(tmp_path: Path) -> tuple[Path, Path]:
+    """A memory that knows a conversation, and a copy of its database to put in place later."""
     home, copy = tmp_path / "home", tmp_path / "copy.db"
     async with memory(home) as app:
         await learn(app, conversation())
         await app.database.scrub()
     copy.write_bytes((home / "memory.db").read_bytes())
+    return home, copy
+
+
+async def test_an_older_database_put_in_place_of_the_file_is_noticed(tmp_path: Path) -> None:
+    home, copy = await copied(tmp_path)
     async with memory(home) as app:
         await learn(app, [walrus()])
     restore(home, copy)
@@ -141,11 +147,7 @@ async def test_an_older_database_put_in_place_of_the_file_is_noticed(tmp_path: P
 
 
 async def test_a_restored_database_that_has_grown_again_is_noticed(tmp_path: Path) -> None:
-    home, copy = tmp_path / "home", tmp_path / "copy.db"
-    async with memory(home) as app:
-        await learn(app, conversation())
-        await app.database.scrub()
-    copy.write_bytes((home / "memory.db").read_bytes())
+    home, copy = await copied(tmp_path)
     async with memory(home) as app:
         await learn(app, [walrus()])
         await app.database.scrub()
