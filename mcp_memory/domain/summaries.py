@@ -77,6 +77,8 @@ class Node:
     created_ms: int = 0
     session_id: str | None = None
     metrics: Metrics | None = None
+    #: How much lies beneath: the tokens of conversation.
+    weight: int = 0
 
     @property
     def level(self) -> Level:

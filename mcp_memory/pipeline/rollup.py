@@ -111,6 +111,7 @@ def rollup_node(
         tokens=tokens,
         created_ms=now_ms,
         metrics=summary.metrics or measure(sum(child.tokens for child in children), tokens),
+        weight=sum(child.weight for child in children),
     )
 
 

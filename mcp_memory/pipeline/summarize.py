@@ -83,6 +83,7 @@ def segment_write(
         created_ms=now_ms,
         session_id=job.session_id,
         metrics=summary.metrics or measure(segment.tokens, tokens),
+        weight=segment.tokens,
     )
     return SegmentWrite(job, node, tuple(grip for _, grips in gripped for grip in grips))
 

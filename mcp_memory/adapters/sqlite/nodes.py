@@ -30,8 +30,8 @@ _ADD_NODE = (
 )
 _ADD_VERSION = (
     "INSERT INTO node_version (id, node, version, title, start_ms, end_ms, keywords, children, open, removed, "
-    "written_by, input_hash, tokens, created_ms, depth, input_tokens, output_tokens, compression) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "written_by, input_hash, tokens, created_ms, depth, input_tokens, output_tokens, compression, weight) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _ADD_BULLET = "INSERT INTO bullet (node_version, position, text, grips, children) VALUES (?, ?, ?, ?, ?)"
 _SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ? WHERE id = ?"
@@ -71,6 +71,7 @@ def _write_version(tx: Transaction, number: int, version: int, node: Node) -> No
         *(json.dumps(node.keywords, ensure_ascii=False), json.dumps(node.child_ids)),
         *(int(node.open), int(node.removed), node.written_by, node.input_hash, node.tokens, node.created_ms),
         *_metrics(node),
+        node.weight,
     )
     tx.run(_ADD_VERSION, values)
     tx.run_many(_ADD_BULLET, [_bullet_row(row, index, bullet) for index, bullet in enumerate(node.bullets)])
@@ -152,7 +153,7 @@ def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
         write_grips(tx, number, [])
         row = tx.next_id("node_version")
         values = (row, number, version + 1, title, start_ms, end_ms, "[]", "[]", 0, 1, "removed", input_hash, 0, 0)
-        tx.run(_ADD_VERSION, (*values, "", 0, 0, 1.0))
+        tx.run(_ADD_VERSION, (*values, "", 0, 0, 1.0, 0))
         tx.run(_SET_CURRENT, (row, start_ms, end_ms, 0, 1, number))
         tx.run(_ADD_DIRTY, (project, int(Level.DAY), parent))
 

@@ -124,7 +124,7 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
         )
     rows = await _fetch(database, _NODES, ids[NODE])
     for row, node in zip(rows, await nodes_of(database, rows), strict=True):
-        rowid = row[17] * 4 + NODE
+        rowid = row[18] * 4 + NODE
         found[rowid] = Candidate(node.level.label, ranks[rowid], node.project, node.start_ms, node=node)
     return [found[rowid] for rowid, _ in ranked if rowid in found]
 

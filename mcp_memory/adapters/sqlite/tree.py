@@ -16,7 +16,7 @@ from mcp_memory.ports.tree import Stale
 #: What `node_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (
     "n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, v.removed, "
-    "v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.id"
+    "v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.id, v.weight"
 )
 NODE_TABLES = (
     "node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project "
@@ -71,7 +71,7 @@ class SqliteTree:
         )
         beneath: dict[tuple[int, str], list[tuple[int, Node]]] = {}
         for row, node in zip(found, await nodes_of(self._database, found), strict=True):
-            beneath.setdefault((row[17], row[18]), []).append((row[16], node))
+            beneath.setdefault((row[18], row[19]), []).append((row[16], node))
         return [
             Stale(
                 project,
@@ -164,4 +164,5 @@ def _node_of(row: Row, bullets: list[Bullet]) -> Node:
         tokens=row[13],
         created_ms=row[14],
         session_id=row[15],
+        weight=row[17],
     )

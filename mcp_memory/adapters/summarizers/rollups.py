@@ -11,7 +11,7 @@ from mcp_memory.adapters.summarizers.candidates import POINTS_BACK
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind, gives_reason
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
 from mcp_memory.adapters.summarizers.matters import PLACE, is_placed, matters_of
-from mcp_memory.adapters.summarizers.topics import plainness, topic_of
+from mcp_memory.adapters.summarizers.topics import plainness, size_of, topic_of
 from mcp_memory.adapters.summarizers.wordings import first_word
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
 from mcp_memory.domain.text import folded, similar, terms
@@ -44,6 +44,8 @@ _ANNOUNCED, _LEANING = 0.7, 0.7
 #: What tells by itself what it is about, or who said it.
 _SELF_TOLD = frozenset({Kind.REQUEST, Kind.REPORT, Kind.NOTE, Kind.DID})
 _NAMED = 0.5
+#: A child counts for so much at least and at most, however little or much lies beneath it.
+_SMALL, _LARGE = 0.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +66,32 @@ class _Item:
 
 def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     """The summary of a period from its children, oldest first."""
-    weights = _term_weights(children)
+    shares = _shares(children)
+    weights = _term_weights(children, shares)
     topic = topic_of(children, weights)
     items = _without_repeats(_items(level, children, weights, topic))
-    chosen = _choose(level, items, len(children))
+    chosen = _choose(level, items, shares)
     told = _placed(_paired(chosen, items, level), level)
     bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in told)
-    return RollupSummary(topic, bullets, _keywords(children))
+    return RollupSummary(topic, bullets, _keywords(children, shares))
 
 
-def _term_weights(children: Sequence[Node]) -> dict[str, float]:
+def _shares(children: Sequence[Node]) -> list[float]:
+    """How much of the period each child makes up, where 1 is as much as the others do."""
+    sizes = [size_of(child) for child in children]
+    mean = math.fsum(sizes) / len(sizes) if sizes else 1.0
+    return [min(max(size / mean, _SMALL), _LARGE) for size in sizes]
+
+
+def _term_weights(children: Sequence[Node], shares: Sequence[float]) -> dict[str, float]:
     """How much each term stands for the period: what children call keywords, more so when several do."""
     raw: dict[str, float] = {}
-    for child in children:
+    for child, share in zip(children, shares, strict=True):
         for rank, word in enumerate(child.keywords):
             for part in stems_of(word):
-                raw[part] = raw.get(part, 0.0) + 1.0 / (1.0 + 0.2 * rank)
+                raw[part] = raw.get(part, 0.0) + share / (1.0 + 0.2 * rank)
         for part in {part for bullet in child.bullets for part in terms(bullet.text)}:
-            raw[part] = raw.get(part, 0.0) + 0.2
+            raw[part] = raw.get(part, 0.0) + 0.2 * share
     top = max(raw.values(), default=1.0)
     return {part: (value / top) ** 0.5 for part, value in raw.items()}
 
@@ -148,8 +158,9 @@ def _united(first: _Item, second: _Item) -> _Item:
     )
 
 
-def _choose(level: Level, items: Sequence[_Item], children: int) -> list[_Item]:
-    """The items that together tell most of the period, spread over its children."""
+def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> list[_Item]:
+    """The items that together tell most of the period, spread over its children by what each makes up of it."""
+    children = len(shares)
     low, high = BULLETS[level]
     # With a single child there is nothing to choose between, and what is left out here is missed above, too.
     count = min(high, max(low, round(len(items) * (0.6 if children > 1 else 1)), min(children, high)))
@@ -157,18 +168,21 @@ def _choose(level: Level, items: Sequence[_Item], children: int) -> list[_Item]:
     covered: set[str] = set()
     rest = list(items)
     while rest and len(chosen) < count:
-        best = max(rest, key=lambda item: (_gain(item, chosen, covered), -item.child, -item.position))
+        best = max(
+            rest, key=lambda item: (_gain(item, chosen, covered, shares[item.child]), -item.child, -item.position)
+        )
         rest.remove(best)
         chosen.append(best)
         covered |= best.terms
     return sorted(chosen, key=lambda item: (item.child, item.position))
 
 
-def _gain(item: _Item, chosen: Sequence[_Item], covered: set[str]) -> float:
+def _gain(item: _Item, chosen: Sequence[_Item], covered: set[str], share: float) -> float:
     fresh = len(item.terms - covered) / max(len(item.terms), 1)
     same_child = sum(1 for other in chosen if other.child == item.child)
     same_kind = sum(1 for other in chosen if other.kind is item.kind and other.child == item.child)
-    return item.weight * (0.3 + 0.7 * fresh) * 0.55**same_child * 0.7**same_kind
+    spread = math.pow(0.55, same_child / share) * math.sqrt(share)
+    return item.weight * (0.3 + 0.7 * fresh) * spread * 0.7**same_kind
 
 
 def _paired(chosen: Sequence[_Item], items: Sequence[_Item], level: Level) -> list[_Item]:
@@ -222,9 +236,9 @@ def _tells(item: _Item) -> bool:
     return len(theme & terms(item.text)) >= _NAMED * len(theme)
 
 
-def _keywords(children: Sequence[Node]) -> tuple[str, ...]:
+def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, ...]:
     scored: dict[str, float] = {}
-    for child in children:
+    for child, share in zip(children, shares, strict=True):
         for rank, word in enumerate(child.keywords):
-            scored[word] = scored.get(word, 0.0) + 1.0 / (1.0 + 0.2 * rank)
+            scored[word] = scored.get(word, 0.0) + share / (1.0 + 0.2 * rank)
     return distinct(sorted(scored, key=lambda word: (-scored[word], word)), KEYWORDS)

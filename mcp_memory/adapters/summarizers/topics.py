@@ -23,6 +23,10 @@ _WELL = 1.2
 #: So much of any theme's words a child is likely to speak of, and so much a common word counts.
 _BY_CHANCE, _COMMON = 0.5, 0.3
 _OWN_WORDS = 3.0
+#: What a theme loses that names again what another one names.
+_TOLD_TWICE = 0.6
+#: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
+_LEAST, _DAMPED = 200, 0.35
 #: Where a session begins, its task is named.
 _OPENS = 1.15
 #: How much of a child the first of its themes tells, the second and the third.
@@ -56,11 +60,14 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
         return topic_in(children[0])
     left = list(_themes(children, weights))
     chosen: list[_Theme] = []
-    untold = [_size(child) for child in children]
+    untold = [size_of(child) for child in children]
     first = 0.0
     while left and len(chosen) < _MAX_THEMES:
         gains = [
-            one.fit * math.fsum(share * told for share, told in zip(untold, one.about, strict=True)) for one in left
+            one.fit
+            * (1.0 - _TOLD_TWICE * max((_shared(one.text, other.text, weights) for other in chosen), default=0.0))
+            * math.fsum(share * told for share, told in zip(untold, one.about, strict=True))
+            for one in left
         ]
         theme = left.pop(at := max(range(len(left)), key=lambda index: (gains[index], -index)))
         first = first or gains[at]
@@ -74,9 +81,19 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
     return one_line(", ".join(theme.text for theme in chosen), _MAX_CHARS).rstrip(ELLIPSIS)
 
 
-def _size(child: Node) -> float:
-    """How much happened in a child: more where there is more to tell and more beneath it."""
-    return math.pow(1 + len(child.bullets), 0.5) * math.pow(1 + len(child.child_ids), 0.75)
+def size_of(child: Node) -> float:
+    """How much of a period a child makes up: more where more was said beneath it, though not in proportion.
+
+    Else three weeks of work would leave nothing to be told of the rest of a year.
+    """
+    return math.pow(_LEAST + child.weight, _DAMPED)
+
+
+def _shared(theme: str, other: str, weights: Mapping[str, float]) -> float:
+    """How much of what a theme names another one names, too, from 0 to 1."""
+    own = terms(theme)
+    whole = math.fsum(weights.get(part, 0.1) for part in sorted(own))
+    return math.fsum(weights.get(part, 0.1) for part in sorted(own & terms(other))) / whole if whole else 0.0
 
 
 def plainness(text: str) -> float:

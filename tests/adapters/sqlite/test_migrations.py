@@ -99,3 +99,45 @@ def test_statements_are_split_outside_of_comments_and_strings() -> None:
         "CREATE TABLE a (x TEXT DEFAULT ';');",
         "CREATE TABLE b (y);",
     ]
+
+
+def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    connection = sqlite3.connect(path)
+    for number, sql in migrations.steps():
+        if number < WEIGHED:
+            connection.executescript(sql)
+            connection.execute(f"PRAGMA user_version = {number}")
+    connection.executescript(OLD_TREE)
+    connection.close()
+    migrate(path)
+    connection = sqlite3.connect(path)
+    weights = connection.execute(
+        "SELECT n.key, v.weight FROM node n JOIN node_version v ON v.id = n.current ORDER BY n.id"
+    ).fetchall()
+    connection.close()
+    assert weights == [
+        ("2026", 700),
+        ("2026-03", 700),
+        ("2026-W10", 700),
+        ("2026-03-02", 700),
+        ("2026-03-02:a", 300),
+        ("2026-03-02:b", 400),
+    ]
+
+
+WEIGHED = 3
+OLD_TREE = """
+INSERT INTO project (id, root, slug) VALUES (1, '/p', 'p');
+INSERT INTO session (id, session_id, client, project) VALUES (1, 's', 'test', 1);
+INSERT INTO node (id, project, level, key, parent, current, start_ms, end_ms) VALUES
+    (1, 1, 0, '2026', '', 1, 0, 9), (2, 1, 1, '2026-03', '2026', 2, 0, 9), (3, 1, 2, '2026-W10', '2026-03', 3, 0, 9),
+    (4, 1, 3, '2026-03-02', '2026-W10', 4, 0, 9), (5, 1, 4, '2026-03-02:a', '2026-03-02', 5, 0, 9),
+    (6, 1, 4, '2026-03-02:b', '2026-03-02', 6, 0, 9);
+INSERT INTO node_version (id, node, version, title, start_ms, end_ms, keywords, children, open, removed, written_by,
+    input_hash, tokens, created_ms)
+    SELECT id, id, 1, key, 0, 9, '[]', '[]', 0, 0, 'extractive', '', 10, 0 FROM node;
+INSERT INTO segment (id, key, session, start_ms, end_ms, first_event, last_event, context_ms, context_event, events,
+    tokens, closed, input_hash, node) VALUES
+    (1, x'0a', 1, 0, 9, 1, 1, 0, 1, 1, 300, 1, 'h', 5), (2, x'0b', 1, 0, 9, 2, 2, 0, 2, 1, 400, 1, 'h', 6);
+"""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +15,12 @@ from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import BULLETS, Level
+from tests.adapters.summarizers.years import year
+from tests.support import StoppedClock, learn, memory
 
 from .conversations import node, segment_node
+
+UNDERTAKING = re.compile("adyen|stripe", re.I)
 
 RETRY = segment_node(
     1,
@@ -187,3 +194,33 @@ def test_a_rollup_invents_nothing_and_repeats_nothing(
     assert len(shown) == len(set(shown))
     assert bool(shown) == any(child.bullets for child in children)
     assert len(summary.keywords) <= 7
+
+
+@pytest.mark.anyio
+async def test_a_year_tells_of_its_large_undertaking_and_still_of_other_things(tmp_path: Path) -> None:
+    async with memory(tmp_path, StoppedClock("2026-06-01T00:00:00Z")) as app:
+        await learn(app, year())
+        (told,) = await app.library.top(None, Level.YEAR, 9)
+        months = {month.title.partition(" ")[0]: month for month in await app.library.top(None, Level.MONTH, 12)}
+        weeks = await app.library.top(None, Level.WEEK, 60)
+    assert told.weight == sum(month.weight for month in months.values()) == sum(week.weight for week in weeks)
+    assert months["June"].weight > 100 * months["March"].weight
+    about = [UNDERTAKING.search(bullet.text) is not None for bullet in told.bullets]
+    assert about.count(True) >= 2
+    assert about.count(False) >= 2
+    first, *others = told.title.partition(": ")[2].split(", ")
+    assert UNDERTAKING.search(first)
+    assert any(not UNDERTAKING.search(theme) for theme in others)
+
+
+def test_of_two_days_the_busier_one_names_the_week() -> None:
+    mail = node(
+        Level.DAY, "2026-01-06", "Tuesday, January 6, 2026: mail queue loses messages", ["The mail queue lost mail"]
+    )
+    menu = node(
+        Level.DAY, "2026-01-07", "Wednesday, January 7, 2026: menu covers the logo", ["The menu covers the logo"]
+    )
+    for busy, other in ((mail, menu), (menu, mail)):
+        days = [replace(day, weight=40_000 if day is busy else 300) for day in (mail, menu)]
+        assert roll_up(Level.WEEK, days).topic.startswith(busy.title.partition(": ")[2])
+        assert other.title.partition(": ")[2] in roll_up(Level.WEEK, days).topic
