@@ -71,7 +71,7 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
                 return Facts(), [Problem(f"{path} is of a newer version", why, "pip install --upgrade mcp-memory")]
             if version < latest():  # the first command that opens it brings it up to date
                 return Facts(), []
-            check = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
             check = _contents(connection) if check == "ok" else check
             if check != "ok":
                 return Facts(), [_damaged(path, check)]
