@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from mcp_memory.domain.steps import FOUND_NOW
@@ -98,6 +98,22 @@ class Answers:
         diverse: bool = False,
     ) -> tuple[recall.Found, str]:
         """The hits, and a note on how the question was understood. A time named in the question is favoured."""
+
+        async def read(library: Library) -> tuple[recall.Found, str]:
+            return await replace(self, library=library)._search(query, project, when, kind, limit, cursor, diverse)
+
+        return await self.library.at_once(read)
+
+    async def _search(
+        self,
+        query: str,
+        project: str | None,
+        when: str | None,
+        kind: str | None,
+        limit: int,
+        cursor: str | None,
+        diverse: bool,
+    ) -> tuple[recall.Found, str]:
         scope = await self.scope(project)
         kind, limit, offset = kind or None, many(limit), offset_of(cursor)
         given = self.when(when)
@@ -149,9 +165,13 @@ class Answers:
         cursor: str | None,
         diverse: bool = False,
     ) -> tuple[recall.Found, Page]:
-        found, note = await self.search(query, project, when, kind, limit, cursor, diverse)
-        found = await with_surroundings(self.library, found)
-        found = await advised(self.library, await self.scope(project), found, found.when)
+        async def read(library: Library) -> tuple[recall.Found, str]:
+            here = replace(self, library=library)
+            found, note = await here._search(query, project, when, kind, limit, cursor, diverse)
+            found = await with_surroundings(library, found)
+            return await advised(library, await here.scope(project), found, found.when), note
+
+        found, note = await self.library.at_once(read)
         return found, self.renderer.hits(found, checked(budget), note)
 
 

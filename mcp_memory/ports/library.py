@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports.index import SearchIndex
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,13 @@ class ProjectInfo:
 
 class Library(SearchIndex, Protocol):
     """The read side. No method reads more than its answer needs."""
+
+    async def at_once(self, work: Callable[[Library], Coroutine[Any, Any, T]]) -> T:
+        """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
+
+        `work` is given the library to read from, and must not wait for anything else.
+        """
+        ...
 
     async def project_of_root(self, root: str, label: str) -> str | None: ...
 

@@ -23,6 +23,7 @@ from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.toc import Level
+from mcp_memory.ports.library import Library
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -263,6 +264,21 @@ async def test_nodes_of_each_level_are_found_by_kind_and_time(tmp_path: Path, ki
         within = await search(app, "timeout", kinds=LEVELS, start_ms=march, end_ms=march + 86_400_000)
         assert {candidate.kind for candidate in within} == {"segment", "day"}
         assert await search(app, "timeout", kinds=LEVELS, start_ms=0, end_ms=march) == []
+
+
+async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await store(app, conversation())
+
+        async def look(library: Library) -> tuple[Pool, list[str]]:
+            found = await library.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
+            assert await library.events([spot.number for spot in found.spots])
+            return found, await library.at_once(lambda again: again.slugs())
+
+        found, slugs = await app.library.at_once(look)
+        assert found.matched
+        assert found == await pool(app, "login timeout", limit=5)
+        assert slugs == ["alpha"]
 
 
 async def test_a_replaced_version_is_not_found_any_more(tmp_path: Path, kind: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import aiosqlite
 import anyio
@@ -75,6 +75,44 @@ class Transaction:
         first = self._next[table]
         self._next[table] += many
         return first
+
+
+class Reads(Protocol):
+    """What can be read from: the database as it stands, or a snapshot of it."""
+
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]: ...
+
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        """The first column of the first row, None if there is no row."""
+        ...
+
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """Reads that belong together: all see one committed state."""
+        ...
+
+
+class Snapshot:
+    """One committed state, read in the thread that holds it; handed out by `Database.at_once` only.
+
+    Nothing here ever waits, so that what awaits nothing else runs to its end without an event loop.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        row = self._connection.execute(sql, values).fetchone()
+        return row[0] if row else None
+
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        return work(self._connection, *args, **named)
 
 
 class Database:
@@ -157,6 +195,13 @@ class Database:
             with self._told():
                 return await to_thread.run_sync(self._read, lambda connection: work(connection, *args, **named))
 
+    async def at_once(self, work: Callable[[Snapshot], Coroutine[Any, Any, Result]]) -> Result:
+        """Read and think in one go, in one worker thread: handing over to it and back takes longer than most reads.
+
+        What `work` does with the snapshot sees one committed state; it must not wait for anything else.
+        """
+        return await self.read(lambda connection: _finished(work(Snapshot(connection))))
+
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         if self._together is None:
             self._together = _connected(self.path)
@@ -181,6 +226,16 @@ class Database:
     async def data_version(self) -> int:
         """A number that changes whenever another connection has written."""
         return int(await self.value("PRAGMA data_version"))
+
+
+def _finished(work: Coroutine[Any, Any, Result]) -> Result:
+    """What a coroutine gives that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # it carries what the coroutine returned
+    work.close()
+    raise RuntimeError("Only the snapshot may be awaited here; nothing else could answer in this thread.")
 
 
 @contextmanager

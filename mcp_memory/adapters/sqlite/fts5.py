@@ -9,7 +9,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite import pooling, searching
-from mcp_memory.adapters.sqlite.database import Database, told
+from mcp_memory.adapters.sqlite.database import Reads, told
 from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.ports.index import IndexState
@@ -22,7 +22,7 @@ class Fts5Index:
     what is forgotten from now on.
     """
 
-    def __init__(self, database: Database, leftovers: Path | None = None) -> None:
+    def __init__(self, database: Reads, leftovers: Path | None = None) -> None:
         self._database = database
         self._leftovers = leftovers
 

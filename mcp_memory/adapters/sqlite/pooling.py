@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Reads, Row
 from mcp_memory.domain.indexing import Term, match_expression
 from mcp_memory.domain.offers import Pool, Spot, Within
 
@@ -57,7 +57,7 @@ _BESIDE = (
 
 
 async def pool(
-    database: Database,
+    database: Reads,
     terms: Sequence[Term],
     within: Within,
     cited: bool,
@@ -74,19 +74,17 @@ async def pool(
     return await database.read(read)
 
 
-async def pool_of(
-    database: Database, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
-) -> Pool:
+async def pool_of(database: Reads, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]) -> Pool:
     """The events that an index found, best first, with what stands beside them."""
     return await database.read(_pool_of, numbers, cited, documents, counts)
 
 
-async def conditions(database: Database, within: Within, cited: bool) -> tuple[str, list[object]]:
+async def conditions(database: Reads, within: Within, cited: bool) -> tuple[str, list[object]]:
     return await database.read(_conditions, within, cited)
 
 
 async def by_number(
-    database: Database, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
+    database: Reads, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
 ) -> list[Row]:
     return await database.read(_by_number, sql, numbers, where, values)
 

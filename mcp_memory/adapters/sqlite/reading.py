@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Database, Reads, Row
+from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
 from mcp_memory.adapters.sqlite.searching import events
 from mcp_memory.adapters.sqlite.segments import event_of
@@ -18,8 +19,9 @@ from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports.index import SearchIndex
-from mcp_memory.ports.library import Counts, GripRecord, ProjectInfo
+from mcp_memory.ports.library import Counts, GripRecord, Library, ProjectInfo
 
+T = TypeVar("T")
 _EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
@@ -70,10 +72,17 @@ _COUNTS = """
 class SqliteLibrary:
     """Implements the Library port."""
 
-    def __init__(self, database: Database, index: SearchIndex) -> None:
+    def __init__(self, database: Reads, index: SearchIndex) -> None:
         self._database = database
+        self._index = index
         # Which index answers is chosen when the memory is opened; nothing is added to its answers here.
         self.search, self.pool = index.search, index.pool
+
+    async def at_once(self, work: Callable[[Library], Coroutine[Any, Any, T]]) -> T:
+        if not isinstance(self._database, Database) or not isinstance(self._index, Fts5Index):
+            # It is of one moment already, or its index has files of its own, which are read in other threads.
+            return await work(self)
+        return await self._database.at_once(lambda snapshot: work(SqliteLibrary(snapshot, Fts5Index(snapshot))))
 
     async def project_of_root(self, root: str, label: str) -> str | None:
         place = f"label:{label}" if label else root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Reads, Row
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import NODE
 from mcp_memory.adapters.sqlite.segments import event_of
@@ -40,7 +40,7 @@ DEPTH = 5
 
 
 async def search(
-    database: Database,
+    database: Reads,
     terms: Sequence[Term],
     within: Within,
     kinds: frozenset[str] | None,
@@ -59,7 +59,7 @@ async def search(
     return found
 
 
-async def _filtered(database: Database, match: str, within: Within, limit: int) -> list[Row]:
+async def _filtered(database: Reads, match: str, within: Within, limit: int) -> list[Row]:
     rows: list[Row] = []
     for sql, when in _FILTERED.values():
         conditions, values = ["1"], []
@@ -78,7 +78,7 @@ async def _filtered(database: Database, match: str, within: Within, limit: int) 
 
 
 async def load(
-    database: Database,
+    database: Reads,
     ranked: Sequence[Row],
     limit: int,
     within: Within,
@@ -109,7 +109,7 @@ def _touches(candidate: Candidate, within: Within) -> bool:
     return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
 
 
-async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
+async def _read(database: Reads, ranked: Sequence[Row]) -> list[Candidate]:
     ids: dict[int, list[int]] = {EVENT: [], NODE: []}
     for rowid, _ in ranked:
         if rowid % 4 in ids:
@@ -129,7 +129,7 @@ async def _read(database: Database, ranked: Sequence[Row]) -> list[Candidate]:
     return [found[rowid] for rowid, _ in ranked if rowid in found]
 
 
-async def events(database: Database, numbers: Sequence[int]) -> dict[int, Candidate]:
+async def events(database: Reads, numbers: Sequence[int]) -> dict[int, Candidate]:
     """Events by number, each with its segment and the first grip that cites it."""
     return await database.read(_events, numbers) if numbers else {}
 
@@ -153,5 +153,5 @@ def _segment_id(key: str | None) -> str:
     return NodeRef(Level.SEGMENT, key).node_id() if key else ""
 
 
-async def _fetch(database: Database, sql: str, ids: Sequence[int]) -> list[Row]:
+async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
     return await database.fetch(sql.format(marks=",".join("?" * len(ids))), ids) if ids else []

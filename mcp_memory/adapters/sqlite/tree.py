@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
+from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
 from mcp_memory.domain.summaries import Bullet, Node
@@ -122,7 +122,7 @@ def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]],
         )
 
 
-async def nodes_of(database: Database, rows: Sequence[Row]) -> list[Node]:
+async def nodes_of(database: Reads, rows: Sequence[Row]) -> list[Node]:
     """Nodes with their bullets, from rows of NODE_COLUMNS."""
     if not rows:
         return []

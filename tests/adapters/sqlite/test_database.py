@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
 import sys
@@ -13,7 +14,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_memory.adapters.sqlite.database import Database, Transaction, explain
+from mcp_memory.adapters.sqlite.database import Database, Snapshot, Transaction, explain
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +67,43 @@ async def test_reads_that_belong_together_see_one_state(tmp_path: Path) -> None:
     async with Database.open(tmp_path / "memory.db") as database:
         assert await database.read(look, database.path) == [0, 0]
         assert await database.value("SELECT count(*) FROM meta") == 2
+
+
+async def test_what_is_done_at_once_sees_one_state_in_one_other_thread(tmp_path: Path) -> None:
+    threads: set[int] = set()
+
+    async def count(snapshot: Snapshot) -> int:
+        threads.add(threading.get_ident())
+        return int(await snapshot.value("SELECT count(*) FROM meta"))
+
+    async with Database.open(tmp_path / "memory.db") as database:
+
+        async def look(snapshot: Snapshot) -> list[int]:
+            before = await count(snapshot)
+            with sqlite3.connect(database.path) as writing:
+                writing.execute("INSERT INTO meta VALUES ('a', '')")
+            writing.close()
+            return [before, await count(snapshot), len(await snapshot.fetch("SELECT key FROM meta"))]
+
+        assert await database.at_once(look) == [0, 0, 0]
+        assert await database.at_once(count) == 1
+    assert threading.get_ident() not in threads
+
+
+async def test_what_is_done_at_once_may_not_wait_and_the_next_read_works(tmp_path: Path) -> None:
+    async def wait(snapshot: Snapshot) -> int:
+        await asyncio.sleep(0)
+        return 1
+
+    async def fail(snapshot: Snapshot) -> None:
+        await snapshot.fetch("SELECT 1 FROM nowhere")
+
+    async with Database.open(tmp_path / "memory.db") as database:
+        with pytest.raises(RuntimeError, match="Only the snapshot may be awaited"):
+            await database.at_once(wait)
+        with pytest.raises(StoreError, match="no such table"):
+            await database.at_once(fail)
+        assert await database.value("SELECT 1") == 1
 
 
 async def test_what_fails_while_reading_is_told_and_the_next_read_works(tmp_path: Path) -> None:
