@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.adapters.summarizers.points import contrast, statement
 from mcp_memory.domain.text import folded, has_unspaced_script
 
 MAX_WORDS = 10
@@ -16,6 +17,10 @@ _MAX_UNSPACED = 30
 _MAX_STARTS = 4
 #: How well a phrase begins a thought that is asked for, opens a sentence or stands in the next one.
 _ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
+#: How much better the point of a sentence names its matter than what leads to it.
+_POINT = 1.3
+#: What a sentence loses after which something is asked for.
+_LEADS_UP = 0.8
 
 
 class Phrase(NamedTuple):
@@ -42,16 +47,19 @@ _CLAUSE = Expression(
 _AND = Expression(r"\s+(?:and|then|but)\s+(?:then\s+)?")
 _SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
+_ARTICLES = ("the ", "a ", "an ")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
 _TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,4}::(?:\w+::)*(?=\w)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
+_COLON_IT = re.compile(r":\s(?:it|this)(?=\s[a-z]+s\s)")
+_PLEASE = re.compile(r",?\s(?:please|pls)(?=[:;,.!?]|$)")
 _LABEL = Expression(
     r"(?:plan|review|fix|fixed|task|feature|bug|issue|summary|title|low severity|medium severity|high severity|user|"
     r"asked|reported|note|decision|done|open item|left open|still open|"
     r"unresolved|root cause|solution|problem|result|answer|option \d|removed|"
     r"(?:take|have) a look at|check|look at|line \d+|(?:one|two|three|last|a)(?: \w+)? (?:things?|ways?)(?: \w+){0,3}|"
     r"(?:another|one more|next) (?:thing|problem|issue|question|point|bug)|"
-    r"while (?:we're|we are|you're) at it|for the future)\s*[:：]\s*|"
+    r"while (?:we're|we are|you're) at it|for the future|next|also|now|then|btw)\s*[:：]\s*|"
     r"[\w./\\-]+\.\w{1,5}(?: \([^)]*\))?\s*(?::|\s[-–—])\s+",
 )
 _STATE = (
@@ -72,10 +80,14 @@ _FRAME = Expression(
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
     r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|"
     r"(?:(?:i|we) )?(?:tested and )?(?:found|learned|discovered)(?: out)? that\s+|"
-    r"(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
+    r"(?:(?:i was|i'm|i am|just|we were) )*(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
     r"(?:last|this|next) (?:week|weekend|month|year|night|\w+day)s?,?\s+(?=(?:i|we)\b)|(?:\w+, )?long time no \w+\W+|"
     r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
-    r"what(?:'s|’s| is| are| was| were) (?=the\s)|"
+    r"what(?:'?s|’s| is| are| was| were) (?=the\s)|"
+    r"how (?:do|can|could|would|should|might) (?:i|we|you|one|people|users)\s+|"
+    r"(?:start|begin)(?: by| with)? (?=\w{3,}ing\b)|"
+    r"(?:in|on|for|with) [\w./`'-]+,? (?=(?:the|our|my|we|i)\s)|it (?:would|might|could) (?:make sense|be (?:good|nice|"
+    r"better|great|useful|helpful|possible)) to\s+|it makes sense to\s+|"
     r"what (?:would|will|could) happen (?:if|when)\s+|what happens (?:if|when)\s+|what about\s+|how about\s+|"
     r"is there (?:a|any) way (?:to|we can)\s+|(?:do you have )?any ideas? (?:why|how|what)\s+|"
     r"do you know (?:why|how|if|whether)\s+|"
@@ -96,7 +108,9 @@ _FRAME = Expression(
     r"(?:(?:a|one|another|just a|quick|short|small|simple) )*question[\s,:–—-]+|help (?:you|me|us)(?: to)?\s+|"
     r"do (?:(?:the|a|an)\s+|(?=[\"“'`]))|ignore this error\W+|have (?=(?:a|an|some)\s)|"
     r"this is (?:now |just |still )?(?:the|a|an)\s+|"
-    r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|(?:the )?(?:[a-z]+ ){1,2}wants? to\s+|"
+    r"(?:the )?(?:key |real |right |only )?fix (?:is|was)(?: to)?\s+|"
+    r"(?:the |our |my )?(?:customers?|users?|clients?|boss|manager|team|designers?|marketing|sales|support|people|"
+    r"product owner|he|she|[a-z]+s(?= want\b)) wants?(?: me| us| you)? to\s+|"
     r"see\s+(?!if|whether|how|what|why|also)|(?:yes|no)\b[\s,.!:;—–-]+|"
     r"(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
 )
@@ -109,7 +123,7 @@ _SUBJECT = Expression(
 _ASKS = Expression(
     r"\b(?:(?:can|could|would) (?:you|we)|i(?:'d|’d| would)? (?:like|want|need)|please|(?:we|you) should)\b"
 )
-_WHAT_IS = Expression(r"what(?:'s|’s| is| are| was| were) the\s")
+_WHAT_IS = Expression(r"what(?:'?s|’s| is| are| was| were) the\s")
 _TOLD = Expression(r"(?:\w+\W+)?(?:i|we)(?:'ve|’ve| have| had)?\b(?!['’ ](?:d|ll|want|need|would|should|think|like)\b)")
 _DID = Expression(r"(?:checked|tested|tried|deployed|merged|pushed|verified|confirmed|looked|reviewed)\b")
 _SENTENCE_END = re.compile(r"[.!?…。！？](?:(?<=[。！？])|[.!?…]*\s)")
@@ -125,6 +139,8 @@ _DANGLING = frozenset(
     again too please quickly now already currently though anyway first still even vs versus against directly
     """.split()
 )
+# `explain what the limiter does` is whole.
+_ENDS_QUESTION, _ASKED = frozenset({"does", "is", "are", "do"}), frozenset({"what", "how", "where", "why"})
 _TAIL = Expression(
     r"\s(?:as well|at all|any ?more|if (?:necessary|possible|needed)|all the time|for (?:that|this|it|now))$"
 )
@@ -135,6 +151,7 @@ _FILLER = Expression(
     r"i think|i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
+_OURS = re.compile(r" (?:our|my) (?!own\b)")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
@@ -147,17 +164,33 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
+    if point := contrast(text):
+        for phrase in _of_clauses(_without_copulas(point)):
+            yield phrase._replace(opens=phrase.opens * _POINT)
+    yield from _of_clauses(_without_copulas(statement(text)))
+
+
+def _of_clauses(text: str) -> Iterator[Phrase]:
+    """The phrases of a sentence that is put as a statement."""
     low = folded(text)
     starts, ends = _clauses(low)
+    asks = found.start() if (found := _ASKS.search(low)) else 0
     for begun, start, opens in _framed(low, starts[:_MAX_STARTS]):
         told = (_TOLD.match(low, begun, start) or _DID.match(low, start)) is not None
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
         after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
-        fitting = [(end, stops) for end, stops in after if text.count(" ", start, end) < MAX_WORDS]
+        # An article before it is left out of the title.
+        longest = MAX_WORDS + low.startswith(_ARTICLES, start)
+        fitting = [
+            (end, stops)
+            for end, stops in after
+            if text.count(" ", start, end) < longest
+            and not (low.startswith(" to ", end) and " from " in low[start:end])
+        ]
         for end, stops in fitting or after[:1]:
-            cut = finished(trimmed(text[start:end].split()[:MAX_WORDS]))
+            cut = finished(trimmed(text[start:end].split()[:longest]))
             if cut:
-                yield Phrase(cut, opens, stops and bool(fitting), told)
+                yield Phrase(cut, opens * (_LEADS_UP if border < asks else 1.0), stops and bool(fitting), told)
 
 
 def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, int, float]]:
@@ -171,7 +204,7 @@ def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, in
 
 
 def tidied(sentence: str) -> str:
-    """A sentence without symbols, parentheses, directories, labels and copulas."""
+    """A sentence without symbols, parentheses, directories and labels."""
     text = sentence.replace("`", "").replace("<", "").replace(">", "")
     if not text.isascii():
         text = _SYMBOLS.sub("", text)
@@ -182,12 +215,14 @@ def tidied(sentence: str) -> str:
     if text.count("/") > 1:
         text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
     if ":" in text:
-        text = _LINE_REF.sub(r"\1", text)
+        text = _COLON_IT.sub(":", _LINE_REF.sub(r"\1", text))
+    if "please" in text:
+        text = _PLEASE.sub("", text)
     low = folded(text)
     start = 0
     while (label := _LABEL.match(low, start)) and label.end() < len(text):
         start = label.end()
-    return _without_copulas(" ".join(text[start:].split()))
+    return " ".join(text[start:].split())
 
 
 def _without_copulas(text: str) -> str:
@@ -241,7 +276,7 @@ def trimmed(words: list[str]) -> str:
     while len(words) > 1 and size > MAX_CHARS:
         size -= len(words[-1]) + 1
         words = words[:-1]
-    while words and _dangles(words[-1]):
+    while words and _dangles(words[-1]) and not (words[-1] in _ENDS_QUESTION and _ASKED.intersection(words)):
         words = words[:-1]
     if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
         words = words[:-2]
@@ -266,6 +301,8 @@ def finished(title: str) -> str:
         title = title.lstrip(".- ")
     if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
         title = title[filler.end() :]
+    if " our " in title or " my " in title:
+        title = _OURS.sub(" the ", title)
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
     if "(" in title or ")" in title or "[" in title or "]" in title or "{" in title or "}" in title:

@@ -6,7 +6,9 @@ import re
 from functools import lru_cache
 
 from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers.common_words import GENERIC
 from mcp_memory.adapters.summarizers.wordings import PROBLEM, first_word, words_of
+from mcp_memory.domain.text import STOP_WORDS
 
 
 def _set(words: str) -> frozenset[str]:
@@ -19,7 +21,8 @@ _OBLIQUE = _set(
     when if until since although while once after before with without in on at by from of as like you he she they it
     its for their his her instead to not both same there here so no similarly only still even i we was were be been
     being has fails refers takes keeps uses shows returns makes gets contains needs adds means checks says wants calls
-    sets
+    sets looks seems breaks crashes happens appears causes produces requires expects supports allows loses gives goes
+    comes hangs lacks becomes includes provides ensures
     """
 )
 _ASKING = _set("which where who is are does do did can could would should will have any")
@@ -38,11 +41,30 @@ _INCOMPLETE = _set(
     """
     want wants need needs use uses add adds show shows contain contains make makes get gets set sets let lets keep
     keeps give gives say says find finds create creates prevent prevents hands expect expects return returns
-    called named own same new old got loved had made took off up went only meet
+    called named own same new old got loved had made took off up went only meet outputs prints sends reads writes calls
     """
+)
+# What can be done to nothing in particular.
+_ALONE = _set(
+    "start restart stop load reload open close continue run go build commit push sync deploy release ship merge"
 )
 # Before these they are states: `when not set`.
 _BEFORE_STATE = _set("not is are was were be been being already never")
+
+# What could be about anything.
+_GENERIC = (
+    GENERIC
+    | STOP_WORDS
+    | patterns.IMPERATIVES
+    | _set(
+        """
+        else functionality codebase stuff thing things relevant remaining again please quickly bug bugs failing broken
+        more some any few other others following proposed suggested thorough comprehensive audit double everything
+        nothing something
+        """
+    )
+)
+_SAYS_NOTHING = 0.65
 
 #: What a phrase gets at most.
 MOST_READABLE = 1.6
@@ -63,7 +85,7 @@ _DASH = re.compile(r"\s[-–—]\s")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{3,}\b")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
-_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^--?\w")
+_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
 _FAILED = _set("failed fails failing is was")
 
 
@@ -79,17 +101,35 @@ def readability(title: str) -> float:
     for known, factor in _BY_WORD:
         value *= 1.0 if known.isdisjoint(words) else factor
     if len(words) > 1:
-        value *= 0.6 if words[-1] in _INCOMPLETE and words[-2] not in _BEFORE_STATE else 1.0
+        value *= 0.6 if _is_incomplete(words) else 1.0
         value *= 0.65 if words[0] in _ROUTINE and words[1] not in _FAILED else 1.0
         value *= 0.7 if words[1] in _NEVER_OBJECT else 1.0
+        value *= 0.6 if words[:2] == ["focus", "on"] else 1.0
     return value * _by_shape(title) * _by_names(title.split(), title)
+
+
+def is_generic(title: str) -> bool:
+    """Whether it could be about anything: `fix the test`, `add some tests for the new functionality`."""
+    return title.isascii() and _GENERIC.issuperset(words_of(title.lower())) and not names_something(title)
+
+
+def names_something(title: str) -> bool:
+    """Whether the name of a file, a function or the like stands in it."""
+    return any(_NAME.search(word) for word in title.split())
+
+
+def _is_incomplete(words: list[str]) -> bool:
+    """Whether it ends before what it is about: `the plan wants to destroy`."""
+    if words[-1] in _INCOMPLETE:
+        return words[-2] not in _BEFORE_STATE
+    return words[-2] == "to" and words[-1] in patterns.IMPERATIVES and words[-1] not in _ALONE
 
 
 def _by_shape(title: str) -> float:
     low = title.lower()
     words = words_of(low)
     first = first_word(low)
-    value = 0.5 if _is_vague(low, words) else 1.0
+    value = (0.45 if _is_vague(low, words) else 1.0) * (_SAYS_NOTHING if is_generic(title) else 1.0)
     if first in _SHOWING and _POINTING.match(low):
         value *= 0.4
     elif first in patterns.REACTIONS or low.startswith("thank you"):

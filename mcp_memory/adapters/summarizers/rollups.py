@@ -11,7 +11,7 @@ from mcp_memory.adapters.summarizers.candidates import POINTS_BACK
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind, gives_reason
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
 from mcp_memory.adapters.summarizers.matters import PLACE, is_placed, matters_of
-from mcp_memory.adapters.summarizers.topics import plainness, size_of, topic_of
+from mcp_memory.adapters.summarizers.topics import plainness, shares_of, topic_of
 from mcp_memory.adapters.summarizers.wordings import first_word
 from mcp_memory.domain.summaries import Bullet, Node, RollupSummary
 from mcp_memory.domain.text import folded, similar, terms
@@ -44,8 +44,8 @@ _ANNOUNCED, _LEANING = 0.7, 0.7
 #: What tells by itself what it is about, or who said it.
 _SELF_TOLD = frozenset({Kind.REQUEST, Kind.REPORT, Kind.NOTE, Kind.DID})
 _NAMED = 0.5
-#: A child counts for so much at least and at most, however little or much lies beneath it.
-_SMALL, _LARGE = 0.5, 2.0
+#: So many times as much as others a child is told of, however much lies beneath it.
+_LARGEST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Item:
 
 def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     """The summary of a period from its children, oldest first."""
-    shares = _shares(children)
+    shares = shares_of(children, _LARGEST)
     weights = _term_weights(children, shares)
     topic = topic_of(children, weights)
     items = _without_repeats(_items(level, children, weights, topic))
@@ -74,13 +74,6 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     told = _placed(_paired(chosen, items, level), level)
     bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in told)
     return RollupSummary(topic, bullets, _keywords(children, shares))
-
-
-def _shares(children: Sequence[Node]) -> list[float]:
-    """How much of the period each child makes up, where 1 is as much as the others do."""
-    sizes = [size_of(child) for child in children]
-    mean = math.fsum(sizes) / len(sizes) if sizes else 1.0
-    return [min(max(size / mean, _SMALL), _LARGE) for size in sizes]
 
 
 def _term_weights(children: Sequence[Node], shares: Sequence[float]) -> dict[str, float]:

@@ -16,17 +16,20 @@ from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
 from mcp_memory.adapters.summarizers.messages import spoken
 from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
-from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
+from mcp_memory.adapters.summarizers.readability import MOST_READABLE, is_generic, names_something, readability
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
 
 _POOL = 7
 _MATTERS = 10
+#: So many names tell a segment apart from others of its task.
+_FURTHER = 2
 _SHORT = 6
 _SECOND = 0.45
 _DISTINCT = 0.25
 _TELLS_ENOUGH = 1.0
-_OPENING = 1.15
+#: How much better what a user opens with names the matter, and what is answered to it.
+_OPENING, _ANSWERING = 1.3, 1.15
 _LED_UP = 0.5
 _ASKED_CHARS, _BEFORE = 2_000, 0.8
 #: A title has so many words at least, where there is more to say; a phrase that names something has these.
@@ -55,6 +58,7 @@ _FITNESS = {
     Kind.DID: 0.25,
     Kind.HEADING: 1.6,
 }
+_USER = "User: "
 _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
 #: Kinds that raise a matter, so that two of them may share a title.
 _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
@@ -63,6 +67,8 @@ _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 _RESULTS = frozenset({Kind.OUTCOME, Kind.CAUSE, Kind.DECISION, Kind.HEADING, Kind.ERROR})
 #: Kinds that say what is about to be done, which alone is no title.
 _STEPS = frozenset({Kind.PLANNED, Kind.STEP, Kind.DID, Kind.RESULT})
+#: Kinds that are said on the way, of what is not named again.
+_IN_PASSING = frozenset({Kind.OPEN, Kind.FINDING, Kind.STATED, Kind.PLANNED})
 #: Kinds that tell of tools rather than of the matter.
 _DULL = frozenset({Kind.DID, Kind.RESULT, Kind.NOISE})
 
@@ -149,12 +155,30 @@ def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: V
     options = _options(_pool(found, weights), weights)
     if not options:
         return ""
+    fresh = [one for one in options if not _was_said(one.pick, context)]
+    if any(_names_matter(one, weights) for one in fresh if _raises(one.pick)):
+        options = fresh
     best = _fittest(options)
-    if not any(_names_matter(one, weights) for one in options if one.pick.kind in _RAISES):
+    if not any(_names_matter(one, weights) for one in options if _raises(one.pick)):
         task = _task_before(context, weights)
         if task:
-            return _carried(task, best, options, weights)
-    return _joined(best, options) or _completed(best, options) or _enriched(best.text, found, vocabulary)
+            return _carried(task, best, options, weights, _names(found, vocabulary))
+    return _joined(best, options) or _completed(best, options) or _enriched(best, found, vocabulary)
+
+
+def _was_said(pick: Candidate, context: Sequence[Event]) -> bool:
+    """Whether a user's words were said before the segment, as when a session is gone on with by the same words."""
+    if pick.event.role is not Role.USER:
+        return False
+    said = pick.event.text[pick.start : pick.end]
+    return any(said in event.text for event in context if event.role is Role.USER)
+
+
+def _raises(pick: Candidate) -> bool:
+    """Whether it raises a matter: a request, a report, or other words with which a user opens."""
+    return pick.kind in _RAISES or (
+        pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == 1 and pick.text.startswith(_USER)
+    )
 
 
 def _options(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float]) -> list[_Option]:
@@ -174,14 +198,46 @@ def _names_matter(option: _Option, weights: Mapping[str, float]) -> bool:
     )
 
 
-def _carried(task: Sequence[_Option], best: _Option, options: Sequence[_Option], weights: Mapping[str, float]) -> str:
-    """The title of a segment that goes on with a task: what came of it if that says enough, else the task with it."""
+def _carried(
+    task: Sequence[_Option],
+    best: _Option,
+    options: Sequence[_Option],
+    weights: Mapping[str, float],
+    names: Iterable[str],
+) -> str:
+    """The title of a segment that goes on with a task: what came of it if that says enough, else the task with it.
+
+    The segment in which the task was given bears its name already; this one is told apart by `names` at least.
+    """
     told = worth(best.text, weights) * (1.0 if best.pick.kind in _RESULTS else 0.0 if best.pick.kind in _STEPS else 0.5)
     reads = readability(best.text) >= (_READABLE if best.pick.kind is Kind.HEADING else _WHOLE)
     if word_count(best.text) >= _SHORTEST and reads and told >= _TELLS_ENOUGH:
         return best.text
     own = _short_ones([one for one in options if one.pick.kind not in _DULL and not _only_looks(one)], _TASK)
-    return _pair(_short_ones(task, _TASK), own) or _fittest(task).text
+    return _pair(_short_ones(task, _TASK), own) or _distinguished(_fittest(task).text, names)
+
+
+def _distinguished(task: str, names: Iterable[str]) -> str:
+    """A task with what was worked on, as far as there is room."""
+    further: list[str] = []
+    for name in names:
+        title = f"{task}: {', '.join([*further, name])}"
+        if len(further) < _FURTHER and word_count(title) <= MAX_WORDS and len(title) <= MAX_CHARS and name not in task:
+            further.append(name)
+    return f"{task}: {', '.join(further)}" if further else task
+
+
+def _names(found: Sequence[Candidate], vocabulary: Vocabulary) -> Iterable[str]:
+    """What was worked on: what the user named, files that were changed, then what one would look for."""
+    known = vocabulary.keywords(_MATTERS)
+    said = " ".join(pick.text for pick in found if pick.event.role is Role.USER)
+    edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
+    files = edited.text[7:].partition(" and ")[0].split(", ") if edited else []
+    return dict.fromkeys(name for name in [*(name for name in known if name in said), *files, *known] if _is_name(name))
+
+
+def _is_name(word: str) -> bool:
+    return names_something(word) and " " not in word
 
 
 def _only_looks(option: _Option) -> bool:
@@ -210,7 +266,9 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
         value = _fitness(pick, opening, asked) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
-        value *= (0.8 + 0.5 * turns[pick.turn] / len(found)) * (_OPENING if pick.turn == opening else 1.0)
+        value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
+        if pick.turn == opening:
+            value *= _OPENING if pick.event.role is Role.USER else _ANSWERING
         told = math.fsum(map(weights.get, terms(pick.text), repeat(0.0)))
         rated.append((value * told, value, pick))
     rated.sort(key=lambda entry: (-entry[0], entry[2].order))
@@ -222,7 +280,7 @@ def _fitness(pick: Candidate, opening: int, asked: bool) -> float:
 
     Unless the user goes on to ask for something: then they only lead up to that.
     """
-    told_first = pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == opening and pick.text.startswith("User: ")
+    told_first = pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == opening and pick.text.startswith(_USER)
     return _FITNESS[Kind.REPORT] if told_first and not asked else _FITNESS.get(pick.kind, 0.5)
 
 
@@ -329,20 +387,24 @@ def _sentence(pick: Candidate) -> str:
     return (body if prefixed and body else pick.text).rstrip("…")
 
 
-def _enriched(title: str, found: Sequence[Candidate], vocabulary: Vocabulary) -> str:
+def _enriched(best: _Option, found: Sequence[Candidate], vocabulary: Vocabulary) -> str:
     """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
-    if word_count(title) > 7 or (word_count(title) > 2 and worth(title, vocabulary.weights) >= _TELLS_ENOUGH):
+    title = best.text
+    if best.pick.kind in _IN_PASSING and not names_something(title):
+        return _distinguished(title, _names(found, vocabulary))
+    enough = worth(title, vocabulary.weights) >= _TELLS_ENOUGH and not is_generic(title)
+    if word_count(title) > 7 or (word_count(title) > 2 and enough):
         return title
     edited = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), None)
     if edited and patterns.opens_with_task(folded(title)):
         names = [name for name in edited.text[7:].split(" and ")[0].split(", ") if name not in title]
         if names:
-            return f"{title} in {' and '.join(names[:2])}"
+            return f"{title} in {' and '.join(names[: 2 if word_count(title) + 4 <= MAX_WORDS else 1])}"
     ran = next((pick for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), None)
     if ran and title.startswith("Edited") and word_count(title) < 4:
         return f"{title} and ran {one_line(ran.text[4:].split('`')[1], 40).rstrip(ELLIPSIS)}"
     if word_count(title) > 2:
-        return title
+        return title if enough else _distinguished(title, _names(found, vocabulary))
     known = {part for word in title.split() for part in stems_of(word)}
     further = [word for word in vocabulary.keywords(_MATTERS, by_name=False) if not known & set(stems_of(word))][:2]
     return f"{title}: {', '.join(further)}" if further and title else title

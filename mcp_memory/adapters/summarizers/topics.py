@@ -22,11 +22,13 @@ _WORTH_NAMING = 0.12
 _WELL = 1.2
 #: So much of any theme's words a child is likely to speak of, and so much a common word counts.
 _BY_CHANCE, _COMMON = 0.5, 0.3
-_OWN_WORDS = 3.0
+_OWN_WORDS = 4.0
 #: What a theme loses that names again what another one names.
-_TOLD_TWICE = 0.6
+_TOLD_TWICE = 0.8
 #: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
 _LEAST, _DAMPED = 200, 0.35
+#: However little or much lies beneath a child, it counts for so much.
+_SMALLEST, _LARGEST = 0.5, 3.0
 #: Where a session begins, its task is named.
 _OPENS = 1.15
 #: How much of a child the first of its themes tells, the second and the third.
@@ -35,11 +37,14 @@ _WANTED = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0, 1.0, 1.0)
 _MAX_WORDS = 18
 _MAX_CHARS = 120
 _ALIKE = 0.35
-_READABLE = 0.5
+_READABLE, _WELL_READABLE = 0.5, 0.85
+_MORE = 3
 SO_FAR = " (so far)"
 _CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
 _BREAK = re.compile(r"[,;:]\s|\s[-–—→]+\s")
+# Names that tell a segment apart from others.
+_NAMES = re.compile(r": (?=\S*\w[._A-Z])[^\s,]+(?:, [^\s,]+)?$")
 _PLAIN_WORD = re.compile(r"[\"'(“]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"').,:;!?”]*")
 
 
@@ -60,7 +65,7 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
         return topic_in(children[0])
     left = list(_themes(children, weights))
     chosen: list[_Theme] = []
-    untold = [size_of(child) for child in children]
+    untold = shares_of(children, _LARGEST)
     first = 0.0
     while left and len(chosen) < _MAX_THEMES:
         gains = [
@@ -81,12 +86,19 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
     return one_line(", ".join(theme.text for theme in chosen), _MAX_CHARS).rstrip(ELLIPSIS)
 
 
-def size_of(child: Node) -> float:
+def _size(child: Node) -> float:
     """How much of a period a child makes up: more where more was said beneath it, though not in proportion.
 
     Else three weeks of work would leave nothing to be told of the rest of a year.
     """
     return math.pow(_LEAST + child.weight, _DAMPED)
+
+
+def shares_of(children: Sequence[Node], most: float) -> list[float]:
+    """How much of the period each child makes up, where 1 is what they do on average, and `most` at most."""
+    sizes = [_size(child) for child in children]
+    mean = math.fsum(sizes) / len(sizes) if sizes else 1.0
+    return [min(max(size / mean, _SMALLEST), most) for size in sizes]
 
 
 def _shared(theme: str, other: str, weights: Mapping[str, float]) -> float:
@@ -159,6 +171,7 @@ def topic_in(child: Node) -> str:
 
 def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
     """A title in few words, cut at a natural break, without commas and colons."""
+    title = _NAMES.sub("", title)
     if word_count(title) <= limit and not _BREAK.search(title):
         return title
     short = [
@@ -168,7 +181,11 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
         and not _BREAK.search(phrase.text)
         and readability(phrase.text) >= _READABLE
     ]
-    return max(short, key=lambda entry: entry[0])[1] if short else trimmed(_BREAK.sub(" ", title).split())
+    best = max(short, key=lambda entry: entry[0])[1] if short else ""
+    # What cannot be said in so few words is rather said in some more.
+    if (not best or readability(best) < _WELL_READABLE) and word_count(title) <= limit + _MORE:
+        return trimmed(_BREAK.sub(" ", title).split())
+    return best or trimmed(_BREAK.sub(" ", title).split())
 
 
 def _alike(one: str, other: str) -> bool:

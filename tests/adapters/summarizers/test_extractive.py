@@ -231,7 +231,7 @@ def test_tools_alone_are_told_by_what_they_did() -> None:
 def test_work_without_words_is_titled_by_the_task_before_it() -> None:
     context = conversation(("user", "Move the retry logic into the HTTP client"))
     events = conversation(("tool", "Edit: /src/http.py\nok"), first=10)
-    assert summarize_segment(events, context).title == "Move the retry logic into the HTTP client"
+    assert summarize_segment(events, context).title == "Move the retry logic into the HTTP client: http.py"
 
 
 def test_context_is_understood_but_never_cited() -> None:

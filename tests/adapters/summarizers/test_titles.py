@@ -39,10 +39,76 @@ def bullets(*turns: tuple[str, str]) -> list[str]:
         ("What's the source of the exchange rates?", "Source of the exchange rates"),
         ("I'm interested in exploring more city maps.", "Exploring more city maps"),
         ("One more thing: the German label for overdue is missing.", "German label for overdue missing"),
+        ("Why does the invoice preview load twice?", "Invoice preview loads twice"),
+        ("How do I list the stale branches of a remote?", "List the stale branches of a remote"),
+        ("I was wondering whether it would make sense to cache the exchange rates", "Cache the exchange rates"),
+        ("Start moving the mail templates to Liquid.", "Moving the mail templates to Liquid"),
+        ("The linter wants to rename every private field, please.", "Linter wants to rename every private field"),
+        ("In reports/ledger.py the totals are rounded twice.", "Totals rounded twice"),
+        (
+            "The importer reads CSV and Excel but lacks a preview of the changes.",
+            "Importer lacks a preview of the changes",
+        ),
+        (
+            "The scheduler has a retry policy for failed jobs, but it never stops retrying deleted jobs.",
+            "Scheduler never stops retrying deleted jobs",
+        ),
+        (
+            "The API returns the right totals, but the dashboard shows last month's figures.",
+            "Dashboard shows last month's figures",
+        ),
     ],
 )
 def test_framing_questions_and_copulas_stay_out_of_the_title(said: str, named: str) -> None:
     assert title(("user", said)) == named
+
+
+def test_a_wish_with_a_limit_is_named_by_the_wish() -> None:
+    assert title(("user", "Rename the billing module but leave its tables alone.")).startswith("Rename")
+
+
+def test_words_that_fit_anything_are_completed_by_what_was_worked_on() -> None:
+    asked = ("user", "can you add some tests for the new functionality?")
+    assert title(asked, ("tool", "Edit: /src/test_ledger.py\nok")) == (
+        "Add some tests for the new functionality in test_ledger.py"
+    )
+    assert title(asked, ("assistant", "`LedgerExport` has no tests for empty ledgers.")) != (
+        "Add some tests for the new functionality"
+    )
+
+
+def test_how_something_is_to_be_done_does_not_name_the_task() -> None:
+    named = title(
+        ("user", "Review PR #31 please: it adds a cache to the price list. Focus on races, I don't mind style.")
+    )
+    assert named == "Review PR #31: adds a cache to the price list"
+
+
+LONG_TASK = "Rewrite the date picker"
+
+
+def test_segments_of_one_task_bear_different_titles() -> None:
+    context = conversation(("user", LONG_TASK))
+    first = summarize_segment(context, []).title
+    later = [
+        summarize_segment(conversation(("tool", f"Edit: /src/{name}.tsx\nok"), first=10), context).title
+        for name in ("Calendar", "Booking")
+    ]
+    assert first == LONG_TASK
+    assert later == [f"{LONG_TASK}: Calendar.tsx", f"{LONG_TASK}: Booking.tsx"]
+
+
+def test_a_request_that_was_made_before_gives_way_to_a_new_one() -> None:
+    context = conversation(("user", LONG_TASK))
+    again = conversation(("user", LONG_TASK), ("user", "Print the time zone below the calendar"), first=10)
+    assert summarize_segment(again, context).title == "Print the time zone below the calendar"
+    assert summarize_segment(again[:1], context).title == LONG_TASK
+
+
+def test_going_on_is_no_task() -> None:
+    context = conversation(("user", LONG_TASK), ("user", "continue with the booking page"))
+    events = conversation(("user", "the calendar opens a month late since then"), first=10)
+    assert summarize_segment(events, context).title == "Calendar opens a month late"
 
 
 def test_two_matters_of_one_conversation_share_the_title() -> None:
