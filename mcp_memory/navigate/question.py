@@ -53,6 +53,10 @@ _CUES = (
         ),
     ),
     (
+        re.compile(r"\bwhy (?:did|do|are|were|was) we\b|\b(?:decided?|decisions?|rationale|agreed)\b", re.I),
+        re.compile(r"\b(?:because|so that|instead of|rather than|decisions?|decided?|chose|agreed|let['’]?s)\b"),
+    ),
+    (
         _ME,
         re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b"),
     ),

@@ -68,6 +68,19 @@ async def test_a_message_is_found_by_what_stands_beside_it(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
+async def test_a_question_for_a_decision_is_answered_by_what_decides(tmp_path: Path) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
+    lines += [
+        said("The banner colour is grey on the old page.", at(20), session="b"),
+        said("A teal banner colour instead of grey, then.", at(10), session="a"),
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        assert [hit.session_id for hit in (await hits(app, "banner colour"))[:2]] == ["b", "a"]
+        assert (await hits(app, "why did we choose the banner colour"))[0].session_id == "a"
+
+
+@pytest.mark.anyio
 async def test_what_i_did_is_found_in_my_words_and_what_you_told_me_in_yours(tmp_path: Path) -> None:
     lines = [
         said("I parked my bicycle behind the library.", at(0), session="a"),
