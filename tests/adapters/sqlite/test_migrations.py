@@ -11,6 +11,7 @@ import pytest
 
 from mcp_memory.adapters.sqlite import migrations
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, statements
+from mcp_memory.capture import inbox
 from mcp_memory.errors import StoreNewer
 
 
@@ -31,6 +32,15 @@ def test_a_new_file_gets_the_latest_schema_and_wal_and_is_private(tmp_path: Path
     connection.close()
     if sys.platform != "win32":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_hook_writes_to_a_database_of_the_latest_schema(tmp_path: Path) -> None:
+    migrate(tmp_path / inbox.DATABASE)
+    inbox.append(str(tmp_path), inbox.Row(1, "claude-code", "/w", "", "{}"))
+    connection = sqlite3.connect(tmp_path / inbox.DATABASE)
+    assert connection.execute("SELECT count(*) FROM inbox").fetchone() == (1,)
+    connection.close()
+    assert not (tmp_path / inbox.SPOOL).exists()
 
 
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
