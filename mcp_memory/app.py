@@ -216,7 +216,7 @@ def _upgrades(database: Database, caller: Caller, compactor: Compactor, zone: Zo
         ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count),
         SqliteLease(database, name="upgrades"),
         zone,
-        tokens.count,
+        tokens.count_all,
         compactor.clock,
         records=Rewrites(SqliteRewrites(database), compactor, author),
     )
@@ -251,7 +251,7 @@ def _pipeline(
         zone=zone,
         spool=settings.spool,
         clock=clock,
-        count=tokens.count,
+        count_all=tokens.count_all,
         data_version=database.data_version,
         upgrades=upgrades,
     )

@@ -17,7 +17,7 @@ from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import BATCH as FULL
 from mcp_memory.pipeline.ingest import drain_spool, ingest
-from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.pipeline.prepare import CountAll, Intaker
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
@@ -81,7 +81,7 @@ class Pipeline:
     zone: tzinfo
     spool: Path
     clock: Clock
-    count: Callable[[str], int]
+    count_all: CountAll
     data_version: Callable[[], Awaitable[int]]
     upgrades: Upgrades | None = None
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -99,10 +99,10 @@ class Pipeline:
             # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
             done.sessions = await self.compactor.run(token)
         done.segments = await segment(self.segments, self.rules, now, token)
-        done.nodes = await summarize(self.segments, self.tree, self.summarizer, self.zone, self.count, now, token)
+        done.nodes = await summarize(self.segments, self.tree, self.summarizer, self.zone, self.count_all, now, token)
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count, now, token)
+            done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count_all, now, token)
         if not done.anything:
             await self.briefs.refresh(token)
             # Last, so that a large import is taken in by few large commits.

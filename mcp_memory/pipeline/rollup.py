@@ -6,16 +6,16 @@ A period is rolled up when the hash of what lies beneath it changes, so a late e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.depth import measure
 from mcp_memory.domain.summaries import Node, RollupSummary
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
-from mcp_memory.pipeline.summarize import SO_FAR, node_text
+from mcp_memory.pipeline.prepare import CountAll
+from mcp_memory.pipeline.summarize import SO_FAR, counted
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.tree import Stale, TreeStore
 
@@ -27,7 +27,7 @@ async def rollup(
     tree: TreeStore,
     summarizer: Summarizer,
     zone: tzinfo,
-    count: Callable[[str], int],
+    count_all: CountAll,
     now_ms: int,
     lease_token: int,
 ) -> int:
@@ -36,24 +36,30 @@ async def rollup(
     written = 0
     for level in UPWARD:
         while stale := await tree.stale(level, BATCH):
-            rollups = [(item, await _one(item, summarizer, zone, count, now_ms)) for item in stale]
-            await tree.save_rollups(rollups, lease_token)
+            rollups = [(item, await _one(item, summarizer, zone, now_ms)) for item in stale]
+            await tree.save_rollups(_counted(rollups, count_all), lease_token)
             written += sum(node is not None for _, node in rollups)
             if written >= BATCH:
                 return written
     return written
 
 
-async def _one(
-    stale: Stale, summarizer: Summarizer, zone: tzinfo, count: Callable[[str], int], now_ms: int
-) -> Node | None:
+def _counted(rollups: Sequence[tuple[Stale, Node | None]], count_all: CountAll) -> list[tuple[Stale, Node | None]]:
+    """The same with the tokens of what is to be written."""
+    made = [(stale, node) for stale, node in rollups if node and not node.removed]
+    nodes = counted([node for _, node in made], [size_of(stale.children) for stale, _ in made], count_all)
+    sized = iter(nodes)
+    return [(stale, next(sized) if node and not node.removed else node) for stale, node in rollups]
+
+
+async def _one(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_ms: int) -> Node | None:
     """The period's next version; None if nothing has changed."""
     # Summarizing without a model never waits by itself; a server must be able to answer in between.
     await checkpoint()
     is_open = is_open_at(stale.ref, zone, now_ms)
     wanted = input_hash(stale.children, is_open, summarizer.name)
     if stale.children and wanted != stale.current_hash:
-        return await _summarized(stale, is_open, wanted, summarizer, zone, count, now_ms)
+        return await _summarized(stale, is_open, wanted, summarizer, zone, now_ms)
     if not stale.children and stale.current_hash is not None:
         return _removed(stale, zone, now_ms)
     return None
@@ -65,12 +71,11 @@ async def _summarized(
     wanted: str,
     summarizer: Summarizer,
     zone: tzinfo,
-    count: Callable[[str], int],
     now_ms: int,
 ) -> Node:
     children = stale.children
     summary = await summarizer.rollup(stale.ref.level, named(children))
-    return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, count, now_ms)
+    return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
 
 
 def named(children: Sequence[Node]) -> list[Node]:
@@ -87,14 +92,12 @@ def rollup_node(
     wanted: str,
     written_by: str,
     zone: tzinfo,
-    count: Callable[[str], int],
     now_ms: int,
 ) -> Node:
-    """The version of a period that its summary makes."""
+    """The version of a period that its summary makes; its tokens are yet to be counted."""
     title = ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
     bullets = summary.bullets[: BULLETS[ref.level][1]]
     start_ms, end_ms = ref.bounds(zone)
-    tokens = count(node_text(title, bullets, summary.keywords))
     return Node(
         ref=ref,
         project=slug,
@@ -108,11 +111,14 @@ def rollup_node(
         open=is_open,
         written_by=summary.written_by or written_by,
         input_hash=wanted,
-        tokens=tokens,
         created_ms=now_ms,
-        metrics=summary.metrics or measure(sum(child.tokens for child in children), tokens),
+        metrics=summary.metrics,
         weight=sum(child.weight for child in children),
     )
+
+
+def size_of(children: Sequence[Node]) -> int:
+    return sum(child.tokens for child in children)
 
 
 def _removed(stale: Stale, zone: tzinfo, now_ms: int) -> Node:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import tzinfo
 
 from anyio.lowlevel import checkpoint
@@ -14,6 +15,7 @@ from mcp_memory.domain.grips import Grip, grip_key
 from mcp_memory.domain.segments import QUIET_MS, segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
+from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
 from mcp_memory.ports.tree import TreeStore
@@ -29,7 +31,7 @@ async def summarize(
     tree: TreeStore,
     summarizer: Summarizer,
     zone: tzinfo,
-    count: Callable[[str], int],
+    count_all: CountAll,
     now_ms: int,
     lease_token: int,
 ) -> int:
@@ -45,8 +47,11 @@ async def summarize(
             # One odd segment must not keep all others out of the tree; it is tried again later.
             logger.exception("A segment of session %s could not be summarized", job.session_id)
             continue
-        writes.append(segment_write(job, summary, summarizer.name, zone, count, now_ms))
+        writes.append(segment_write(job, summary, summarizer.name, zone, now_ms))
     if writes:
+        sizes = [write.job.segment.tokens for write in writes]
+        nodes = counted([write.node for write in writes], sizes, count_all)
+        writes = [replace(write, node=node) for write, node in zip(writes, nodes, strict=True)]
         await tree.save_segments(writes, lease_token)
     return len(writes)
 
@@ -56,16 +61,15 @@ def segment_write(
     summary: SegmentSummary,
     written_by: str,
     zone: tzinfo,
-    count: Callable[[str], int],
     now_ms: int,
 ) -> SegmentWrite:
+    """What a summary makes of a segment; the node's tokens are yet to be counted."""
     segment = job.segment
     ref = segment_ref(segment.start_ms, zone, segment_ulid(segment.start_ms, segment.key))
     drafts = summary.bullets[: BULLETS[Level.SEGMENT][1]]
     gripped = [(draft, _grips(draft, job.events)) for draft in drafts]
     bullets = tuple(Bullet(draft.text, tuple(grip.grip_id for grip in grips)) for draft, grips in gripped)
     title = summary.title + ("" if segment.closed else SO_FAR)
-    tokens = count(node_text(title, bullets, summary.keywords))
     node = Node(
         ref=ref,
         project=job.slug,
@@ -79,13 +83,24 @@ def segment_write(
         open=not segment.closed,
         written_by=summary.written_by or written_by,
         input_hash=segment.input_hash,
-        tokens=tokens,
         created_ms=now_ms,
         session_id=job.session_id,
-        metrics=summary.metrics or measure(segment.tokens, tokens),
+        metrics=summary.metrics,
         weight=segment.tokens,
     )
     return SegmentWrite(job, node, tuple(grip for _, grips in gripped for grip in grips))
+
+
+def counted(nodes: Sequence[Node], sizes: Sequence[int], count_all: CountAll) -> list[Node]:
+    """The nodes with their tokens, and how far each compresses what it was made from, which had so many.
+
+    One pass for all of them takes a third of the time that one for each would.
+    """
+    counts = count_all([node_text(node.title, node.bullets, node.keywords) for node in nodes])
+    return [
+        replace(node, tokens=tokens, metrics=node.metrics or measure(size, tokens))
+        for node, size, tokens in zip(nodes, sizes, counts, strict=True)
+    ]
 
 
 def node_text(title: str, bullets: Sequence[Bullet], keywords: Sequence[str]) -> str:

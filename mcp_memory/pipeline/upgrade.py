@@ -23,9 +23,10 @@ from mcp_memory.errors import (
     Passing,
     SummarizerError,
 )
+from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.pipeline.rewrite import Rewrites
-from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
-from mcp_memory.pipeline.summarize import node_text, segment_write
+from mcp_memory.pipeline.rollup import input_hash, named, rollup_node, size_of
+from mcp_memory.pipeline.summarize import counted, node_text, segment_write
 from mcp_memory.ports.context import Rewrite
 from mcp_memory.ports.models import Author, Upgrade, UpgradeStore
 from mcp_memory.ports.work import Clock, Lease
@@ -60,7 +61,7 @@ class Upgrades:
     author: Author
     lease: Lease
     zone: tzinfo
-    count: Callable[[str], int]
+    count_all: CountAll
     clock: Clock
     base: str = "extractive"
     records: Rewrites | None = None
@@ -185,8 +186,9 @@ class Upgrades:
         summary = await self.author.segment(
             job.events, job.context, prior=await self._prior(upgrade), node_id=upgrade.ref.node_id()
         )
-        write = segment_write(job, summary, self.author.name, self.zone, self.count, self.clock.now_ms())
-        return await self.store.save(upgrade, write.node, job.session, write.grips)
+        write = segment_write(job, summary, self.author.name, self.zone, self.clock.now_ms())
+        [node] = counted([write.node], [job.segment.tokens], self.count_all)
+        return await self.store.save(upgrade, node, job.session, write.grips)
 
     async def _period(self, upgrade: Upgrade) -> bool:
         children = await self.store.children(upgrade)
@@ -204,9 +206,9 @@ class Upgrades:
             wanted=wanted,
             written_by=self.author.name,
             zone=self.zone,
-            count=self.count,
             now_ms=self.clock.now_ms(),
         )
+        [node] = counted([node], [size_of(children)], self.count_all)
         return await self.store.save(upgrade, node, None, ())
 
     async def _prior(self, upgrade: Upgrade) -> str:
