@@ -27,6 +27,8 @@ _PEEKED_LINES = 20
 _PEEKED_BYTES = 1 << 20
 _LONG_BYTES = 48_000
 _KEPT_CHARS = 8_000
+#: What is read from a file at once. Every read lets other threads run, and waits for them when it is done.
+_READ_BYTES = 1 << 20
 
 
 class Unreadable(Exception):
@@ -40,7 +42,7 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
     or was replaced is read from its start.
     """
     try:
-        file = path.open("rb")
+        file = path.open("rb", _READ_BYTES)
     except FileNotFoundError:  # a client names its transcript before it writes it
         return
     with file:

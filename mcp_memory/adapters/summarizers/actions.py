@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mcp_memory.adapters.summarizers import cues
-from mcp_memory.adapters.summarizers.candidate import MAX_EXCERPT, Candidate, candidate, user_text
+from mcp_memory.adapters.summarizers.candidate import MAX_EXCERPT, Candidate, Said, said, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.messages import plain
 from mcp_memory.adapters.summarizers.toolcalls import (
@@ -55,33 +55,33 @@ def mended_calls(events: Sequence[Event]) -> frozenset[bytes]:
     return frozenset(mended)
 
 
-def from_tool(event: Event, turn: int) -> Iterator[Candidate]:
+def from_tool(event: Event) -> Iterator[Said]:
     call = call_of(event)
     if call is None:
         return
     text = event.text
     for start, end in steps(text, call.head):
-        yield candidate(event, start, end, plain(text[start:end]), Kind.STEP, turn)
+        yield said(text, start, end, plain(text[start:end]), Kind.STEP)
     if reason := rejection_span(text, call.head):
         body = plain(text[slice(*reason)])
         kind = cues.user_kind(body)
         if kind is not Kind.NOISE:
-            yield candidate(event, *reason, user_text(body, kind, ""), kind, turn)
+            yield said(text, *reason, user_text(body, kind, ""), kind)
     elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
         line, number = text[slice(*subject)].split("] ", 1)[::-1]
-        yield candidate(event, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, turn, 0.7)
+        yield said(text, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, 0.7)
     elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
-        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn)
+        yield said(text, *span, error_text(text[slice(*span)]), Kind.ERROR)
     elif call.verb == "Ran" and (span := result_span(text, call.head)):
-        yield _result(event, call, span, turn)
+        yield _result(text, call, span)
 
 
-def _result(event: Event, call: Call, span: tuple[int, int], turn: int) -> Candidate:
+def _result(text: str, call: Call, span: tuple[int, int]) -> Said:
     """What a run of tests came to, with the command that ran them."""
-    told = one_line(plain(event.text[slice(*span)]).strip("= "), 120)
+    told = one_line(plain(text[slice(*span)]).strip("= "), 120)
     name = one_line(plain(call.target), 60).replace("`", "")
-    made = candidate(event, *span, f"Ran `{name}`: {told}", Kind.RESULT, turn)
-    return made._replace(more=((event, 0, min(call.head, MAX_EXCERPT)),))
+    made = said(text, *span, f"Ran `{name}`: {told}", Kind.RESULT)
+    return made._replace(more=((0, min(call.head, MAX_EXCERPT)),))
 
 
 def error_text(line: str) -> str:

@@ -16,6 +16,21 @@ _NOUNS_FOLLOW = frozenset(
 )
 
 
+class Said(NamedTuple):
+    """Words of a message that are worth keeping: where they stand in it, how they are shown, and what they matter.
+
+    `more` are further places in the same message.
+    """
+
+    start: int
+    end: int
+    text: str
+    kind: Kind
+    bonus: float = 0.0
+    listed: bool = False
+    more: tuple[tuple[int, int], ...] = ()
+
+
 class Candidate(NamedTuple):
     """A possible bullet. `order` is its place in the segment, `turn` the user message it follows."""
 
@@ -31,21 +46,14 @@ class Candidate(NamedTuple):
     more: tuple[tuple[Event, int, int], ...] = ()
 
 
-def candidate(
-    event: Event, start: int, end: int, text: str, kind: Kind, turn: int, bonus: float = 0.0, *, listed: bool = False
-) -> Candidate:
+def said(
+    message: str, start: int, end: int, text: str, kind: Kind, bonus: float = 0.0, *, listed: bool = False
+) -> Said:
     if end - start > MAX_EXCERPT:
-        cut = event.text.rfind(" ", start, start + MAX_EXCERPT)
+        cut = message.rfind(" ", start, start + MAX_EXCERPT)
         end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
     text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    return Candidate(event, start, end, clipped(text, MAX_BULLET), kind, 0, turn, bonus, listed)
-
-
-def ordered(pick: Candidate, order: int, bonus: float) -> Candidate:
-    """The same with its place in the segment, and what is known of it only there."""
-    return Candidate(
-        pick.event, pick.start, pick.end, pick.text, pick.kind, order, pick.turn, bonus, pick.listed, pick.more
-    )
+    return Said(start, end, clipped(text, MAX_BULLET), kind, bonus, listed)
 
 
 def user_text(body: str, kind: Kind, speaker: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, is_not
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.actions import actions, changes_something, error_text, from_tool, mended_calls
-from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, candidate, ordered, user_text
+from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, Said, said, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.messages import (
@@ -102,11 +103,12 @@ def _candidates(events: Sequence[Event], named: bool) -> list[Candidate]:
             worked = not tools
         worked = worked or changes_something(event)
         place = _Place(turn, last, worked)
-        for pick in sorted(_of_event(event, place, named=named), key=_START):
+        for start, end, text, kind, bonus, listed, more in _of_event(event, place, named=named):
             # What is still open at the end is what one comes back for.
-            bonus = pick.bonus + (0.5 if pick.kind is Kind.OPEN and event is final else 0.0)
-            bonus -= _MENDED if pick.kind is Kind.ERROR and event.key in mended else 0.0
-            found.append(ordered(pick, len(found), bonus))
+            bonus += 0.5 if kind is Kind.OPEN and event is final else 0.0
+            bonus -= _MENDED if kind is Kind.ERROR and event.key in mended else 0.0
+            spans = tuple([(event, *span) for span in more])
+            found.append(Candidate(event, start, end, text, kind, len(found), turn, bonus, listed, spans))
     return found + actions(events, len(found), turn)
 
 
@@ -121,31 +123,35 @@ class _Place(NamedTuple):
     worked: bool
 
 
-def _of_event(event: Event, place: _Place, *, named: bool) -> Iterator[Candidate]:
-    turn = place.turn
+def _of_event(event: Event, place: _Place, *, named: bool) -> Sequence[Said]:
     if event.event_type is EventType.NOTE:
-        return _notes(event, turn)
+        return list(_notes(event.text))
     if event.role is Role.USER:
-        return _said_by_user(event, turn, named)
+        return _of_user(event.text, place.turn > 1, named)
     if event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
-        return from_tool(event, turn)
-    return _said_by_user(event, turn, named) if named else _said_by_assistant(event, place)
+        return sorted(from_tool(event), key=_START)
+    return _of_user(event.text, place.turn > 1, named) if named else _of_assistant(event.text, place.last, place.worked)
 
 
-def _notes(event: Event, turn: int) -> Iterator[Candidate]:
-    for sentence in _sentences(event.text):
-        yield candidate(
-            event,
-            sentence.start,
-            sentence.end,
-            f"Note: {plain(event.text[sentence.start : sentence.end])}",
-            Kind.NOTE,
-            turn,
-        )
+# A session's record, its segments and the requests before them are made of the same messages.
+@lru_cache(maxsize=1 << 9)
+def _of_user(text: str, later: bool, named: bool) -> Sequence[Said]:
+    return tuple(sorted(_said_by_user(text, later, named), key=_START))
 
 
-def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
-    text = spoken(event)
+@lru_cache(maxsize=1 << 9)
+def _of_assistant(text: str, last: bool, worked: bool) -> Sequence[Said]:
+    return tuple(sorted(_said_by_assistant(text, last, worked), key=_START))
+
+
+def _notes(text: str) -> Iterator[Said]:
+    for start, end, _, _ in _sentences(text):
+        yield said(text, start, end, f"Note: {plain(text[start:end])}", Kind.NOTE)
+
+
+def _said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
+    """What a user says; `later` than in the first turn, a question matters less."""
+    text = spoken(message)
     if not text.strip():
         return
     speaker = speaker_of(text) if named else ""
@@ -154,7 +160,7 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
         begins = log_start(text)
         found = [sentence for sentence in found if sentence.end <= begins]
         # What the user says about a log tells more than its lines.
-        yield candidate(event, *span, error_text(text[slice(*span)]), Kind.ERROR, turn, 0.0 if found else 1.5)
+        yield said(message, *span, error_text(text[slice(*span)]), Kind.ERROR, 0.0 if found else 1.5)
     if not named:
         found = [sentence for sentence in found if not is_log_line(text, sentence.start, sentence.end)]
     first = True
@@ -170,24 +176,17 @@ def _said_by_user(event: Event, turn: int, named: bool) -> Iterator[Candidate]:
         kind = Kind.REQUEST if form == "heading" else Kind.SAID if speaker else cues.user_kind(body)
         if kind is Kind.NOISE or (body.endswith(":") and cues.is_label(body)):
             continue
-        yield candidate(
-            event,
-            start,
-            end,
-            user_text(body, kind, speaker),
-            kind,
-            turn,
-            cues.chat_value(body) if speaker else _user_bonus(body, kind, turn, first, form, structured),
-        )
+        bonus = cues.chat_value(body) if speaker else _user_bonus(body, kind, later, first, form, structured)
+        yield said(message, start, end, user_text(body, kind, speaker), kind, bonus)
         first = False
 
 
-def _user_bonus(body: str, kind: Kind, turn: int, first: bool, form: str, structured: bool) -> float:
+def _user_bonus(body: str, kind: Kind, later: bool, first: bool, form: str, structured: bool) -> float:
     """The opening of a message says what it is about; the parts of a pasted plan matter less.
 
     What a user lays down is kept; a question in between matters less than the task, and than what came of it.
     """
-    asks = turn > 1 and kind is Kind.REQUEST and cues.asks_only(body)
+    asks = later and kind is Kind.REQUEST and cues.asks_only(body)
     if asks and len(body) <= _SHORT_QUESTION:
         return _PASSING
     value = _LAID_DOWN if kind is Kind.RULE else _ASIDE if asks else 0.0
@@ -197,9 +196,7 @@ def _user_bonus(body: str, kind: Kind, turn: int, first: bool, form: str, struct
     return value + (-1.2 if form in ("heading", "row") else -0.6 if structured else -0.4 if form != "prose" else 0.0)
 
 
-def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
-    turn, last, worked = place
-    text = event.text
+def _said_by_assistant(text: str, last: bool, worked: bool) -> Iterator[Said]:
     section, key_section = "", False
     found = _sentences(text)
     skip_until = listed = 0
@@ -213,7 +210,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
             section = body.lower()
             key_section = _KEY_SECTION.search(section) is not None
             if not cues.is_label(body) and body.count(" ") > 1:
-                yield candidate(event, start, end, body, Kind.HEADING, turn, 0.35 if last else 0.0)
+                yield said(text, start, end, body, Kind.HEADING, 0.35 if last else 0.0)
             continue
         announces = False
         if body.endswith((":", "：")):
@@ -245,7 +242,7 @@ def _said_by_assistant(event: Event, place: _Place) -> Iterator[Candidate]:
             + (0.5 if announces else 0.0)
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
-        yield candidate(event, start, end, _shown(body, kind), kind, turn, bonus, listed=bool(listed))
+        yield said(text, start, end, _shown(body, kind), kind, bonus, listed=bool(listed))
 
 
 def _leaning(body: str, kind: Kind) -> float:

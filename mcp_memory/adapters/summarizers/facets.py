@@ -193,7 +193,7 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
     for event in events:
         if event.role not in (Role.USER, Role.ASSISTANT) or not event.says_something:
             continue
-        text = spoken(event) if event.role is Role.USER else event.text
+        text = spoken(event.text) if event.role is Role.USER else event.text
         listed = False
         for low, high in windows(len(text)):
             for sentence in sentences(text, low, high):
@@ -252,7 +252,7 @@ def _names(events: Sequence[Event]) -> list[str]:
         if call and call.verb == "Edited" and call.target:
             files[call.target] = files.get(call.target, 0) + 1
         if event.role in (Role.USER, Role.ASSISTANT) and event.says_something:
-            text = spoken(event) if event.role is Role.USER else event.text
+            text = spoken(event.text) if event.role is Role.USER else event.text
             passages.append(Passage(text[:6_000], 2.0 if event.role is Role.USER else 1.0))
             if _MAY_REFER.search(text, 0, 6_000):
                 for match in _REFERENCE.finditer(text[:6_000]):

@@ -185,9 +185,9 @@ class Vocabulary:
         # Lists are cheap to join, so what was said is counted once, when all of it is there.
         said: dict[float, list[str]] = {}
         spread: list[str] = []
-        self._runs: list[list[str]] = []
+        self._runs: list[Sequence[str]] = []
         for text, weight, code in passages:
-            found = _tokens(_prepared(text))
+            found = _found(text)
             counts = Counter(found)
             spread += counts
             if code:
@@ -258,6 +258,12 @@ class Vocabulary:
         )
 
 
+# A session's record, its segments and the requests before them are made of the same messages.
+@lru_cache(maxsize=1 << 9)
+def _found(text: str) -> Sequence[str]:
+    return _tokens(_prepared(text))
+
+
 def _tokens(text: str) -> list[str]:
     """The words and names of a text that tell something, and an empty one for every other word and stop.
 
@@ -283,7 +289,7 @@ def _taken_apart(chunk: str) -> Sequence[str]:
 _TOKENS = Memo(_in_chunk, 1 << 14)
 
 
-def _at_most(limit: int, counts: Counter[str], found: list[str]) -> list[str]:
+def _at_most(limit: int, counts: Counter[str], found: Sequence[str]) -> Sequence[str]:
     """The tokens of one passage, each so many times at most: a word is not weightier for filling one message."""
     if not counts or max(counts.values()) <= limit:
         return found

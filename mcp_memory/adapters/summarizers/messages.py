@@ -40,9 +40,8 @@ _STARTS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ`\"'(")
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
 
 
-def spoken(event: Event) -> str:
+def spoken(text: str) -> str:
     """What a person wrote in a user message: the client's own blocks and lines are blanked out, offsets stay."""
-    text = event.text
     if "<" in text:
         text = _CLIENT_BLOCK.sub(_blank, text)
     if "command-args>" in text or "If you need specific details" in text:

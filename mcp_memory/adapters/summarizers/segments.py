@@ -161,7 +161,7 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
                 if call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
                     yield Passage(event.text[slice(*subject)].partition("] ")[2], 1.0)
         else:
-            text = spoken(event) if event.role is Role.USER else event.text
+            text = spoken(event.text) if event.role is Role.USER else event.text
             weight = 3.0 if event.event_type is EventType.NOTE else by_user if event.role is Role.USER else 1.0
             for low, high in windows(len(text)):
                 yield Passage(text[low:high], weight)
@@ -169,7 +169,7 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
         yield Passage("\n".join(names), 1.2 if edited else 0.25, code=True)
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     for event in asked[-_ASKED_BEFORE:]:
-        yield Passage(spoken(event)[:2_000], 0.3)
+        yield Passage(spoken(event.text)[:2_000], 0.3)
 
 
 def _fallback(events: Sequence[Event]) -> list[Candidate]:

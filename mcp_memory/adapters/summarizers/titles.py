@@ -364,7 +364,7 @@ def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> list
     """The phrases of the task a segment carries on with: of the last request before it that names a matter."""
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     # What the task is about may hardly be named again while it is worked on.
-    own = Vocabulary(Passage(spoken(event)[:_ASKED_CHARS], 1.0) for event in asked).weights
+    own = Vocabulary(Passage(spoken(event.text)[:_ASKED_CHARS], 1.0) for event in asked).weights
     weights = {part: max(value * _BEFORE, weights.get(part, 0.0)) for part, value in own.items()}
     by_turn: dict[int, list[Candidate]] = {}
     for pick in candidates(asked):
