@@ -42,7 +42,7 @@ _SHORTEST_POINT = 3
 def statement(text: str) -> str:
     """A question for the cause as what it wonders about: `Why does the page load twice?` as `the page loads twice`."""
     low = folded(text)
-    asked = _WHY.match(low)
+    asked = _WHY.match(low) if "why " in low else None
     if not asked:
         return text
     words, stop, rest = text[asked.end() :].partition("?")
@@ -64,7 +64,8 @@ def contrast(text: str) -> str:
     `The export knows filters but lacks a limit` is about the export that lacks a limit.
     """
     low = folded(text)
-    turn = _BUT.search(low)
+    turns = " but " in low or " yet " in low or " however" in low
+    turn = _BUT.search(low) if turns else None
     if not turn or patterns.opens_with_task(low):
         return ""
     point = text[turn.end() :].partition(". ")[0]

@@ -110,7 +110,11 @@ def readability(title: str) -> float:
 
 def is_generic(title: str) -> bool:
     """Whether it could be about anything: `fix the test`, `add some tests for the new functionality`."""
-    return title.isascii() and _GENERIC.issuperset(words_of(title.lower())) and not names_something(title)
+    return _fits_anything(title, words_of(title.lower()))
+
+
+def _fits_anything(title: str, words: frozenset[str]) -> bool:
+    return _GENERIC.issuperset(words) and title.isascii() and not names_something(title)
 
 
 def names_something(title: str) -> bool:
@@ -129,7 +133,7 @@ def _by_shape(title: str) -> float:
     low = title.lower()
     words = words_of(low)
     first = first_word(low)
-    value = (0.45 if _is_vague(low, words) else 1.0) * (_SAYS_NOTHING if is_generic(title) else 1.0)
+    value = (0.45 if _is_vague(low, words) else 1.0) * (_SAYS_NOTHING if _fits_anything(title, words) else 1.0)
     if first in _SHOWING and _POINTING.match(low):
         value *= 0.4
     elif first in patterns.REACTIONS or low.startswith("thank you"):
