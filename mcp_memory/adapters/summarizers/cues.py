@@ -1,7 +1,7 @@
 """What kind of thing a sentence says, told by its wording: request, cause, decision, outcome, open problem, or nothing.
 
-The cues are English, with a few words of politeness in other languages; a sentence without any cue is a plain
-statement, so other languages lose only the ranking.
+The cues are English, with short lists for German, French, Spanish, Chinese and Japanese; a sentence without any cue is
+a plain statement, so other languages lose only the ranking.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from mcp_memory.adapters.summarizers import patterns, wordings
+from mcp_memory.adapters.summarizers import languages, patterns, wordings
 from mcp_memory.adapters.summarizers.wordings import Wording
-from mcp_memory.domain.text import folded
+from mcp_memory.domain.text import folded, has_unspaced_script
 
 
 class Kind(StrEnum):
@@ -76,7 +76,13 @@ def assistant_kind(plain: str) -> Kind:
         return Kind.DECISION if decides else Kind.PLANNED
     if body.endswith(("?", "？")):
         return Kind.OPEN if len(body) > 40 else Kind.NOISE
-    return _by_wording(said.lower()) or (Kind.FIGURE if gives_figures(said) else Kind.STATED)
+    told = _by_script(said) if has_unspaced_script(said) else None
+    return told or _by_wording(said.lower()) or (Kind.FIGURE if gives_figures(said) else Kind.STATED)
+
+
+def _by_script(said: str) -> Kind | None:
+    """The first kind of which something stands in a sentence whose words are not spaced."""
+    return next((Kind(kind) for kind, wording in languages.UNSPACED if wording.search(said)), None)
 
 
 def _by_wording(low: str) -> Kind | None:
@@ -130,27 +136,27 @@ def user_kind(plain: str) -> Kind:
         return Kind.NOISE
     low = plain.lower()
     words = wordings.words_of(low)
-    if wordings.first_word(body.lower()) in patterns.IMPERATIVES or _asks(plain, low, words):
+    first = wordings.first_word(body.lower())
+    if first in patterns.IMPERATIVES or first in languages.IMPERATIVES or _asks(plain, low, words):
         return Kind.REQUEST
     if is_empty(plain):
         return Kind.NOISE
+    if has_unspaced_script(plain):
+        decides = languages.UNSPACED_DECIDED.search(plain)
+        return Kind.DECISION if decides else Kind.REPORT if languages.UNSPACED_PROBLEM.search(plain) else Kind.SAID
+    if wordings.DECIDED.fits(low, words):
+        return Kind.DECISION
     if wordings.PROBLEM.fits(low, words) and not patterns.SETTLED.match(folded(plain)):
         return Kind.REPORT
     return Kind.RULE if wordings.RULE.fits(low, words) else Kind.SAID
 
 
 def _asks(plain: str, low: str, words: frozenset[str]) -> bool:
-    if wordings.ASKING.fits(low, words) or (_may_ask(plain, words) and patterns.ASKING.search(plain)):
+    if wordings.ASKING.fits(low, words) or (("?" in plain or "？" in plain) and patterns.ASKING.search(plain)):
+        return True
+    if not plain.isascii() and languages.UNSPACED_ASKING.search(plain):
         return True
     return any(match[1] in patterns.IMPERATIVES for match in patterns.THEN_ASKED.finditer(low))
-
-
-def _may_ask(plain: str, words: frozenset[str]) -> bool:
-    return "?" in plain or not plain.isascii() or not words.isdisjoint(_POLITE_ELSEWHERE)
-
-
-# One word of each way in which other languages ask with these letters.
-_POLITE_ELSEWHERE = frozenset({"bitte", "por", "s'il", "per"})
 
 
 def is_empty(plain: str) -> bool:

@@ -1,13 +1,12 @@
 """The wordings by which sentences are told apart: data for `cues`.
 
-English, with a few words of politeness in other languages. Each pattern takes a sentence without markup, `folded`
+English, with words of politeness in other languages. Each pattern takes a sentence without markup, `folded`
 but where another case would say something else.
 """
 
 from __future__ import annotations
 
-import re
-
+from mcp_memory.adapters.summarizers import languages
 from mcp_memory.adapters.summarizers.expressions import Expression
 
 OPENERS = (
@@ -83,11 +82,9 @@ NAMED_FIGURE = Expression(
     r"\b(?:v\d+(?:\.\d+)+|ports? \d|from `?[\d.,]+\w*`? to `?[\d.,]|"
     rf"(?:{_MONTHS}) \d)"
 )
-#: Asking in any language: a question mark, or a word of politeness.
+#: Asking in any language.
 ASKING = Expression(
-    r"[?？](?=\W*$|\s)|请|吗|ください|ほしい|お願い|できますか|주세요|пожалуйста",
-    r"\bbitte\b|\bpor favor\b|\bs'il (?:te|vous) pla[iî]t\b|\bper favore\b",
-    flags=re.I,
+    r"[?？](?=\W*$|\s)",
 )
 #: Words with which one asks for something to be done.
 IMPERATIVES = frozenset(
@@ -123,7 +120,8 @@ SETTLED = Expression(
     r"(?:now|again|fine))\b",
 )
 POLITE = Expression(
-    rf"(?:{OPENERS}|(?:hi|hey|hello|thanks|thank you|please|pls|kindly|cool|claude|yeah|yep|almost there|again|"
+    rf"(?:{OPENERS}|{languages.POLITE}|"
+    rf"(?:hi|hey|hello|thanks|thank you|please|pls|kindly|cool|claude|yeah|yep|almost there|again|"
     rf"btw|fyi)\b[\s,.!:;—–-]*|"
     r"(?:can|could|would|will) (?:you|u|we)\b(?: (?:please|also|now|maybe|just|then|kindly|again|"
     r"help me(?: to)?))*[\s,:]+|i(?:'d|’d| would)? (?:like|love|want|need)(?: (?:for )?(?:you|"
@@ -145,7 +143,7 @@ REACTIONS = frozenset(
 )
 REACTION = Expression(rf"(?:thank you|{'|'.join(sorted(REACTIONS))})\b")
 CAN_YOU = Expression(r"\b(?:can|could|would|will) (?:you|u|we)\b")
-WH = Expression(r"(?:what|why|how|when|where|who|which|is|are|does|do|did|if)\b")
+WH = Expression(rf"(?:what|why|how|when|where|who|which|is|are|does|do|did|if|{languages.WH})\b")
 #: Asking to see something; the rest of such a sentence may still name the matter.
 SHOWING = Expression(r"(?:show|see|explain|tell|list|look|read|open|walk)\b")
 #: Answers made of these words alone mean nothing outside their conversation.

@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers import languages, patterns
+from mcp_memory.adapters.summarizers.common_words import FOREIGN
 from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.adapters.summarizers.languages import is_other
 from mcp_memory.adapters.summarizers.points import contrast, statement
+from mcp_memory.adapters.summarizers.wordings import words_of
 from mcp_memory.domain.text import folded, has_unspaced_script
 
 MAX_WORDS = 10
 MAX_CHARS = 90
-_MAX_UNSPACED = 30
+_MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 5
 _MAX_STARTS = 4
 #: How well a phrase begins a thought that is asked for, opens a sentence or stands in the next one.
 _ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
@@ -164,10 +167,30 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
+    if is_other(words_of(folded(text)), FOREIGN):
+        yield from _of_other_language(text)
+        return
     if point := contrast(text):
         for phrase in _of_clauses(_without_copulas(point)):
             yield phrase._replace(opens=phrase.opens * _POINT)
     yield from _of_clauses(_without_copulas(statement(text)))
+
+
+def _of_other_language(text: str) -> Iterator[Phrase]:
+    """The clauses of a sentence that is not English, each as it stands but for its politeness and article."""
+    start = 0
+    for stop in languages.CLAUSE.finditer(f"{folded(text)}."):
+        begun, opens, start = start, _NEXT if start else _OPENS, stop.end()
+        low = folded(text[begun : stop.start()])
+        own = polite.end() if (polite := patterns.POLITE.match(low)) else 0
+        if article := languages.ARTICLES.match(low, own):
+            own = article.end()
+        words = text[begun + own : stop.start()].split()
+        cut = words[:MAX_WORDS]
+        while len(cut) > 1 and cut[-1].lower() in FOREIGN:
+            cut = cut[:-1]
+        if cut and (named := finished(" ".join(cut))):
+            yield Phrase(named[:1].upper() + named[1:], opens, len(words) <= MAX_WORDS)
 
 
 def _of_clauses(text: str) -> Iterator[Phrase]:
@@ -323,7 +346,11 @@ def word_count(title: str) -> int:
 
 
 def _unspaced(text: str) -> str:
-    """A phrase of a text without spaces: its first clauses that fit."""
+    """A phrase of a text without spaces: its first clauses that fit, without the words with which one asks."""
+    if head := languages.REQUEST_HEAD.match(text):
+        text = text[head.end() :]
     _, ends = _clauses(folded(text))
     end = max((end for end, _ in ends if end <= _MAX_UNSPACED), default=ends[0][0])
-    return finished(text[:end][:_MAX_UNSPACED])
+    named = text[:end][:_MAX_UNSPACED]
+    tail = languages.REQUEST_TAIL.search(named)
+    return finished(named[: tail.start()] if tail and tail.start() > _SHORTEST_UNSPACED else named)

@@ -26,6 +26,8 @@ _MATTERS = 10
 _FURTHER = 2
 _SHORT = 6
 _SECOND = 0.45
+#: A matter is said shortly only if that says so much of what can be said of it.
+_SHORTER = 0.2
 _DISTINCT = 0.25
 _TELLS_ENOUGH = 1.0
 #: How much better what a user opens with names the matter, and what is answered to it.
@@ -59,6 +61,8 @@ _FITNESS = {
     Kind.HEADING: 1.6,
 }
 _USER = "User: "
+#: Kinds of a user's words that may open a conversation without asking for anything.
+_TOLD = frozenset({Kind.SAID, Kind.RULE, Kind.DECISION})
 _PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
 #: Kinds that raise a matter, so that two of them may share a title.
 _RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
@@ -176,9 +180,7 @@ def _was_said(pick: Candidate, context: Sequence[Event]) -> bool:
 
 def _raises(pick: Candidate) -> bool:
     """Whether it raises a matter: a request, a report, or other words with which a user opens."""
-    return pick.kind in _RAISES or (
-        pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == 1 and pick.text.startswith(_USER)
-    )
+    return pick.kind in _RAISES or (pick.kind in _TOLD and pick.turn == 1 and pick.text.startswith(_USER))
 
 
 def _options(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float]) -> list[_Option]:
@@ -280,7 +282,7 @@ def _fitness(pick: Candidate, opening: int, asked: bool) -> float:
 
     Unless the user goes on to ask for something: then they only lead up to that.
     """
-    told_first = pick.kind in (Kind.SAID, Kind.RULE) and pick.turn == opening and pick.text.startswith(_USER)
+    told_first = pick.kind in _TOLD and pick.turn == opening and pick.text.startswith(_USER)
     return _FITNESS[Kind.REPORT] if told_first and not asked else _FITNESS.get(pick.kind, 0.5)
 
 
@@ -288,7 +290,8 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     """Two matters of one conversation as one title, if the second is nearly as weighty and both can be said shortly."""
     if best.pick.kind not in _RAISES or has_unspaced_script(best.text):
         return ""
-    firsts = _short_ones([option for option in options if option.pick is best.pick])
+    least = _SHORTER * best.score
+    firsts = [one for one in _short_ones([one for one in options if one.pick is best.pick]) if one.score >= least]
     # Long phrases score high; what is compared is how shortly each matter can be said.
     low = _SECOND * max((option.score for option in firsts), default=math.inf)
     others = [one for one in options if one.pick.kind in _RAISES and one.pick.turn != best.pick.turn]

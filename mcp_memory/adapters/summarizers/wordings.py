@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from itertools import chain
 
+from mcp_memory.adapters.summarizers import languages
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.domain.memo import Memo
 
 _WORD = re.compile(r"\b[a-z]+(?:'[a-z]+)?\b", re.A)
+_ANY_WORD = re.compile(r"\b[^\W\d_]+(?:'[^\W\d_]+)?\b")
 
 
 def words_of(low: str) -> frozenset[str]:
@@ -23,7 +25,7 @@ def words_of(low: str) -> frozenset[str]:
 
 def _words_of_chunk(chunk: str) -> tuple[str, ...]:
     if not chunk.isascii():
-        return tuple(_WORD.findall(chunk))
+        return tuple(_ANY_WORD.findall(chunk))
     if chunk.isalpha():
         return (chunk,)
     word, mark = chunk[:-1], chunk[-1:]
@@ -35,7 +37,7 @@ _WORDS = Memo(_words_of_chunk, 1 << 13)
 
 def first_word(low: str) -> str:
     """The word with which a sentence in small letters begins, if it begins with one."""
-    match = _WORD.match(low)
+    match = _ANY_WORD.match(low)
     return match[0] if match else ""
 
 
@@ -73,10 +75,10 @@ class Cue:
 
     __slots__ = ("_words", "by_word")
 
-    def __init__(self, wordings: Mapping[str, str]) -> None:
+    def __init__(self, *wordings: Mapping[str, str]) -> None:
         #: The expressions of which one must fit where a word stands; none where the word is enough.
         self.by_word: dict[str, tuple[Wording, ...]] = {}
-        for words, wording in wordings.items():
+        for words, wording in chain.from_iterable(one.items() for one in wordings):
             found = (_expression(wording),) if wording else ()
             for word in words.split():
                 known = self.by_word.get(word)
@@ -99,9 +101,6 @@ def fits_any(wordings: tuple[Wording, ...], low: str) -> bool:
 CAUSE = Cue(
     {
         "because hence causing regressed": "",
-        # The same in German, Spanish and French, as far as it can be told by plain letters.
-        "ursache weil deshalb porque causa cause": r"\b(?:ursache|weil|deshalb|porque|la causa|la cause)\b",
-        "liegt": r"\bliegt (?:an|daran)\b",
         "root": r"\broot[- ]cause\b",
         "issue problem bug reason cause culprit": (
             r"\b(?:issue|problem|bug|reason|cause|culprit)(?: here)? (?:is|was|lies|comes)\b"
@@ -130,7 +129,8 @@ CAUSE = Cue(
             r"\b(?:fails?|breaks?|happens?|crashes|hangs)(?: exactly| only| just)? (?:when|if|whenever)\b"
         ),
         "why": r"\bthat(?:'s| is) why\b",
-    }
+    },
+    languages.CAUSE,
 )
 #: Wordings that leave no doubt that something was chosen.
 DECIDED = Cue(
@@ -143,7 +143,8 @@ DECIDED = Cue(
         "i'd would": (
             r"^i(?:'d| would) (?:use|take|keep|leave|build|go|stream|put|make|store|prefer|suggest|recommend)\b"
         ),
-    }
+    },
+    languages.DECIDED,
 )
 DECISION = Cue(
     {
@@ -173,7 +174,8 @@ DECISION = Cue(
         "trade": r"\btrade-off\b",
         "since": r"\bsince\b.{10,}",
         "should": r"\bshould (?:just )?(?:use|keep|stay|be|default)\b",
-    }
+    },
+    languages.DECISION,
 )
 #: What gives the reason of a decision.
 REASON = Cue(
@@ -183,7 +185,8 @@ REASON = Cue(
         "avoid": r"\bto avoid\b",
         "instead": r"\binstead of\b",
         "rather": r"\brather than\b",
-    }
+    },
+    languages.REASON,
 )
 _DONE = (
     "done fixed added removed updated created implemented renamed replaced changed moved pushed merged committed wrote "
@@ -194,7 +197,6 @@ _DONE = (
 _ANY_DONE = rf"(?:{_DONE.replace(' ', '|')})\b"
 OUTCOME = Cue(
     {
-        "behoben angepasst umgestellt corregido arreglado solucionado": "",
         _DONE: (
             rf"^(?:\W*(?:(?!(?:a|an|the|this|that|no|any|one|each|its) )\w+ )?)?{_ANY_DONE}|"
             rf"\s[-–—:]+ (?:now )?{_ANY_DONE}"
@@ -227,7 +229,8 @@ OUTCOME = Cue(
         "pr": r"\bpr (?:#?\d+ )?(?:created|opened|merged)\b",
         "merge": r"\bmerge complete\b",
         "resolved": r"\ball .{0,40} resolved\b",
-    }
+    },
+    languages.OUTCOME,
 )
 OPEN = Cue(
     {
@@ -254,7 +257,8 @@ OPEN = Cue(
             r"live|closed))\b"
         ),
         "soon": r"\bas soon as\b",
-    }
+    },
+    languages.OPEN,
 )
 #: What holds from now on: a limit, a duty, a setting.
 RULE = Cue(
@@ -284,7 +288,8 @@ RULE = Cue(
         ),
         "until": r"\buntil\b.{4,}",
         "without": r"\bwithout\b.{3,60}\b(?:fails?|starts|breaks|cannot|won't|will not)\b",
-    }
+    },
+    languages.RULE,
 )
 FAILURE = Cue(
     {
@@ -310,7 +315,8 @@ ASKING = Cue(
         "how": r"\bhow about\b",
         "make": r"\bmake sure\b",
         "don't dont": r"\bdon'?t\b.{0,20}\b(?:want|need)\b",
-    }
+    },
+    languages.ASKING,
 )
 #: What a user reports.
 PROBLEM = Cue(
@@ -320,5 +326,6 @@ PROBLEM = Cue(
         "unused without leak leaks issue problem stuck hang hangs": "",
         "slow slower slowly": r"\bslow(?:er|ly)?\b(?! down)",
         "not": r"\b(?:does|is) not\b|\bnot work\w*\b",
-    }
+    },
+    languages.PROBLEM,
 )

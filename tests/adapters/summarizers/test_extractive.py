@@ -280,7 +280,7 @@ def test_repeated_statements_appear_once() -> None:
             "ログイン画面でパスワードを間違えるとアプリが落ちます。直してください。",
             "ログイン画面でパスワードを間違えるとアプリが落ちます",
         ),
-        ("请把订单导出功能改成异步", "请把订单导出功能改成异步"),
+        ("请把订单导出功能改成异步", "把订单导出功能改成异步"),
         ("🎉 first rename the 👩‍💻 profile page to “Über mich” 🚀", "Rename the profile page to Über mich"),
     ],
 )
