@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
+from mcp_memory.domain.offers import Within
 from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse, recall
@@ -125,9 +126,10 @@ class Answers:
         if inside is None:
             return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
         said, asked = inside
-        found = await self._teleport(scope, asked, None, said, kind, limit, offset, diverse)
-        if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
-            return found, ""
+        if not await self.library.is_silent(Within(scope.project, said.start_ms, said.end_ms)):
+            found = await self._teleport(scope, asked, None, said, kind, limit, offset, diverse)
+            if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
+                return found, ""
         note = f" Nothing was found in {said.phrase!r}, so all times were searched."
         return await self._teleport(scope, query, None, None, kind, limit, offset, diverse), note
 

@@ -103,13 +103,13 @@ class Question:
     def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places]]:
         """For each text, where each unit stands as it was asked for, and where something else stands for it."""
         row = Row(texts)
-        found: list[tuple[Places, Places]] = [({}, {}) for _ in texts]
-        for unit, sought in enumerate(self.units):
-            for text, place in row.places(sought):
-                found[text][0].setdefault(unit, []).append(place)
-            for text, place in (each for other in sought.others for each in row.places(other)):
-                found[text][1].setdefault(unit, []).append(place)
-        return found
+        own: list[Places] = [{} for _ in texts]
+        others: list[Places] = [{} for _ in texts]
+        for number, unit in enumerate(self.units):
+            row.gather(unit, number, own)
+            for other in unit.others:
+                row.gather(other, number, others)
+        return list(zip(own, others, strict=True))
 
     def holds(self, text: str) -> list[bool]:
         """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""

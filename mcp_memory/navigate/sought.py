@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.stems import root
 
 _WORD = re.compile(r"[^\W_]*")
@@ -49,14 +50,16 @@ class Row:
         self._low = _BETWEEN.join(("", *map(folded, texts)))
         self._begins = list(accumulate((len(text) + len(_BETWEEN) for text in texts[:-1]), initial=len(_BETWEEN)))
 
-    def places(self, unit: Unit) -> list[tuple[int, int]]:
-        """Where a unit stands as it was asked for, in order: in which text, and where in it."""
+    def gather(self, unit: Unit, number: int, found: Sequence[dict[int, list[int]]]) -> None:
+        """Add where a unit stands as it was asked for, in order, to what was found in each text, by this number."""
         begins = self._begins
-        found = []
         for place in _places(unit, self._text, self._low):
-            number = bisect_right(begins, place) - 1
-            found.append((number, place - begins[number]))
-        return found
+            text = bisect_right(begins, place) - 1
+            here = found[text]
+            if number in here:
+                here[number].append(place - begins[text])
+            else:
+                here[number] = [place - begins[text]]
 
     def holds(self, unit: Unit) -> bool:
         """Whether a unit, or what may stand for it, is in any of the texts."""
@@ -99,13 +102,16 @@ def _as_it_stands(pattern: re.Pattern[str], start: str, low: str, most: int) -> 
 def _words(wanted: str, start: str, text: str, low: str, most: int) -> list[int]:
     """Where a form of a word begins: at a word's begin, or inside camelCase."""
     found: list[int] = []
-    place = low.find(start)
-    while place >= 0 and len(found) < most:
+    find, word_at = low.find, _WORD.match
+    place = find(start)
+    while place >= 0:
         if not low[place - 1].isalnum() or (text[place].isupper() and not text[place - 1].isupper()):
-            word = _WORD.match(low, place)[0]  # type: ignore[index]  # it matches anywhere
+            word = word_at(low, place)[0]  # type: ignore[index]  # it matches anywhere
             if root(word) == wanted or _is_part(wanted, text[place : place + len(word)], word):
                 found.append(place)
-        place = low.find(start, place + 1)
+                if len(found) == most:
+                    break
+        place = find(start, place + 1)
     return found
 
 
@@ -113,5 +119,14 @@ def _is_part(wanted: str, word: str, low: str) -> bool:
     """Whether the first part of a word in camelCase is a form of the wanted one."""
     if word[1:] == low[1:]:
         return False
+    return (_FIRST[word] if len(word) < _LONG else _first(word)) == wanted
+
+
+def _first(word: str) -> str:
+    """The root of the first part of a word in camelCase; nothing if it is all one."""
     part = _CAMEL.split(word, maxsplit=1)[0]
-    return len(part) < len(word) and root(low[: len(part)]) == wanted
+    return root(folded(part)) if len(part) < len(word) else ""
+
+
+#: A project's identifiers come back all the time; what is longer than any of them is not kept.
+_FIRST, _LONG = Memo(_first, 1 << 13), 80

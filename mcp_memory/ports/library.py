@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.offers import Candidate
+from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports.index import SearchIndex
@@ -101,6 +101,10 @@ class Library(SearchIndex, Protocol):
 
     async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
         """All events in the order they were stored, from the one after the store's own number on."""
+        ...
+
+    async def is_silent(self, within: Within) -> bool:
+        """Whether nothing at all was said there. Where much was said, it may be taken that some of it was."""
         ...
 
     async def root_of(self, project: str) -> str | None:

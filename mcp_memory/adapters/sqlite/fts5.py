@@ -9,7 +9,8 @@ from pathlib import Path
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite import pooling, searching
-from mcp_memory.adapters.sqlite.database import Reads, told
+from mcp_memory.adapters.sqlite.database import Reads, Snapshot, told
+from mcp_memory.adapters.sqlite.pooling import Counted
 from mcp_memory.domain.indexing import Term
 from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.ports.index import IndexState
@@ -24,6 +25,7 @@ class Fts5Index:
 
     def __init__(self, database: Reads, leftovers: Path | None = None) -> None:
         self._database = database
+        self._counted = Counted() if isinstance(database, Snapshot) else None
         self._leftovers = leftovers
 
     async def search(
@@ -32,7 +34,7 @@ class Fts5Index:
         return await searching.search(self._database, terms, within, kinds, limit)
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
-        return await pooling.pool(self._database, terms, within, cited, limit, speaker)
+        return await pooling.pool(self._database, terms, within, cited, limit, speaker, self._counted)
 
     async def behind(self) -> bool:
         return self._leftovers is not None and self._leftovers.exists()

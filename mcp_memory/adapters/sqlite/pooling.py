@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from mcp_memory.adapters.sqlite.database import Reads, Row
 from mcp_memory.domain.indexing import Term, match_expression
@@ -37,6 +38,12 @@ _SORTED, _HANDED = "bm25(search, 3.0, 2.0, 1.2, 0.6, 0.8)", "rank"
 _KEPT = (
     "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
 )
+#: Where little was said in a time, its events are looked up first, and no others are ranked.
+_AMONG = "AND +rowid IN (SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where})"
+_LITTLE = 1_000
+_SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
+_ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
+_EVER = 1 << 62
 _SPOTS = (
     "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
     f"substr(e.text, 1, CASE e.role WHEN 'tool' THEN {LONGEST_OF_TOOL} ELSE {LONGEST} END) "
@@ -63,13 +70,30 @@ async def pool(
     cited: bool,
     limit: int,
     speaker: str = "",
+    counted: Counted | None = None,
 ) -> Pool:
+    """`counted` remembers how often terms occur, for further questions about the same state of the database."""
+
     def read(connection: sqlite3.Connection) -> Pool:
-        documents, counts = _frequencies(connection, terms)
+        documents, counts = _frequencies(connection, terms, counted if counted is not None else Counted())
         match = expression(terms, counts, documents, speaker)
         where, values = _conditions(connection, within, cited)
-        numbers = _ranked(connection, match, where, values, limit) if match else []
+        said = _said(connection, within)
+        numbers = _ranked(connection, match, where, values, limit, said <= _LITTLE) if match and said else []
         return _pool_of(connection, numbers, cited, documents, counts)
+
+    return await database.read(read)
+
+
+async def is_silent(database: Reads, within: Within) -> bool:
+    """Whether nothing was said there; where much was said by anyone, it is taken that some of it was."""
+
+    def read(connection: sqlite3.Connection) -> bool:
+        said = _said(connection, within)
+        if not said or said > _LITTLE:
+            return not said
+        where, values = _conditions(connection, within, cited=False)
+        return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
 
     return await database.read(read)
 
@@ -101,16 +125,25 @@ def _pool_of(
     return Pool((*spots, *around), len(spots), beside, counts, documents)
 
 
-def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term]) -> tuple[int, dict[str, int]]:
+@dataclass(slots=True)
+class Counted:
+    """In how many documents terms occur, by their expressions, and how many documents there are."""
+
+    documents: int = -1
+    of: dict[str, int] = field(default_factory=dict)
+
+
+def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: Counted) -> tuple[int, dict[str, int]]:
     """In how many documents each term occurs, counting no more than a bounded number of them."""
-    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
-    counts = {}
-    sql = " UNION ALL ".join([_COUNT] * len(terms))
-    values = [value for number, term in enumerate(terms) for value in (number, term.match, COUNTED)]
-    for number, count, reached in connection.execute(sql, values) if terms else ():
-        share = (last * 4) / max(reached, 1) if count == COUNTED else 1.0
-        counts[terms[number].match] = round(count * max(share, 1.0))
-    return int(last), counts
+    if known.documents < 0:
+        (known.documents,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
+    new = [term.match for term in terms if term.match not in known.of]
+    sql = " UNION ALL ".join([_COUNT] * len(new))
+    values = [value for number, match in enumerate(new) for value in (number, match, COUNTED)]
+    for number, count, reached in connection.execute(sql, values) if new else ():
+        share = (known.documents * 4) / max(reached, 1) if count == COUNTED else 1.0
+        known.of[new[number]] = round(count * max(share, 1.0))
+    return known.documents, {term.match: known.of[term.match] for term in terms}
 
 
 def expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
@@ -153,9 +186,22 @@ def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> 
     return " AND ".join(clauses), values
 
 
-def _ranked(connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int) -> list[int]:
-    """The best events that fit, best first."""
+def _said(connection: sqlite3.Connection, within: Within) -> int:
+    """How many events there are in a time, counted no further than to tell whether they are few; with no time, many."""
+    if within.start_ms is None and within.end_ms is None:
+        return _LITTLE + 1
+    start, end = within.start_ms, within.end_ms
+    values = (-_EVER if start is None else start, _EVER if end is None else end, _LITTLE + 1)
+    return int(connection.execute(_SAID, values).fetchone()[0])
+
+
+def _ranked(
+    connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int, little: bool
+) -> list[int]:
+    """The best events that fit, best first; `little`: few events lie in their time."""
     kept, order = (_KEPT.format(where=where), _HANDED) if where else ("", _SORTED)
+    if where and little:
+        kept, order = _AMONG.format(where=where), _SORTED
     sql = _RANKED.format(kept=kept, order=order)
     return [number for (number,) in connection.execute(sql, (match, *values, limit))]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row
 from mcp_memory.adapters.sqlite.fts5 import Fts5Index
+from mcp_memory.adapters.sqlite.pooling import is_silent
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
 from mcp_memory.adapters.sqlite.searching import events
 from mcp_memory.adapters.sqlite.segments import event_of
@@ -15,7 +16,7 @@ from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of,
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
 from mcp_memory.domain.ids import KEY_BYTES
-from mcp_memory.domain.offers import Candidate
+from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports.index import SearchIndex
@@ -227,6 +228,9 @@ class SqliteLibrary:
             (number, *values, limit),
         )
         return [(row[12], event_of(row[:9], *row[9:12])) for row in rows]
+
+    async def is_silent(self, within: Within) -> bool:
+        return await is_silent(self._database, within)
 
     async def root_of(self, project: str) -> str | None:
         root = await self._database.value("SELECT root FROM project WHERE slug = ?", (project,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,37 @@ async def test_a_filter_that_keeps_everything_changes_no_order(tmp_path: Path) -
         everything = texts(await pool(app, "parrot some"))
         assert len(everything) == 40
         assert texts(await pool(app, "parrot some", start_ms=0)) == everything
+
+
+def in_march(day: int) -> int:
+    return int(datetime(2026, 3, day, tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize("little", [0, 1_000])
+async def test_a_time_holds_the_same_whether_little_or_much_was_said_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: int
+) -> None:
+    monkeypatch.setattr(pooling, "_LITTLE", little)
+    async with memory(tmp_path) as app:
+        for day in range(1, 6):
+            project = "alpha" if day % 2 else "beta"
+            line = said(f"the walrus of day {day}", f"2026-03-0{day}T10:00:00Z", session=f"s{day}", project=project)
+            await tell(app, [line, said("no bird", f"2026-03-0{day}T11:00:00Z", session=f"s{day}", project=project)])
+        within = await pool(app, "walrus", start_ms=in_march(2), end_ms=in_march(5))
+        assert sorted(texts(within)) == [f"the walrus of day {day}" for day in (2, 3, 4)]
+        of_one = await pool(app, "walrus", project="beta", start_ms=in_march(2), end_ms=in_march(5))
+        assert sorted(texts(of_one)) == [f"the walrus of day {day}" for day in (2, 4)]
+        assert texts(await pool(app, "walrus", start_ms=in_march(5))) == ["the walrus of day 5"]
+        assert texts(await pool(app, "walrus", end_ms=in_march(2))) == ["the walrus of day 1"]
+        assert texts(await pool(app, "walrus", start_ms=in_march(20))) == []
+
+
+async def test_a_time_is_silent_in_which_nothing_was_said_in_the_project(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await tell(app, [said("the walrus", "2026-03-02T10:00:00Z", project="alpha")])
+        await tell(app, [said("the bird", "2026-03-04T10:00:00Z", session="s2", project="beta")])
+        second, third = in_march(2), in_march(3)
+        assert not await app.library.is_silent(Within(None, second, third))
+        assert not await app.library.is_silent(Within("alpha", second, third))
+        assert await app.library.is_silent(Within("beta", second, third))
+        assert await app.library.is_silent(Within(None, third, in_march(4)))
