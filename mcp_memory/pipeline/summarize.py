@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import tzinfo
+from typing import TypeVar
 
+import anyio
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.depth import measure
@@ -15,6 +19,7 @@ from mcp_memory.domain.grips import Grip, grip_key
 from mcp_memory.domain.segments import QUIET_MS, segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
+from mcp_memory.errors import alone
 from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
@@ -22,7 +27,10 @@ from mcp_memory.ports.tree import TreeStore
 
 logger = logging.getLogger(__name__)
 
-BATCH = 32
+BATCH = 64
+#: Segments that are saved at once.
+PORTION = 16
+T = TypeVar("T")
 SO_FAR = " (so far)"
 
 
@@ -35,9 +43,46 @@ async def summarize(
     now_ms: int,
     lease_token: int,
 ) -> int:
-    """Summarize up to a batch of segments; returns how many nodes were written."""
+    """Summarize up to a batch of segments; returns how many nodes were written.
+
+    While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
+    """
     jobs = await store.jobs(BATCH, now_ms - QUIET_MS)
-    writes = []
+    written = 0
+
+    async def save(writes: Sequence[SegmentWrite]) -> None:
+        await tree.save_segments(await to_thread.run_sync(_counted, writes, count_all), lease_token)
+
+    async with saving(save) as hand_over:
+        for start in range(0, len(jobs), PORTION):
+            portion = jobs[start : start + PORTION]
+            writes = [write async for write in _writes(portion, summarizer, zone, now_ms)]
+            if writes:
+                await hand_over(writes)
+            written += len(writes)
+    return written
+
+
+@asynccontextmanager
+async def saving(save: Callable[[T], Awaitable[None]]) -> AsyncIterator[Callable[[T], Awaitable[None]]]:
+    """Hand over what is to be saved, portion by portion: it is saved in that order, and all of it in the end."""
+    send, receive = anyio.create_memory_object_stream[T](1)
+
+    async def work() -> None:
+        async with receive:
+            async for portion in receive:
+                await save(portion)
+
+    with alone():
+        async with anyio.create_task_group() as group:
+            group.start_soon(work, name="saving")
+            async with send:
+                yield send.send
+
+
+async def _writes(
+    jobs: Sequence[SegmentJob], summarizer: Summarizer, zone: tzinfo, now_ms: int
+) -> AsyncIterator[SegmentWrite]:
     for job in jobs:
         # Summarizing without a model never waits by itself; a server must be able to answer in between.
         await checkpoint()
@@ -47,13 +92,12 @@ async def summarize(
             # One odd segment must not keep all others out of the tree; it is tried again later.
             logger.exception("A segment of session %s could not be summarized", job.session_id)
             continue
-        writes.append(segment_write(job, summary, summarizer.name, zone, now_ms))
-    if writes:
-        sizes = [write.job.segment.tokens for write in writes]
-        nodes = counted([write.node for write in writes], sizes, count_all)
-        writes = [replace(write, node=node) for write, node in zip(writes, nodes, strict=True)]
-        await tree.save_segments(writes, lease_token)
-    return len(writes)
+        yield segment_write(job, summary, summarizer.name, zone, now_ms)
+
+
+def _counted(writes: Sequence[SegmentWrite], count_all: CountAll) -> list[SegmentWrite]:
+    nodes = counted([write.node for write in writes], [write.job.segment.tokens for write in writes], count_all)
+    return [replace(write, node=node) for write, node in zip(writes, nodes, strict=True)]
 
 
 def segment_write(

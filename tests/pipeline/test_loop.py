@@ -10,9 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import SegmentSummary
+from mcp_memory.errors import LeaseLost
+from mcp_memory.pipeline.summarize import PORTION
 from mcp_memory.ports.clients import Hooked
 from tests.support import all_nodes, conversation, learn, memory, tell
 
@@ -39,6 +42,30 @@ async def test_a_segment_that_cannot_be_summarized_keeps_no_other_out(
         app.pipeline.summarizer = ExtractiveSummarizer()
         await learn(app, [])
         assert {node.session_id for node in await all_nodes(app) if node.session_id} == {"odd", "even"}
+
+
+async def test_a_process_that_loses_its_lease_while_it_summarizes_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    days = [f"2026-03-{day:02}" for day in range(1, PORTION + 5)]
+    async with memory(tmp_path) as app, memory(tmp_path) as other:
+
+        class Overtaken(ExtractiveSummarizer):
+            """Another process takes over while the second portion is summarized."""
+
+            async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+                if events[0].session_id == days[-2]:
+                    await other.database.write(Transaction.run, "UPDATE lease SET token = token + 1, expires_ms = 0")
+                return await super().segment(events, context)
+
+        app.pipeline.summarizer = Overtaken()
+        await tell(app, [line for day in days for line in conversation(day, session=day)])
+        with pytest.raises(LeaseLost):
+            await app.pipeline.until_idle()
+        saved = len(await all_nodes(app))
+        assert saved in (0, PORTION)
+        await other.pipeline.until_idle()
+        nodes = [node for node in await all_nodes(other) if node.session_id]
+    assert sorted(str(node.session_id) for node in nodes) == days
+    assert {node.version for node in nodes} == {1}
 
 
 async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(

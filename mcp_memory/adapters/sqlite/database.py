@@ -46,16 +46,16 @@ class Transaction:
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(sql, rows)
 
-    def insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
+    def insert(self, into: str, rows: Sequence[Sequence[Any]], *, known: str = "") -> None:
         """Insert many rows by few statements: a statement lets other threads run, and waits for them when it is done.
 
-        `into` names the table and its columns.
+        `into` names the table and its columns; `known` says what is done about a row that is there already.
         """
         for start in range(0, len(rows), _TOGETHER):
             part = rows[start : start + _TOGETHER]
             marks = f"({', '.join('?' * len(part[0]))})"
             values = [value for row in part for value in row]
-            self._connection.execute(f"INSERT INTO {into} VALUES {', '.join([marks] * len(part))}", values)
+            self._connection.execute(f"INSERT INTO {into} VALUES {', '.join([marks] * len(part))} {known}", values)
 
     def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._connection.execute(sql, values).fetchall()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 
-_ADD = (
-    "INSERT OR IGNORE INTO mention (project, term, start_ms, node, since) "
-    "SELECT project, ?, start_ms, id, current FROM node WHERE id = ?"
-)
+_MENTION = "mention (project, term, start_ms, node, since)"
 
 
 def folded(term: str) -> str:
     return term.casefold()
 
 
-def note_mentions(tx: Transaction, number: int, node: Node) -> None:
-    """Note the names that a segment's new version speaks of. Those of earlier versions stay, for views of the past."""
-    if node.level is Level.SEGMENT and not node.removed:
-        tx.run_many(_ADD, [(folded(term), number) for term in node.keywords])
+def note_mentions(tx: Transaction, written: Sequence[tuple[int, int, int, Node]]) -> None:
+    """Note the names that new versions of segments speak of. Those of earlier versions stay, for views of the past.
+
+    What was written is given as the project, the node's number, the version's row, and the node.
+    """
+    mentions = [
+        (project, folded(term), node.start_ms, number, row)
+        for project, number, row, node in written
+        if node.level is Level.SEGMENT and not node.removed
+        for term in node.keywords
+    ]
+    tx.insert(_MENTION, mentions, known="ON CONFLICT DO NOTHING")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
-from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
+from mcp_memory.adapters.sqlite.nodes import Placed, write_grips, write_nodes
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import GRACE, Level, NodeRef
 from mcp_memory.ports.segments import SegmentWrite
@@ -39,6 +39,11 @@ _BENEATH = (
     "ORDER BY n.start_ms, n.key"
 )
 _VERSIONS = "SELECT current FROM node WHERE project = ? AND level = ? AND parent = ? AND removed = 0"
+_DONE = """
+    WITH done (key, node) AS (VALUES {done})
+    UPDATE segment SET done_hash = input_hash, node = (SELECT done.node FROM done WHERE done.key = segment.key)
+    WHERE key IN (SELECT done.key FROM done)
+"""
 _CLOSED = (
     "INSERT OR IGNORE INTO dirty_node (project, level, key) "
     "SELECT project, level, key FROM node WHERE open = 1 AND level = ? AND end_ms <= ?"
@@ -94,32 +99,33 @@ class SqliteTree:
 
 def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int) -> None:
     check_lease(tx, lease_token)
-    for write in writes:
-        segment = write.job.segment
-        # The segment may have been cut anew while its summary was made: then this one is out of date.
-        rows = tx.fetch("SELECT input_hash FROM segment WHERE key = ?", (segment.key,))
-        if not rows or rows[0][0] != segment.input_hash:
-            continue
-        number = write_node(tx, write.job.project, write.job.session, write.node)
-        write_grips(tx, number, write.grips)
-        done = (segment.input_hash, number, segment.key)
-        tx.run("UPDATE segment SET done_hash = ?, node = ? WHERE key = ?", done)
+    keys = [write.job.segment.key for write in writes]
+    current: dict[bytes, str] = dict(
+        tx.fetch(f"SELECT key, input_hash FROM segment WHERE key IN ({', '.join('?' * len(keys))})", keys)
+    )
+    # A segment may have been cut anew while its summary was made: then this one is out of date.
+    writes = [write for write in writes if current.get(write.job.segment.key) == write.job.segment.input_hash]
+    if not writes:
+        return
+    numbers = write_nodes(tx, [Placed(write.job.project, write.job.session, write.node) for write in writes])
+    write_grips(tx, {number: write.grips for number, write in zip(numbers, writes, strict=True)})
+    done = [value for number, write in zip(numbers, writes, strict=True) for value in (write.job.segment.key, number)]
+    tx.run(_DONE.format(done=", ".join(["(?, ?)"] * len(writes))), done)
 
 
 def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
     check_lease(tx, lease_token)
+    nodes, done = [], []
     for stale, node in rollups:
         ref = stale.ref
         # A child may have been forgotten or written anew meanwhile: then the period stays marked, for the next round.
         found = tx.fetch(_VERSIONS, (stale.project, int(ref.level) + 1, ref.key))
         if {version for (version,) in found} != set(stale.versions):
             continue
-        if node:
-            write_node(tx, stale.project, None, node)
-        tx.run(
-            "DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?",
-            (stale.project, int(ref.level), ref.key),
-        )
+        nodes += [Placed(stale.project, None, node)] if node else []
+        done.append((stale.project, int(ref.level), ref.key))
+    write_nodes(tx, nodes)
+    tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
 
 
 async def nodes_of(database: Reads, rows: Sequence[Row]) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
-from mcp_memory.adapters.sqlite.nodes import write_grips, write_node
+from mcp_memory.adapters.sqlite.nodes import Placed, write_grips, write_nodes
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, SqliteTree, nodes_of
 from mcp_memory.domain.depth import THRESHOLDS, Depth
@@ -128,9 +128,9 @@ class SqliteUpgrades:
 def _save(tx: Transaction, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
     if not _unchanged(tx, upgrade):
         return False
-    write_node(tx, upgrade.project, session, node, tell_parent=False)
+    write_nodes(tx, [Placed(upgrade.project, session, node)], tell_parents=False)
     if upgrade.ref.level is Level.SEGMENT:
-        write_grips(tx, upgrade.number, grips)
+        write_grips(tx, {upgrade.number: grips})
     tx.run("DELETE FROM llm_attempt WHERE node = ?", (upgrade.number,))
     parent = upgrade.ref.parent
     if parent:
