@@ -14,6 +14,7 @@ from mcp_memory.adapters.summarizers.toolcalls import (
     call_of,
     commit_span,
     error_span,
+    message_span,
     rejection_span,
     result_span,
     steps,
@@ -70,6 +71,8 @@ def from_tool(event: Event) -> Iterator[Said]:
     elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
         line, number = text[slice(*subject)].split("] ", 1)[::-1]
         yield said(text, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, 0.7)
+    elif call.verb == "Ran" and not call.failed and (subject := message_span(text, call.head)):
+        yield said(text, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, 0.7)
     elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
         yield said(text, *span, error_text(text[slice(*span)]), Kind.ERROR)
     elif call.verb == "Ran" and (span := result_span(text, call.head)):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.actions import actions, changes_something, error_text, from_tool, mended_calls
-from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Candidate, Said, said, user_text
+from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate, Said, said, user_text
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.messages import (
@@ -54,6 +54,7 @@ _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|co
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
+_ANNOUNCES_ERROR = re.compile(r"\b(?:with|errors?|this|following|says|got|get|gives|fail(?:s|ed|ing)?)\W*$")
 _LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
 
 _LAID_DOWN = 0.5
@@ -63,6 +64,8 @@ _ASIDE, _PASSING = -0.7, -1.2
 #: What a sentence loses that leans on the one before it, and one that merely goes on from it.
 _LEANS, _CONNECTS = 0.4, 0.3
 _SHORT_QUESTION = 50
+#: What a report is worth that comes with the error it is about.
+_PASTED = 1.0
 #: What a figure adds to a sentence: it cannot be guessed from the rest.
 _EXACT = 0.2
 
@@ -109,7 +112,17 @@ def _candidates(events: Sequence[Event], named: bool) -> list[Candidate]:
             bonus -= _MENDED if kind is Kind.ERROR and event.key in mended else 0.0
             spans = tuple([(event, *span) for span in more])
             found.append(Candidate(event, start, end, text, kind, len(found), turn, bonus, listed, spans))
-    return found + actions(events, len(found), turn)
+    return _latest_results(found) + actions(events, len(found), turn)
+
+
+def _latest_results(found: list[Candidate]) -> list[Candidate]:
+    """The candidates but for runs of tests that were run again: what they came to is out of date."""
+    latest: dict[str, Candidate] = {_run(pick): pick for pick in found if pick.kind is Kind.RESULT}
+    return [pick for pick in found if pick.kind is not Kind.RESULT or latest[_run(pick)] is pick] if latest else found
+
+
+def _run(pick: Candidate) -> str:
+    return pick.text.partition("`: ")[0]
 
 
 _START = attrgetter("start")
@@ -159,8 +172,12 @@ def _said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
     if not named and is_log(text) and (span := error_span(text)):
         begins = log_start(text)
         found = [sentence for sentence in found if sentence.end <= begins]
-        # What the user says about a log tells more than its lines.
-        yield said(message, *span, error_text(text[slice(*span)]), Kind.ERROR, 0.0 if found else 1.5)
+        if found and (announced := _with_error(message, found[-1], span)):
+            yield announced
+            found.pop()
+        else:
+            # What the user says about a log tells more than its lines.
+            yield said(message, *span, error_text(text[slice(*span)]), Kind.ERROR, 0.0 if found else 1.5)
     if not named:
         found = [sentence for sentence in found if not is_log_line(text, sentence.start, sentence.end)]
     first = True
@@ -179,6 +196,17 @@ def _said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
         bonus = cues.chat_value(body) if speaker else _user_bonus(body, kind, later, first, form, structured)
         yield said(message, start, end, user_text(body, kind, speaker), kind, bonus)
         first = False
+
+
+def _with_error(message: str, before: Sentence, span: tuple[int, int]) -> Said | None:
+    """What a user says before a pasted error together with it, if that only announces it: `the build fails with`."""
+    body = plain(message[before.start : before.end])
+    error = error_text(message[slice(*span)]).partition(": ")[2]
+    fits = len(body) + len(error) <= MAX_BULLET and span[1] - before.start <= MAX_EXCERPT
+    if not fits or not _ANNOUNCES_ERROR.search(folded(body)):
+        return None
+    told = cues.without_politeness(cues.without_interjection(body)).rstrip(": ")
+    return said(message, before.start, span[1], f"Reported: {told}: {error}", Kind.REPORT, _PASTED)
 
 
 def _user_bonus(body: str, kind: Kind, later: bool, first: bool, form: str, structured: bool) -> float:

@@ -27,6 +27,7 @@ _CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from 
 _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
 _LONGEST_NAME = 34
+_INDENTED = ("  ", "\t")
 _LOG_LINE = re.compile(
     r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
     r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|FAILED|PASSED|Error|panic|fatal)\b:?|"
@@ -97,8 +98,13 @@ def readable(body: str) -> bool:
 
 
 def is_log(text: str) -> bool:
-    lines = text[:4_000].splitlines()
-    return sum(1 for line in lines if _LOG_LINE.match(line)) * 3 >= len(lines) and len(lines) > 1
+    """Whether a third of the lines are those of a log; one that is indented below such a line goes on with it."""
+    lines = [line for line in text[:4_000].splitlines() if line.strip()]
+    logged, inside = 0, False
+    for line in lines:
+        inside = _LOG_LINE.match(line) is not None or (inside and line.startswith(_INDENTED))
+        logged += inside
+    return logged * 3 >= len(lines) and len(lines) > 1
 
 
 def is_log_line(text: str, start: int, end: int) -> bool:

@@ -10,7 +10,7 @@ from mcp_memory.adapters.summarizers import languages, patterns
 from mcp_memory.adapters.summarizers.common_words import FOREIGN
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.languages import is_other
-from mcp_memory.adapters.summarizers.points import contrast, statement
+from mcp_memory.adapters.summarizers.points import contracted, contrast, statement
 from mcp_memory.adapters.summarizers.wordings import words_of
 from mcp_memory.domain.text import folded, has_unspaced_script
 
@@ -173,7 +173,12 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if point := contrast(text):
         for phrase in _of_clauses(_without_copulas(point)):
             yield phrase._replace(opens=phrase.opens * _POINT)
-    yield from _of_clauses(_without_copulas(statement(text)))
+    whole = statement(text)
+    short, wrong = contracted(whole) if text.count(" ") >= MAX_WORDS else ("", "")
+    if short:
+        pointed = [phrase for phrase in _of_clauses(short) if f" {wrong}" in folded(phrase.text)]
+        yield from (phrase._replace(opens=phrase.opens * _POINT) for phrase in pointed)
+    yield from _of_clauses(_without_copulas(whole))
 
 
 def _of_other_language(text: str) -> Iterator[Phrase]:

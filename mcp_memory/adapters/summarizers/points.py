@@ -35,6 +35,11 @@ _POINTED = Expression(
 _ASIDE = Expression(
     r"(?:please|wondering|i|i'm|i'd|we|you|let|only|not|for|with|in|on|at|if|when|don't|do not|there should)\b"
 )
+_PLACED = Expression(
+    r"((?:[^\s,.;:]+ ){1,6}?[^\s,.;:]+) (?:in|on|of|from|for|at|with|by|inside|within) (?:[^,.;:]|[.:](?=\w)){3,60}? "
+    r"(?:is|are|was|were|has been|have been) ((?:not|never|no longer|still not|missing|broken|wrong|unused|duplicated|"
+    r"outdated|lost|ignored|empty|stale|redundant)\b)"
+)
 _LONGEST_SUBJECT = 6
 _SHORTEST_POINT = 3
 
@@ -76,6 +81,15 @@ def contrast(text: str) -> str:
     before = text[: turn.start()]
     subject = _subject(before[before.rfind(". ") + 1 :].split())
     return f"{subject} {point}" if subject and _POINTED.match(low, turn.end()) else ""
+
+
+def contracted(text: str) -> tuple[str, str]:
+    """A clause without what only places its subject, and the word with which it says what is wrong, if it does.
+
+    `The rules for proxies in the config are never read at start` is `The rules never read at start`.
+    """
+    found = _PLACED.match(folded(text))
+    return (f"{text[: found.end(1)]} {text[found.start(2) :]}", found[2]) if found else ("", "")
 
 
 def _subject(words: list[str]) -> str:

@@ -25,6 +25,7 @@ _RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_s
 _FAILING = ("E", "T", "f", "")
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40}\] (?!Merge )[^\n]{8,})$", re.M)
+_MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
 _RESULT_LINE = re.compile(
     r"^[^\n]{0,60}?(?<![\w.-])\d[\d,]*(?: of \d[\d,]*)? (?:\w+ )?"
     r"(?:passed|passing|failed|failing|failures?)\b[^\n]{0,120}$",
@@ -164,6 +165,13 @@ def commit_span(text: str, start: int) -> tuple[int, int] | None:
         return None
     match = _COMMIT_LINE.search(text, start, start + _WINDOW)
     return match.span(1) if match else None
+
+
+def message_span(text: str, end: int) -> tuple[int, int] | None:
+    """Where a command that commits names its subject, for when git answers nothing: `git commit -qm "Subject"`."""
+    at = text.find("git commit", 0, end)
+    match = _MESSAGE.search(text, at, end) if at >= 0 else None
+    return match.span(2) if match else None
 
 
 def result_span(text: str, start: int) -> tuple[int, int] | None:

@@ -63,6 +63,13 @@ def test_framing_questions_and_copulas_stay_out_of_the_title(said: str, named: s
     assert title(("user", said)) == named
 
 
+def test_a_long_report_keeps_its_subject_and_what_is_wrong_with_it() -> None:
+    said = "The exported helpers formatDate and parseDate in dates.ts are not used anywhere in the shop."
+    assert title(("user", f"{said} Consider removing them.")) == (
+        "Exported helpers formatDate and parseDate not used anywhere"
+    )
+
+
 def test_a_wish_with_a_limit_is_named_by_the_wish() -> None:
     assert title(("user", "Rename the billing module but leave its tables alone.")).startswith("Rename")
 
