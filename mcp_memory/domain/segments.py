@@ -12,6 +12,14 @@ from mcp_memory.domain.ids import ulid
 QUIET_MS = 60_000
 
 
+def busy(now_ms: int, quiet_ms: int = QUIET_MS) -> range:
+    """The times of a last event, in milliseconds, after which an open segment is left alone for now.
+
+    One that lies in the time to come tells nothing of how busy a session is, and would keep it waiting until then.
+    """
+    return range(now_ms - quiet_ms + 1, now_ms + 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     gap_ms: int = 30 * 60_000

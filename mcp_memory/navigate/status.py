@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from mcp_memory.domain.segments import QUIET_MS
+from mcp_memory.domain.segments import busy
 from mcp_memory.navigate.shapes import iso
 from mcp_memory.ports.context import CompactionStore
 from mcp_memory.ports.index import IndexKeeper
@@ -41,7 +41,7 @@ class Places(Protocol):
 
 
 async def status(memory: Watched) -> dict[str, Any]:
-    counts = await memory.library.counts(memory.clock.now_ms() - QUIET_MS)
+    counts = await memory.library.counts(busy(memory.clock.now_ms()))
     index = await memory.index.state()
     places = memory.settings
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from mcp_memory.domain.segments import QUIET_MS, Rules
+from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
@@ -84,6 +84,7 @@ class Pipeline:
     count_all: CountAll
     data_version: Callable[[], Awaitable[int]]
     upgrades: Upgrades | None = None
+    quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
 
     async def round(self) -> Done:
@@ -99,7 +100,9 @@ class Pipeline:
             # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
             done.sessions = await self.compactor.run(token)
         done.segments = await segment(self.segments, self.rules, now, token)
-        done.nodes = await summarize(self.segments, self.tree, self.summarizer, self.zone, self.count_all, now, token)
+        done.nodes = await summarize(
+            self.segments, self.tree, self.summarizer, self.zone, self.count_all, now, token, self.quiet_ms
+        )
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
             done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count_all, now, token)
@@ -112,7 +115,7 @@ class Pipeline:
     async def waits(self) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        if self._spooled() or await self.backlog.waits(now, now - QUIET_MS, now - self.rules.gap_ms):
+        if self._spooled() or await self.backlog.waits(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
             return True
         return await self.index.behind()
 

@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from mcp_memory.domain.depth import measure
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import Grip, grip_key
-from mcp_memory.domain.segments import QUIET_MS, segment_ulid
+from mcp_memory.domain.segments import QUIET_MS, busy, segment_ulid
 from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
@@ -42,12 +42,13 @@ async def summarize(
     count_all: CountAll,
     now_ms: int,
     lease_token: int,
+    quiet_ms: int = QUIET_MS,
 ) -> int:
     """Summarize up to a batch of segments; returns how many nodes were written.
 
     While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
     """
-    jobs = await store.jobs(BATCH, now_ms - QUIET_MS)
+    jobs = await store.jobs(BATCH, busy(now_ms, quiet_ms))
     written = 0
 
     async def save(writes: Sequence[SegmentWrite]) -> None:

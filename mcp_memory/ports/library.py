@@ -115,8 +115,8 @@ class Library(SearchIndex, Protocol):
         """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
         ...
 
-    async def counts(self, quiet_before_ms: int | None = None) -> Counts:
-        """`dirty_segments` leaves out open ones in which something was said since; without a time, none."""
+    async def counts(self, busy: range = range(0)) -> Counts:
+        """`dirty_segments` leaves out open ones whose last event lies in the `busy` milliseconds."""
         ...
 
 

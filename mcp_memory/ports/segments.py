@@ -75,8 +75,8 @@ class SegmentStore(Protocol):
         """Store the new segments, take the removed ones and their nodes out of the tree."""
         ...
 
-    async def jobs(self, limit: int, quiet_before_ms: int) -> list[SegmentJob]:
-        """Segments to summarize, oldest first; open ones only if nothing was said since `quiet_before_ms`."""
+    async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
+        """Segments to summarize, oldest first; without open ones whose last event lies in the `busy` milliseconds."""
         ...
 
 

@@ -14,7 +14,7 @@ class Clock(Protocol):
 class Backlog(Protocol):
     """What is left to do."""
 
-    async def waits(self, now_ms: int, quiet_before_ms: int, closed_before_ms: int) -> bool:
+    async def waits(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
         """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
         ...
 

@@ -107,7 +107,7 @@ async def test_overlap_is_context_and_never_cited(tmp_path: Path) -> None:
         await learn(app, lines)
         segments = sorted(await app.library.top("alpha", Level.SEGMENT, 20), key=lambda node: node.start_ms)
         assert len(segments) > 1
-        jobs = await app.pipeline.segments.jobs(99, 0)
+        jobs = await app.pipeline.segments.jobs(99, range(0))
         assert not jobs
         for node in segments:
             for bullet in node.bullets:
@@ -167,6 +167,15 @@ async def test_an_open_segment_waits_for_quiet_and_closes_after_the_gap(tmp_path
         segment = (await app.library.top("alpha", Level.SEGMENT, 1))[0]
     assert not segment.open
     assert segment.version == 2
+
+
+async def test_events_of_a_time_to_come_reach_the_tree_now(tmp_path: Path) -> None:
+    async with memory(tmp_path, StoppedClock("2026-11-16T12:00:00Z")) as app:
+        await learn(app, conversation("2027-01-01"))
+        nodes = {node.level: node for node in await all_nodes(app)}
+        assert not await app.pipeline.waits()
+    assert nodes[Level.DAY].ref.key == "2027-01-01"
+    assert nodes[Level.WEEK].ref.key == "2026-W53"
 
 
 async def test_a_session_end_closes_the_segment_at_once(tmp_path: Path) -> None:

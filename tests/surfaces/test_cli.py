@@ -173,12 +173,13 @@ def test_what_the_demo_prints_can_be_run_however_it_was_started(shell: Shell) ->
         assert [entry["command"], *entry["args"]] == [*start, "serve"]
 
 
-def test_right_after_processing_nothing_waits_though_segments_are_open(shell: Shell) -> None:
+def test_a_busy_session_counts_as_waiting_once_it_is_quiet(shell: Shell) -> None:
     path = shell.cwd / "history.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in conversation("2026-03-10")))
     shell.environment["MCP_MEMORY_NOW"] = "2026-03-10T09:05:40Z"
     shell.json("import", str(path), "--client", "jsonl")
-    assert shell.json("process")["idle"] is True
+    # Like a server, and unlike `process`, the demo leaves a session alone in which something was just said.
+    assert shell.json("demo")["nodes"] == 0
     status = shell.json("status")
     assert status["backlog"] == {"sessions": 0, "segments": 0, "periods": 0}
     assert status["open_segments"] == 1
@@ -233,7 +234,7 @@ def test_a_reader_that_leaves_early_is_no_error(loaded: Shell) -> None:
 
 def test_what_is_said_but_not_summarized_is_not_denied(shell: Shell) -> None:
     shell.run("remember", "The harbour bridge opens at nine.")
-    shell.json("process")
+    shell.json("demo")
     for command in (("toc",), ("toc", "--budget", "200"), ("timeline", "today")):
         told = shell.run(*command).stdout
         assert "1 event of 1 open session will be summarized once there is a pause" in told
@@ -256,3 +257,24 @@ def test_ids_of_another_project_can_be_followed(shell: Shell) -> None:
     assert not hit["title"].startswith("toc:")
     grip = shell.json("grip", day["bullets"][0]["grip_ids"][0])
     assert grip["node_id"].endswith("@beta")
+
+
+def test_process_puts_into_the_tree_what_was_said_a_moment_ago(shell: Shell) -> None:
+    note = shell.json("remember", "The gate in Hamburg opens at nine because the crane is slow.")
+    assert shell.json("toc")["nodes"] == []
+    assert shell.json("process")["nodes"] == 5
+    assert [node["level"] for node in shell.json("toc")["nodes"]] == ["year", "month", "week", "day"]
+    segment = shell.json("node", shell.json("grip", note["grip_id"])["node_id"])
+    assert segment["open"]
+    assert shell.json("process")["nodes"] == 0
+
+
+def test_an_export_is_one_document_where_json_was_asked_for(loaded: Shell) -> None:
+    found = loaded.json("export", "--project", "*")
+    lines = [json.loads(line) for line in loaded.run("export", "--project", "*").stdout.splitlines()]
+    assert found == {"path": None, "format": "jsonl", "lines": lines, "events": len(lines)}
+    assert lines
+
+
+def test_an_empty_export_is_a_document_too(shell: Shell) -> None:
+    assert shell.json("export") == {"path": None, "format": "jsonl", "lines": [], "events": 0}

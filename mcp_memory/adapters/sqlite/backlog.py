@@ -15,7 +15,8 @@ _WAITING = f"""
         OR EXISTS (SELECT 1 FROM dirty_node)
         OR EXISTS (SELECT 1 FROM dirty_brief)
         OR EXISTS (SELECT 1 FROM dirty_compaction WHERE retry_ms <= :now)
-        OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash AND (closed = 1 OR end_ms < :quiet_before))
+        OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash
+                      AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
         OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
         OR EXISTS (SELECT 1 FROM node WHERE open = 1 AND ({_CLOSED}))
 """
@@ -27,6 +28,11 @@ class SqliteBacklog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def waits(self, now_ms: int, quiet_before_ms: int, closed_before_ms: int) -> bool:
-        values = {"now": now_ms, "quiet_before": quiet_before_ms, "closed_before": closed_before_ms}
+    async def waits(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
+        values = {
+            "now": now_ms,
+            "busy_from": busy.start,
+            "busy_to": busy.stop - 1,
+            "closed_before": closed_before_ms,
+        }
         return bool(await self._database.value(_WAITING, values))

@@ -55,15 +55,13 @@ _PROJECTS = """
     FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
     GROUP BY p.id ORDER BY max(e.timestamp_ms) DESC
 """
-#: Later than any event.
-_EVER = 1 << 62
 _COUNTS = """
     SELECT (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
            (SELECT count(*) FROM session), (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
            (SELECT count(*) FROM node WHERE removed = 0), (SELECT count(*) FROM grip WHERE live = 1),
            (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM inbox WHERE state = 1),
            (SELECT count(*) FROM dirty_session), (SELECT count(*) FROM segment
-            WHERE input_hash <> done_hash AND (closed = 1 OR end_ms < :quiet_before)),
+            WHERE input_hash <> done_hash AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to)),
            (SELECT count(*) FROM segment WHERE closed = 0),
            (SELECT count(*) FROM dirty_node), (SELECT max(timestamp_ms) FROM event),
            (SELECT created_ms FROM node_version ORDER BY id DESC LIMIT 1)
@@ -246,9 +244,8 @@ class SqliteLibrary:
         )
         return int(rows[0][0]), int(rows[0][1])
 
-    async def counts(self, quiet_before_ms: int | None = None) -> Counts:
-        quiet = {"quiet_before": _EVER if quiet_before_ms is None else quiet_before_ms}
-        row = (await self._database.fetch(_COUNTS, quiet))[0]
+    async def counts(self, busy: range = range(0)) -> Counts:
+        row = (await self._database.fetch(_COUNTS, {"busy_from": busy.start, "busy_to": busy.stop - 1}))[0]
         schema = int(await self._database.value("PRAGMA user_version"))
         lease = await self._database.fetch(
             "SELECT holder, token, expires_ms FROM lease WHERE name = 'pipeline' AND expires_ms > 0"

@@ -58,7 +58,7 @@ _JOB = f"""
 _JOB_OF = f"{_JOB} WHERE g.node = ? AND g.closed = 1 AND g.input_hash = g.done_hash"
 _JOBS = f"""
     {_JOB}
-    WHERE g.input_hash <> g.done_hash AND (g.closed = 1 OR g.end_ms < ?)
+    WHERE g.input_hash <> g.done_hash AND (g.closed = 1 OR g.end_ms NOT BETWEEN ? AND ?)
     ORDER BY g.start_ms LIMIT ?
 """
 _EVENTS = f"""
@@ -125,8 +125,8 @@ class SqliteSegments:
     async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
         await self._database.write(_save_cuts, cuts, lease_token)
 
-    async def jobs(self, limit: int, quiet_before_ms: int) -> list[SegmentJob]:
-        return await self._jobs(await self._database.fetch(_JOBS, (quiet_before_ms, limit)))
+    async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
+        return await self._jobs(await self._database.fetch(_JOBS, (busy.start, busy.stop - 1, limit)))
 
     async def job_of(self, node: int) -> SegmentJob | None:
         """The job whose result was this node, to be done anew."""
