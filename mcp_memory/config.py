@@ -411,6 +411,11 @@ def _from_file(path: Path) -> list[tuple[str, str, str, Any]]:
 
 def _from_env(env: Mapping[str, str]) -> list[tuple[str, str, str, Any]]:
     names = {f"{PREFIX}{section}_{key}".upper(): (section, key) for section in SETTINGS for key in SETTINGS[section]}
+    for section in SETTINGS:
+        start = f"{PREFIX}{section}_".upper()
+        if wrong := next((name for name in env if name.startswith(start) and name not in names), None):
+            known = ", ".join(name for name in names if name.startswith(start))
+            raise SettingsError(f"environment variable {wrong} is not a setting; known are {known}.")
     return [(f"environment variable {name}", *names[name], value) for name, value in env.items() if name in names]
 
 

@@ -98,3 +98,9 @@ def test_a_bad_setting_of_compaction_is_refused(tmp_path: Path, text: str, says:
     (tmp_path / "config.toml").write_text(f"[compaction]\n{text}\n")
     with pytest.raises(SettingsError, match=says):
         load(env(tmp_path))
+
+
+def test_a_misspelt_variable_is_told_with_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="MCP_MEMORY_BRIEF_BUDGET is not a setting.*MCP_MEMORY_BRIEF_BUDGET_TOKENS"):
+        load(env(tmp_path, MCP_MEMORY_BRIEF_BUDGET="800"))
+    assert load(env(tmp_path, MCP_MEMORY_OF_SOMEONE_ELSE="800")).brief.budget_tokens == 1_200

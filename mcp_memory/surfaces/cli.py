@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from mcp_memory import __version__
 
@@ -17,18 +20,13 @@ _CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; never shows a traceback for what can go wrong in daily use."""
-    options = parser().parse_args(argv)
+    """Run one command; never shows a traceback."""
+    words = sys.argv[1:] if argv is None else argv
+    options = parser(as_json="--json" in words).parse_args(words)
     try:
-        if options.command == "serve":
-            from mcp_memory.surfaces.serving import serve
-
-            return serve(options)
-        # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
-        gc.set_threshold(OBJECTS_MADE)
-        from mcp_memory.surfaces.dispatch import run
-
-        return run(options)
+        code = _run(options)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("mcp-memory: interrupted", file=sys.stderr)
         return 1
@@ -36,10 +34,57 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; there is no one left to tell.
         sys.stderr.close()
         return 0
+    except Exception as error:  # the last resort: whatever was not foreseen, a full disk behind stdout included
+        return _unforeseen(error, as_json=options.json)
 
 
-def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "serve":
+        from mcp_memory.surfaces.serving import serve
+
+        return serve(options)
+    # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
+    gc.set_threshold(OBJECTS_MADE)
+    from mcp_memory.surfaces.dispatch import run
+
+    return run(options)
+
+
+def _unforeseen(error: Exception, *, as_json: bool) -> int:
+    """One line for the user; the log, if there is one, gets the rest."""
+    import logging
+
+    logging.getLogger("mcp_memory").info("A command failed", exc_info=error)
+    message = f"{type(error).__name__}: {error}. `mcp-memory doctor` looks for what is wrong."
+    try:
+        if as_json:
+            print(json.dumps({"error": message}))
+        sys.stdout.flush()
+    except OSError:
+        # What could not be written would be tried again, and complained of, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(f"mcp-memory: {message}", file=sys.stderr)
+    return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells wrong usage as JSON too, where that is asked for."""
+
+    as_json = False
+
+    def error(self, message: str) -> NoReturn:
+        if self.as_json:
+            print(json.dumps({"error": f"{message} (`{self.prog} --help` tells more)"}))
+        super().error(message)
+
+
+class _JsonParser(_Parser):
+    as_json = True
+
+
+def parser(*, as_json: bool = False) -> argparse.ArgumentParser:
+    make = _JsonParser if as_json else _Parser
+    root: argparse.ArgumentParser = make(
         prog="mcp-memory", description="Long-term memory for coding agents: local, private, provable.", epilog=_EPILOG
     )
     root.add_argument("--version", action="version", version=f"mcp-memory {__version__}")

@@ -34,7 +34,7 @@ async def export(app: App, options: argparse.Namespace) -> int:
         count = await _markdown(app, scope.project, Path(options.output))
         return _told(options, count, "files")
     if not options.output:
-        await _lines(app, scope.project, sys.stdout)
+        await (_document if options.json else _lines)(app, scope.project, sys.stdout)
         return 0
     target = _replaceable(options.output, app.settings.database)
     partial = target.with_name(target.name + ".tmp")
@@ -76,6 +76,17 @@ async def _lines(app: App, project: str | None, file: TextIO) -> int:
     async for event in _events(app, project):
         file.write(json.dumps(line_of(event), ensure_ascii=True) + "\n")
         count += 1
+    return count
+
+
+async def _document(app: App, project: str | None, file: TextIO) -> int:
+    """The same lines as one JSON document, written as they are read: a memory may be larger than what fits at once."""
+    count = 0
+    file.write('{"path": null, "format": "jsonl", "lines": [')
+    async for event in _events(app, project):
+        file.write(f"{',' if count else ''}\n{json.dumps(line_of(event), ensure_ascii=True)}")
+        count += 1
+    file.write(f'\n], "events": {count}}}\n')
     return count
 
 

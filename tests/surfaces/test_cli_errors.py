@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
-from tests.surfaces.shell import Shell
+from tests.surfaces.shell import SCRIPT, Shell
 
 #: An agent's calls, which mean nothing to someone who types commands.
 TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|_tokens")
@@ -53,6 +54,38 @@ def test_errors_are_json_where_json_was_asked_for(loaded: Shell) -> None:
     done = loaded.run("node", "nonsense", "--json")
     assert done.returncode == 2
     assert "node id" in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize(
+    "args", [("search",), ("search", "x", "--limit", "ten"), ("toc", "--depth", "hour"), ("frobnicate",), ()]
+)
+def test_wrong_usage_is_json_too_where_json_was_asked_for(loaded: Shell, args: tuple[str, ...]) -> None:
+    done = loaded.run(*args, "--json")
+    assert done.returncode == 2
+    assert "--help" in json.loads(done.stdout)["error"]
+    assert "usage:" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", ["toc", "status --json", "export"])
+def test_output_that_cannot_be_written_is_told_in_one_line(loaded: Shell, command: str) -> None:
+    done = subprocess.run(
+        f"'{SCRIPT}' {command} >/dev/full", shell=True, env=loaded.environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("mcp-memory: ")
+    assert "No space left" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unforeseen_error_is_one_line_and_json(shell: Shell) -> None:
+    assert shell.run("status").returncode == 0
+    (shell.home / "memory.db").unlink()
+    (shell.home / "memory.db").mkdir()
+    done = shell.run("status", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]
+    assert "Traceback" not in done.stderr
 
 
 def test_any_string_is_a_valid_query(loaded: Shell) -> None:
