@@ -62,11 +62,12 @@ FOREIGN = frozenset(
     este hay los las más muy para pero por porque ser sin son una uno che della gli non per più questa questo sono aan
     dat een het maar met niet ook voor van zijn com não uma você
     gestern heute dann dadurch dabei schon immer diese dieser dieses diesem wieder muss müssen soll sollen sollte
-    sollten können könnte könnten kannst möchte danke hallo stimmt genau mal dir mir würde würden worden habe sowie
+    sollten können könnte könnten kannst möchte danke hallo stimmt genau dir mir würde würden worden habe sowie
     beim seit vom dürfen darf ohne gilt jetzt steht gibt bonjour merci accord parfait aussi été être soient peux peut
     avoir fait cela ça tout tous toute depuis encore puis donc alors quand cette aux des du un au se ne hola gracias
     genial favor puedes puede mirar pasa qué queda solo sólo ahora también está están sobre cuando hacer cómo dónde
-    todo todos desde hasta entre lo le les se si ya su sus
+    desde hasta entre lo le les se si ya su sus ciao grazie adesso però degli dopo ancora molto puoi thx pls whats gonna
+    wanna lol
     """.split()
 )
 

@@ -98,7 +98,9 @@ ASKING = {
     "puedes podrías podéis podemos podríamos": r"(?:^|\W)(?:puedes|podrías|podéis|podemos|podríamos) \w",
     "quiero necesito": r"\b(?:quiero|necesito) (?:que\b|un|una|el|la|los|las|\w+[aei]r\b)",
     "hay": r"\bhay que\b",
-    "deberíamos": "",
+    "deberíamos potresti": "",
+    "puoi potete": r"\b(?:puoi|potete) \w+[aei]r",
+    "você poderia": r"\b(?:você pode|poderia)\b",
 }
 PROBLEM = {
     "kaputt fehlerhaft abgestürzt fehlschlägt": "",
@@ -113,6 +115,7 @@ PROBLEM = {
     "falla fallan cuelga roto rota": "",
     "queda": r"\bse queda (?:en blanco|colgad|bloquead)",
     "deja": r"\bno (?:me )?deja\b",
+    "funciona funziona funzionano": r"\b(?:não funciona|non funziona(?:no)?)\b",
 }
 REASON = {
     "weil damit sonst": r"\b(?:weil|damit|sonst)\b",
@@ -126,7 +129,7 @@ REASON = {
 IMPERATIVES = frozenset(
     """
     schreib schreibe mach behebe behebt korrigiere ändere füge ergänze entferne lösche ersetze erstelle prüfe überprüfe
-    benenne verschiebe erkläre zeig baue aktualisiere
+    benenne verschiebe erkläre zeig baue aktualisiere lösch leg lege nimm nutze verwende teste
     ajoute ajoutez corrige corrigez supprime supprimez remplace remplacez écris écrivez vérifie vérifiez renomme crée
     explique montre
     añade agrega arregla corrige elimina sustituye escribe revisa comprueba cambia crea explica muestra mueve
@@ -158,16 +161,19 @@ UNSPACED = (
 
 #: What stands before a request in other languages, for a text in small letters.
 POLITE = (
-    r"(?:hallo|guten (?:morgen|tag|abend)|moin|bonjour|salut|hola|buen(?:os|as) (?:días|tardes)|danke|merci|gracias|"
-    r"bitte|s'il (?:te|vous) plaît|por favor)\b[\s,.!:;—–-]*|"
-    r"(?:super|genial|perfekt|prima|stimmt|genau|okay|gut|parfait|très bien|d'accord|vale|perfecto|muy bien)[,.!;]+\s+|"
+    r"(?:hallo|guten (?:morgen|tag|abend)|moin|bonjour|salut|hola|buen(?:os|as) (?:días|tardes)|ciao|buongiorno|olá|"
+    r"danke|merci|gracias|grazie|obrigad[oa]|bitte|s'il (?:te|vous) plaît|por favor|per favore)\b[\s,.!:;—–-]*|"
+    r"(?:super|genial|perfekt|prima|stimmt|genau|okay|gut|parfait|très bien|d'accord|vale|perfecto|muy bien|perfetto|"
+    r"perfeito|va bene)[,.!;]+\s+|"
     r"(?:dann |und |also )?(?:kannst|könntest|könnt) (?:du|ihr)(?: (?:dir|mir|uns|bitte|mal|auch|noch|eben))*\s+|"
     r"(?:dann |und |also )?(?:können|könnten|sollten|müssten) (?:wir|sie)(?: (?:bitte|mal|auch|noch))*\s+|"
     r"(?:dann )?wir (?:sollten|müssten|müssen)(?: (?:auch|noch))*\s+|ich (?:möchte|hätte gern|brauche)(?:,? dass)?\s+|"
     r"(?:est-ce que )?(?:tu (?:peux|pourrais)|vous (?:pouvez|pourriez)|(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous)"
     r"(?: (?:aussi|me|nous))*\s+|il (?:faut|faudrait)(?: aussi)?(?: que)?\s+|on devrait\s+|"
     r"(?:je (?:voudrais|veux)|j'aimerais)(?: que)?\s+|"
-    r"¿?(?:puedes|podrías|podéis|podemos|podríamos)\s+|(?:quiero|necesito)(?: que)?\s+|hay que\s+|deberíamos\s+|¿"
+    r"¿?(?:puedes|podrías|podéis|podemos|podríamos)\s+|(?:quiero|necesito)(?: que)?\s+|hay que\s+|deberíamos\s+|¿|"
+    r"(?:puoi|potresti|potete|potremmo|(?:você )?poderia|você pode|podes)\s+|"
+    r"(?:vorrei|dobbiamo|precisamos)(?: di| de)?\s+"
 )
 #: With what one asks to be told something.
 WH = (
@@ -176,6 +182,11 @@ WH = (
 )
 #: Articles before a title of another language.
 ARTICLES = Expression(r"(?:der|die|das|den|dem|ein|eine|einen|le|la|les|un|une|el|los|las|una)\s+|l['’](?=\w)")
+#: A question for the cause, where what it asks about is a statement without these words.
+WHY = Expression(
+    r"(?:warum|wieso|weshalb) (?:werden|wird|wurden|wurde|ist|sind|war|waren)\s+|"
+    r"(?:pourquoi(?: est-ce que)?|por qué|perché|porque) (?=(?:le|la|les|el|los|las|il|lo|i|gli|o|os|as)\s)"
+)
 #: Where a clause of another language ends.
 CLAUSE = Expression(
     r"[.!?…;:](?:\s+|$)|,\s+|\s[-–—]\s|\s(?=(?:weil|aber|sondern|denn|obwohl|sodass|parce|mais|car|afin|alors|porque|pero|"

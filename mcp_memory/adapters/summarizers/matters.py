@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcp_memory.adapters.summarizers.phrases import word_count
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.titles import headline
@@ -15,6 +17,7 @@ PLACE = " – "
 _MAX_WORDS = 10
 _ASKED = ("Asked: ", "Reported: ")
 _READABLE = 0.85
+_RAISED = 0.7
 
 
 def matters_of(child: Node) -> list[str]:
@@ -25,7 +28,9 @@ def matters_of(child: Node) -> list[str]:
     """
     whole = _whole(child)
     if whole or child.level is Level.SEGMENT:
-        return [placed_in(bullet.text) or whole for bullet in child.bullets]
+        # What was told before the matter was raised is about another one.
+        raised = _raised(whole, child.bullets) if child.level is Level.SEGMENT else 0
+        return [placed_in(one.text) or (whole if at >= raised else "") for at, one in enumerate(child.bullets)]
     matters: list[str] = []
     current = ""
     source: tuple[str, ...] = ()
@@ -35,6 +40,13 @@ def matters_of(child: Node) -> list[str]:
         current = placed_in(bullet.text) or current or _asked_for(bullet)
         matters.append(current)
     return matters
+
+
+def _raised(matter: str, bullets: Sequence[Bullet]) -> int:
+    """Where a matter is asked for or reported among the bullets of a segment; 0 if it is not."""
+    theme = terms(matter)
+    asked = (at for at, one in enumerate(bullets) if one.text.startswith(_ASKED))
+    return next((at for at in asked if theme and len(theme & terms(bullets[at].text)) >= _RAISED * len(theme)), 0)
 
 
 def is_placed(text: str) -> bool:

@@ -21,8 +21,11 @@ _CLIENT_BLOCK = re.compile(
 )
 _CLIENT_LINE = re.compile(
     r"\s*(?:\[Request interrupted by user[^\]]*\]|\[Image[^\]]*\]|\[image\]|Operation stopped by hook:|"
-    r"Caveat: The messages below|Base directory for this skill:|# AGENTS\.md instructions)"
+    r"This session is being continued from a previous conversation[^\n]*\n|Caveat: The messages below|"
+    r"Base directory for this skill:|# AGENTS\.md instructions)"
 )
+# A command with what was said to it; a directory is none.
+_SLASH = re.compile(r"/(?!(?:tmp|etc|var|usr|home|opt|dev|proc|mnt|srv|root)\b)(?=[a-z][\w-]*\s+\S)")
 _CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
 _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
@@ -47,10 +50,12 @@ def spoken(text: str) -> str:
         text = _CLIENT_BLOCK.sub(_blank, text)
     if "command-args>" in text or "If you need specific details" in text:
         text = _CLIENT_TAIL.sub(_blank, text)
+    if text[:1] == "/" and _SLASH.match(text):
+        text = f" {text[1:]}"
     line = _CLIENT_LINE.match(text)
     if line:
-        # A placeholder stands alone; any other opening makes the whole message the client's.
-        blank = line.end() if line[0].endswith("]") else len(text)
+        # A placeholder or a line stands alone; any other opening makes the whole message the client's.
+        blank = line.end() if line[0].endswith(("]", "\n")) else len(text)
         text = "\n" * blank + text[blank:]
     return text
 

@@ -90,14 +90,16 @@ ASKING = Expression(
 IMPERATIVES = frozenset(
     """
     add address adjust allow analyse analyze apply audit build bump call change check clean close combine commit
-    compare configure continue convert create debug delete deploy describe design disable do document don't draft
-    drop enable ensure exclude explain export extend extract figure find fix focus format generate get give go
-    handle hide ignore implement import improve include increase insert inspect install integrate investigate join
-    keep leave limit link list load look make merge migrate move optimise optimize open parse pass plan prepare
-    print profile propose push put read rebase reduce refactor release reload remove rename replace report reproduce
-    research resolve restart restore return revert review rewrite run save search send set setup ship show simplify
-    skip sort split start stop store suggest summarise summarize support switch sync take tell test trace track
-    translate trim try tune undo update upgrade use validate verify walk wire wrap write
+    compare configure continue convert create debug delete deploy describe design diagnose disable do document don't
+    draft drop enable ensure evaluate exclude expand explain export extend extract figure find fix focus format
+    generate get give go handle hide ignore implement import improve include increase inline insert inspect install
+    integrate investigate join keep leave limit link list load look make merge migrate move open optimise optimize
+    parse pass plan prepare print profile proofread propose push put read rebase rebuild redo reduce refactor
+    reformat release reload remove rename reorder rephrase replace reply report reproduce rerun research resize
+    resolve respond restart restore return revert review revise reword rework rewrite run save search send set setup
+    ship shorten show simplify skip sort split squash start stop store suggest summarise summarize support switch
+    sync take tell test trace track translate trim troubleshoot try tune undo update upgrade use validate verify
+    walk wire wrap write
     """.split()
 )
 _FIRST_WORD = Expression(r"([a-z]+)\b('t\b)?")

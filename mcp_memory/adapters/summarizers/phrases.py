@@ -188,6 +188,8 @@ def _of_other_language(text: str) -> Iterator[Phrase]:
         begun, opens, start = start, _NEXT if start else _OPENS, stop.end()
         low = folded(text[begun : stop.start()])
         own = polite.end() if (polite := patterns.POLITE.match(low)) else 0
+        if why := languages.WHY.match(low, own):
+            own = why.end()
         if article := languages.ARTICLES.match(low, own):
             own = article.end()
         words = text[begun + own : stop.start()].split()

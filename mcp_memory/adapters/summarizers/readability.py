@@ -83,7 +83,7 @@ _POINTING = re.compile(
 _CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
 _DASH = re.compile(r"\s[-–—]\s")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
-_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{3,}\b")
+_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{4,}\b")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
 _FAILED = _set("failed fails failing is was")

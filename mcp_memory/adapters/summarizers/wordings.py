@@ -325,6 +325,9 @@ PROBLEM = Cue(
         "missing lack lacks doesn't isn't can't cannot never incorrect incorrectly duplicate duplicates duplicated "
         "unused without leak leaks issue problem stuck hang hangs": "",
         "slow slower slowly": r"\bslow(?:er|ly)?\b(?! down)",
+        "oom segfault segfaults deadlock deadlocks flicker flickers garbled": "",
+        "takes take": r"\btakes? (?:\w+ ){0,2}(?:\d+ ?[a-z]*|ages|forever|minutes|hours|too long)\b",
+        "used": r"\bused to work\b",
         "not": r"\b(?:does|is) not\b|\bnot work\w*\b",
     },
     languages.PROBLEM,

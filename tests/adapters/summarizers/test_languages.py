@@ -91,6 +91,8 @@ def test_english_words_that_other_languages_share_mean_what_they_do_in_english(s
         ),
         ("请帮我看一下为什么价格表不显示折扣。", "价格表不显示折扣"),
         ("価格表に割引が表示されない不具合を直してください。", "価格表に割引が表示されない不具合"),
+        ("Warum werden die Rechnungen seit gestern doppelt verschickt?", "Rechnungen seit gestern doppelt verschickt"),
+        ("Ciao, puoi aggiungere un filtro alla lista degli ordini?", "Aggiungere un filtro alla lista degli ordini"),
         ("Set the timeout per user plus some jitter", "Set the timeout per user plus some jitter"),
     ],
 )

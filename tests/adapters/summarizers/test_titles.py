@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from mcp_memory.adapters.summarizers.cues import Kind, user_kind
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
@@ -68,6 +69,48 @@ def test_a_long_report_keeps_its_subject_and_what_is_wrong_with_it() -> None:
     assert title(("user", f"{said} Consider removing them.")) == (
         "Exported helpers formatDate and parseDate not used anywhere"
     )
+
+
+def test_a_command_is_told_by_what_was_said_to_it() -> None:
+    turns = (("user", "/debug the invoice worker hangs on startup"), ("tool", "Read: /src/worker.py\ncode"))
+    assert title(*turns) == "Debug the invoice worker hangs on startup"
+    assert "Asked: debug the invoice worker hangs on startup" in bullets(*turns)
+    assert bullets(("user", "/tmp is full on the build machine again, please clean it"))[0].startswith(
+        "Asked: /tmp is full"
+    )
+
+
+def test_a_continued_session_is_told_by_what_it_goes_on_with() -> None:
+    told = bullets(
+        (
+            "user",
+            "This session is being continued from a previous conversation that ran out of context.\n"
+            "The user asked to add a CSV import for contacts.",
+        ),
+        ("assistant", "The import now skips contacts without an address."),
+    )
+    assert not any("being continued" in text for text in told)
+    assert any("CSV import for contacts" in text for text in told)
+
+
+def test_what_takes_too_long_is_reported() -> None:
+    assert user_kind("the nightly report takes 40 minutes on the new server") is Kind.REPORT
+    assert user_kind("it takes the first row as the header") is Kind.SAID
+
+
+def test_a_bullet_is_placed_under_no_matter_that_was_raised_later() -> None:
+    both = segment_node(
+        1,
+        "Parser lacks tests for dates",
+        [
+            "I created `validators.py` with one function for each rule",
+            "Reported: The parser reads numbers, but it lacks tests for dates",
+            "Wrote eleven cases with leap years",
+        ],
+    )
+    other = segment_node(2, "Footer overlaps the menu", ["Asked: fix the footer", "The footer now has its own layer"])
+    told = [bullet.text for bullet in roll_up(Level.DAY, [both, other]).bullets]
+    assert "I created `validators.py` with one function for each rule" in told
 
 
 def test_a_wish_with_a_limit_is_named_by_the_wish() -> None:
