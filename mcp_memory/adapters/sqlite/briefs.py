@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.database import Database, Reads, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
@@ -19,6 +19,11 @@ _NOTES = (
     "s.client, s.session_id FROM event e JOIN session s ON s.id = e.session "
     "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
 )
+_OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
+_DAYS = (
+    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
+    "ORDER BY n.start_ms DESC LIMIT ?"
+)
 
 
 class SqliteBriefs:
@@ -28,25 +33,10 @@ class SqliteBriefs:
         self._database = database
 
     async def outdated(self, limit: int) -> list[BriefSource]:
-        rows = await self._database.fetch(
-            "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?", (limit,)
-        )
-        return [await self._source(*row) for row in rows]
+        async def read(snapshot: Reads) -> list[BriefSource]:
+            return [await _source(snapshot, *row) for row in await snapshot.fetch(_OUTDATED, (limit,))]
 
-    async def _source(self, project: int, slug: str, root: str) -> BriefSource:
-        days = await self._database.fetch(
-            f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
-            "ORDER BY n.start_ms DESC LIMIT ?",
-            (project, int(Level.DAY), DAYS),
-        )
-        return BriefSource(
-            project, slug, root, tuple(await nodes_of(self._database, days)), tuple(await self._pinned(project, slug))
-        )
-
-    async def _pinned(self, project: int, slug: str) -> list[Event]:
-        rows = await self._database.fetch(_NOTES, (project,))
-        pinned = [row for row in rows if json.loads(row[8]).get("pin")]
-        return [event_of(row[:9], row[9], row[10], slug) for row in pinned[:NOTES]]
+        return await self._database.at_once(read)
 
     async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None:
         def write(tx: Transaction) -> None:
@@ -61,3 +51,15 @@ class SqliteBriefs:
             tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
 
         await self._database.write(write)
+
+
+async def _source(database: Reads, project: int, slug: str, root: str) -> BriefSource:
+    days = await database.fetch(_DAYS, (project, int(Level.DAY), DAYS))
+    notes = await _pinned(database, project, slug)
+    return BriefSource(project, slug, root, tuple(await nodes_of(database, days)), tuple(notes))
+
+
+async def _pinned(database: Reads, project: int, slug: str) -> list[Event]:
+    rows = await database.fetch(_NOTES, (project,))
+    pinned = [row for row in rows if json.loads(row[8]).get("pin")]
+    return [event_of(row[:9], row[9], row[10], slug) for row in pinned[:NOTES]]

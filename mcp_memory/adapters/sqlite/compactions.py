@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
+from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_records
 from mcp_memory.adapters.sqlite.segments import event_of
@@ -79,28 +79,14 @@ class SqliteCompactions:
         self._database = database
 
     async def due(self, now_ms: int, limit: int) -> list[Account]:
-        return [await self._account(row) for row in await self._database.fetch(_DUE, (now_ms, limit))]
+        async def read(snapshot: Reads) -> list[Account]:
+            return [await _account(snapshot, row) for row in await snapshot.fetch(_DUE, (now_ms, limit))]
+
+        return await self._database.at_once(read)
 
     async def account(self, session_id: str) -> Account | None:
         rows = await self._database.fetch(_NAMED, (session_id,))
-        return await self._account(rows[0]) if rows else None
-
-    async def _account(self, row: Row) -> Account:
-        session, client, session_id, slug, asked, seq = row
-        chain = await chain_of(self._database, session)
-        after = chain[-1].through if chain else _NOTHING
-        turns = await self._database.fetch(_TURNS, (session, *after))
-        return Account(
-            session=session,
-            session_key=event_key(client, session_id, ""),
-            client=client,
-            session_id=session_id,
-            project=slug,
-            chain=tuple(chain),
-            turns=tuple(_turn(turn) for turn in turns),
-            asked=asked,
-            seq=seq,
-        )
+        return await _account(self._database, rows[0]) if rows else None
 
     async def events(self, account: Account, through: Turn) -> list[Event]:
         after = account.last.through if account.last else _NOTHING
@@ -149,6 +135,24 @@ class SqliteCompactions:
         waiting = await self._database.fetch("SELECT count(*), max(failed) FROM dirty_compaction")
         latest = await latest_records(self._database, _SHOWN)
         return Compactions(records, sessions, waiting[0][0], tuple(latest), waiting[0][1] or "")
+
+
+async def _account(database: Reads, row: Row) -> Account:
+    session, client, session_id, slug, asked, seq = row
+    chain = await chain_of(database, session)
+    after = chain[-1].through if chain else _NOTHING
+    turns = await database.fetch(_TURNS, (session, *after))
+    return Account(
+        session=session,
+        session_key=event_key(client, session_id, ""),
+        client=client,
+        session_id=session_id,
+        project=slug,
+        chain=tuple(chain),
+        turns=tuple(_turn(turn) for turn in turns),
+        asked=asked,
+        seq=seq,
+    )
 
 
 def text_key(client: str, session_id: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_memory.adapters.sqlite.database import Database, Row
+from mcp_memory.adapters.sqlite.database import Database, Reads, Row
 from mcp_memory.domain.ids import ulid
 from mcp_memory.domain.records import ActionItem, Body, Facets, Record
 
@@ -36,13 +36,13 @@ _SOURCES = """
 LATEST = (1 << 63) - 1
 
 
-async def chain_of(database: Database, session: int, at: int = LATEST, *, sources: bool = False) -> list[Record]:
+async def chain_of(database: Reads, session: int, at: int = LATEST, *, sources: bool = False) -> list[Record]:
     """A session's records, oldest first; with `sources` also the ids of the events behind each."""
     rows = await database.fetch(_CHAIN, (session, at))
     return [record_of(row, await _event_ids(database, row[0]) if sources else ()) for row in rows]
 
 
-async def _event_ids(database: Database, record: int) -> tuple[str, ...]:
+async def _event_ids(database: Reads, record: int) -> tuple[str, ...]:
     return tuple(ulid(ms, key) for ms, key in await database.fetch(_SOURCES, (record,)))
 
 

@@ -67,27 +67,7 @@ class SqliteTree:
                 await self._database.write(Transaction.run, _CLOSED, place)
 
     async def stale(self, level: Level, limit: int) -> list[Stale]:
-        rows = await self._database.fetch(_STALE, (int(level), limit))
-        if not rows:
-            return []
-        places = [value for project, _, key, _ in rows for value in (project, key)]
-        found = await self._database.fetch(
-            _BENEATH.format(places=", ".join(["(?, ?)"] * len(rows))), (*places, int(level) + 1)
-        )
-        beneath: dict[tuple[int, str], list[tuple[int, Node]]] = {}
-        for row, node in zip(found, await nodes_of(self._database, found), strict=True):
-            beneath.setdefault((row[18], row[19]), []).append((row[16], node))
-        return [
-            Stale(
-                project,
-                slug,
-                NodeRef(level, key),
-                children=tuple(node for _, node in beneath.get((project, key), [])),
-                versions=tuple(version for version, _ in beneath.get((project, key), [])),
-                current_hash=current,
-            )
-            for project, slug, key, current in rows
-        ]
+        return await self._database.at_once(lambda snapshot: _stale(snapshot, level, limit))
 
     async def children(self, project: int, ref: NodeRef) -> list[Node]:
         place = (project, int(ref.level) + 1, ref.key)
@@ -95,6 +75,28 @@ class SqliteTree:
 
     async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
         await self._database.write(_save_rollups, rollups, lease_token)
+
+
+async def _stale(database: Reads, level: Level, limit: int) -> list[Stale]:
+    rows = await database.fetch(_STALE, (int(level), limit))
+    if not rows:
+        return []
+    places = [value for project, _, key, _ in rows for value in (project, key)]
+    found = await database.fetch(_BENEATH.format(places=", ".join(["(?, ?)"] * len(rows))), (*places, int(level) + 1))
+    beneath: dict[tuple[int, str], list[tuple[int, Node]]] = {}
+    for row, node in zip(found, await nodes_of(database, found), strict=True):
+        beneath.setdefault((row[18], row[19]), []).append((row[16], node))
+    return [
+        Stale(
+            project,
+            slug,
+            NodeRef(level, key),
+            children=tuple(node for _, node in beneath.get((project, key), [])),
+            versions=tuple(version for version, _ in beneath.get((project, key), [])),
+            current_hash=current,
+        )
+        for project, slug, key, current in rows
+    ]
 
 
 def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int) -> None:
