@@ -164,7 +164,7 @@ def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     return tuple([stem(word) for word in _ASCII_WORD.findall(chunk) if word not in STOP_WORDS])
 
 
-_TERMS = Memo(_terms_of_chunk, 1 << 13)
+_TERMS = Memo(_terms_of_chunk, 1 << 14)
 
 
 def similar(a_terms: Collection[str], b_terms: Collection[str]) -> float:

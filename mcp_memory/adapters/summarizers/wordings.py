@@ -32,7 +32,7 @@ def _words_of_chunk(chunk: str) -> tuple[str, ...]:
     return (word,) if word.isalpha() and not (mark.isalnum() or mark == "_") else tuple(_WORD.findall(chunk))
 
 
-_WORDS = Memo(_words_of_chunk, 1 << 13)
+_WORDS = Memo(_words_of_chunk, 1 << 14)
 
 
 def first_word(low: str) -> str:
