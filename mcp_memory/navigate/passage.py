@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mcp_memory.navigate.question import Places, Question
@@ -134,10 +135,17 @@ def passage_of(question: Question, text: str, weights: Sequence[float] = ()) -> 
     return passages_of(question, [(text, weights)])[0]
 
 
-def passages_of(question: Question, texts: Sequence[tuple[str, Sequence[float]]]) -> list[Passage]:
-    """The passages of several texts, each with its weights, which are looked through together."""
-    places = question.places([text[:LONGEST] for text, _ in texts])
-    return [_passage(question, *each, here) for each, here in zip(texts, places, strict=True)]
+def passages_of(
+    question: Question, texts: Sequence[tuple[str, Sequence[float]]], known: Mapping[int, Places] = MappingProxyType({})
+) -> list[Passage]:
+    """The passages of several texts, each with its weights, which are looked through together.
+
+    `known` says where the units stand in those texts, by their number here, that were looked through before.
+    """
+    others = [number for number in range(len(texts)) if number not in known]
+    found = zip(others, question.places([texts[number][0][:LONGEST] for number in others]), strict=True)
+    places = {**known, **dict(found)}
+    return [_passage(question, *each, places[number]) for number, each in enumerate(texts)]
 
 
 def _passage(question: Question, text: str, weights: Sequence[float], places: Places) -> Passage:

@@ -8,7 +8,7 @@ What was said before it counts more than what came after, and most if that was a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
@@ -21,6 +21,7 @@ from mcp_memory.navigate.when import TimeRange
 PASSAGE = 500
 _USUAL = 480
 _K1, _B = 1.2, 0.3
+_FULL = _K1 + 1
 #: How much counts what was said just before a message, and just after it.
 _BEFORE, _AFTER = 0.33, 0.18
 #: What a message is worth that only asks, one that answers a question, and the last of several by an agent.
@@ -43,12 +44,17 @@ _OTHER = 0.7
 
 
 class Weighed(NamedTuple):
-    """A spot with its value, where its best passage begins, and the units found in that passage."""
+    """A spot with its value, where its best passage begins, the units found in that passage, and all its places."""
 
     spot: Spot
     value: float
     focus: int
     near: frozenset[int]
+    places: Places
+
+    def worth(self, value: float) -> Weighed:
+        """The same, of another value."""
+        return Weighed(self.spot, value, self.focus, self.near, self.places)
 
 
 class _Own(NamedTuple):
@@ -60,6 +66,7 @@ class _Own(NamedTuple):
     near: frozenset[int]
 
 
+_EMPTY: Places = {}
 _NOTHING = _Own(0.0, 0, {}, frozenset())
 
 
@@ -105,7 +112,10 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     for spot in pool.spots:
         said = own[spot.number]
         role = question.roles.get(spot.role, 1.0) * (_COMPACTION if spot.kind == "compaction" else 1.0)
-        beside = sum(rare[unit] * much for unit, much in context.get(spot.number, {}).items() if unit not in said.near)
+        beside = 0.0
+        for unit, much in context[spot.number].items() if spot.number in context else ():
+            if unit not in said.near:
+                beside += rare[unit] * much
         value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + beside
         if spot.number in replies and question.speaker in ("", spot.role):
             value *= _ANSWERS
@@ -113,7 +123,7 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
             value *= _CLOSES
         if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
-        weighed.append(Weighed(spot, value, said.focus, said.near))
+        weighed.append(Weighed(spot, value, said.focus, said.near, said.places))
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
@@ -129,34 +139,35 @@ def _order(item: Weighed) -> tuple[float, int]:
 def _answering(question: Question, item: Weighed) -> Weighed:
     """Worth more if it looks like an answer: it names a number or a time where one is asked for, and does not ask."""
     if only_asks(item.spot):
-        item = item._replace(value=item.value * _ASKS)
+        item = item.worth(item.value * _ASKS)
     if not item.near or not question.cues:
         return item
     passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3].lower()
-    worth = math.prod(_CUE if cue.search(passage) else 1.0 for cue in question.cues)
-    return item._replace(value=item.value * worth)
+    looks = math.prod([_CUE if cue.search(passage) else 1.0 for cue in question.cues])
+    return item.worth(item.value * looks)
 
 
 def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:
     """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
-    left, chosen = [(item, sum([rare[unit] for unit in item.near])) for item in ranked], list[Weighed]()
-    sessions: dict[int, float] = {}
+    left, chosen = (
+        [(item, tuple(item.near), sum([rare[unit] for unit in item.near])) for item in ranked],
+        list[Weighed](),
+    )
+    sessions = {item.spot.session: 1.0 for item in ranked}
     units = list(rare)
     while left:
-        worth = [_worth(item, full, sessions, units) for item, full in left]
+        # What is left of an item's worth, by how much of the full weight of what it tells is not told yet.
+        worth = [
+            item.value * (sum([units[unit] for unit in near]) / full if full else 1.0) * sessions[item.spot.session]
+            for item, near, full in left
+        ]
         value = max(worth)
-        item, _ = left.pop(worth.index(value))
-        chosen.append(item._replace(value=value))
-        sessions[item.spot.session] = sessions.get(item.spot.session, 1.0) * same_session
-        for unit in item.near:
+        item, near, _ = left.pop(worth.index(value))
+        chosen.append(item.worth(value))
+        sessions[item.spot.session] *= same_session
+        for unit in near:
             units[unit] *= _AGAIN
     return chosen
-
-
-def _worth(item: Weighed, full: float, sessions: Mapping[int, float], units: Sequence[float]) -> float:
-    """What is left of an item's worth, by how much of the `full` weight of what it tells is not told yet."""
-    fresh = sum([units[unit] for unit in item.near]) / full if full else 1.0
-    return item.value * fresh * sessions.get(item.spot.session, 1.0)
 
 
 def _names(question: Question, pool: Pool) -> frozenset[int]:
@@ -172,26 +183,34 @@ def _own(
         whole, rare = _with_others(whole, others, rare)
     if not whole:
         return _NOTHING
-    if names and (begin := name_end(spot.text)):
+    if names and not names.isdisjoint(whole) and (begin := name_end(spot.text)):
         addressed = {unit for unit in names if unit in whole and whole[unit][0] >= begin}
         rare = [each * _ADDRESSED if unit in addressed else each for unit, each in enumerate(rare)]
     total = sum(rare) or 1.0
     best, at = 0.0, whole
-    for size, here in _passages(whole, len(spot.text)):
+    for size, here, more in _passages(whole, len(spot.text)):
         value, covered = 0.0, 0.0
         flat = _K1 * (1 - _B + _B * size)
         for unit, inside in here.items():
-            often = len(inside)
-            covered += rare[unit]
-            value += rare[unit] * often * (_K1 + 1) / (often + flat)
+            often = len(inside) + len(more[unit]) if unit in more else len(inside)
+            tells = rare[unit]
+            covered += tells
+            value += tells * often * _FULL / (often + flat)
+        for unit, inside in more.items():
+            if unit not in here:
+                often, tells = len(inside), rare[unit]
+                covered += tells
+                value += tells * often * _FULL / (often + flat)
         # No pair adds more than its words are worth; a passage that cannot win needs no closer look.
         if value + _PAIR * covered <= best:
             continue
-        value += _pairs(question, here, rare)
+        both = _both(here, more) if more else here
+        if len(both) > 1:
+            value += _pairs(question, both, rare)
         value *= 1 - _COVER + _COVER * covered / total
         if value > best:
-            best, at = value, here
-    return _Own(best, min(inside[0] for inside in at.values()), whole, frozenset(at))
+            best, at = value, both
+    return _Own(best, min([inside[0] for inside in at.values()]), whole, frozenset(at))
 
 
 def _with_others(whole: Places, others: Places, rare: Sequence[float]) -> tuple[Places, list[float]]:
@@ -201,26 +220,37 @@ def _with_others(whole: Places, others: Places, rare: Sequence[float]) -> tuple[
     return {**whole, **both}, worth
 
 
-def _passages(whole: Places, length: int) -> Iterator[tuple[float, Places]]:
-    """The passages of a text, overlapping by half, each with its size; a text that is hardly longer than one is one.
+def _passages(whole: Places, length: int) -> list[tuple[float, Places, Places]]:
+    """The passages of a text, overlapping by half, each with its size and what its halves hold.
 
-    Each begins with a half that holds something: one that begins before holds no more, and is no shorter.
+    A text that is hardly longer than one is one. Each begins with a half that holds something: one that begins before
+    holds no more, and is no shorter.
     """
     if length <= PASSAGE * 3 // 2:
-        yield length / _USUAL, whole
-        return
+        return [(length / _USUAL, whole, {})]
     half = PASSAGE // 2
     halves: dict[int, Places] = {}
     for unit, each in whole.items():
         for place in each:
-            halves.setdefault(place // half, {}).setdefault(unit, []).append(place)
-    for start in sorted(halves):
-        here = halves[start]
-        if start + 1 in halves:
-            here = dict(here)
-            for unit, each in halves[start + 1].items():
-                here[unit] = here[unit] + each if unit in here else each
-        yield min(PASSAGE, length - start * half) / _USUAL, here
+            start = place // half
+            here = halves.get(start)
+            if here is None:
+                halves[start] = {unit: [place]}
+            elif unit in here:
+                here[unit].append(place)
+            else:
+                here[unit] = [place]
+    return [
+        (min(PASSAGE, length - start * half) / _USUAL, halves[start], halves.get(start + 1, _EMPTY))
+        for start in sorted(halves)
+    ]
+
+
+def _both(here: Places, more: Places) -> Places:
+    both = dict(here)
+    for unit, each in more.items():
+        both[unit] = both[unit] + each if unit in both else each
+    return both
 
 
 def _pairs(question: Question, here: Places, rare: Sequence[float]) -> float:
@@ -235,6 +265,8 @@ def _pairs(question: Question, here: Places, rare: Sequence[float]) -> float:
 
 
 def _closest(first: Sequence[int], second: Sequence[int]) -> int:
+    if len(first) == len(second) == 1:
+        return abs(first[0] - second[0])
     best, other = 1 << 30, 0
     for place in first:
         while other < len(second) - 1 and second[other + 1] <= place:
@@ -254,18 +286,20 @@ def _context(pool: Pool, spots: Mapping[int, Spot], own: dict[int, _Own]) -> dic
             heard = context.setdefault(neighbour, {})
             counts = _BEFORE if is_later(spots[neighbour], spots[number]) else _AFTER
             for unit, much in strong.items():
-                heard[unit] = heard.get(unit, 0.0) + counts * much
+                heard[unit] = heard[unit] + counts * much if unit in heard else counts * much
     return context
 
 
 def _strong(whole: Places, length: int) -> dict[int, float]:
     """How strongly a text says each unit, for its neighbours."""
     strong: dict[int, float] = {}
-    for size, here in _passages(whole, length) if whole else ():
+    for size, here, more in _passages(whole, length) if whole else ():
         full = _K1 * size
-        for unit, inside in here.items():
+        for unit, inside in (_both(here, more) if more else here).items():
             often = len(inside)
-            strong[unit] = max(strong.get(unit, 0.0), often * (_K1 + 1) / (often + full))
+            much = often * _FULL / (often + full)
+            if unit not in strong or much > strong[unit]:
+                strong[unit] = much
     return strong
 
 
@@ -275,7 +309,7 @@ def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[i
     for spot in pool.spots[: pool.matched]:
         said = counts.setdefault(spot.session, {})
         for unit, places in own[spot.number].places.items():
-            said[unit] = said.get(unit, 0) + min(len(places), 2)
+            said[unit] = said.get(unit, 0) + (2 if len(places) > 1 else 1)
     return {
         session: sum(rare[unit] * count / (count + 1) for unit, count in said.items())
         for session, said in counts.items()

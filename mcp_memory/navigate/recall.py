@@ -12,7 +12,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.confidence import scores
 from mcp_memory.navigate.passage import LONGEST, Passage, passages_of
-from mcp_memory.navigate.question import Question, question_of
+from mcp_memory.navigate.question import Places, Question, question_of
 from mcp_memory.navigate.ranking import Weighed, merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
@@ -176,7 +176,7 @@ async def _events(
     chosen = weighed[:limit]
     read = await library.events([item.spot.number for item in chosen])
     ranked = [
-        Ranked(read[item.spot.number], score, rare=rare)
+        Ranked(read[item.spot.number], score, rare=rare, weighed=item)
         for item, score in zip(chosen, scores(weighed, rare, limit), strict=True)
         if item.spot.number in read
     ]
@@ -279,6 +279,13 @@ class Ranked:
     matched: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     rare: tuple[float, ...] = ()
+    weighed: Weighed | None = None
+
+    @property
+    def places(self) -> Places | None:
+        """Where the units stand in its text, if all of it was looked through when it was weighed."""
+        whole = self.weighed is not None and len(self.weighed.spot.text) == len(text_of(self.candidate))
+        return self.weighed.places if self.weighed and whole else None
 
 
 def text_of(candidate: Candidate) -> str:
@@ -302,7 +309,8 @@ async def segment_hits(
 
 
 async def _hits(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
-    passages = passages_of(question, [(text_of(item.candidate), item.rare) for item in ranked])
+    known = {number: places for number, item in enumerate(ranked) if (places := item.places) is not None}
+    passages = passages_of(question, [(text_of(item.candidate), item.rare) for item in ranked], known)
     return [await _hit(library, scope, item, question, passage) for item, passage in zip(ranked, passages, strict=True)]
 
 

@@ -31,8 +31,12 @@ def name_end(text: str) -> int:
     if colon < 0:
         return 0
     words = text[:colon].split()
-    named = len(words) <= _NAME_WORDS and all(word[0].isalpha() and not word[0].islower() for word in words)
-    return colon + 2 if named else 0
+    if len(words) > _NAME_WORDS:
+        return 0
+    for word in words:
+        if not word[0].isalpha() or word[0].islower():
+            return 0
+    return colon + 2
 
 
 def speakers(pool: Pool) -> frozenset[str]:

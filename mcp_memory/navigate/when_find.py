@@ -69,6 +69,8 @@ class Candidate:
 
 def candidates(text: str, this_year: int) -> Iterator[Candidate]:
     """Runs of words that are phrases beyond doubt, from left to right, the longest first."""
+    if not _ANCHOR.search(text):
+        return
     words = [match for _, match in zip(range(_MOST_WORDS), _WORD.finditer(text), strict=False)]
     anchors = [number for number, word in enumerate(words) if _ANCHOR.search(word[0])]
     for first, word in enumerate(words):

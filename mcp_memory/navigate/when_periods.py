@@ -35,7 +35,10 @@ def period(text: str, frame: Frame) -> Span:
 
 
 def find_row(text: str) -> tuple[Row, re.Match[str]] | None:
-    return next(((row, match) for row in _TABLE if (match := row.pattern.fullmatch(text))), None)
+    for row, fullmatch in _READERS:
+        if match := fullmatch(text):
+            return row, match
+    return None
 
 
 def _part_of_day(match: re.Match[str], frame: Frame) -> Span:
@@ -109,3 +112,4 @@ _TABLE: tuple[Row, ...] = (
     row(rf"(?P<how>early|mid|late)(?: in)?[ -]{_BASE}", _third),
     row(rf"(?P<how>start of|beginning of|middle of|end of) {_BASE}", _third),
 )
+_READERS = tuple((each, each.pattern.fullmatch) for each in _TABLE)

@@ -8,7 +8,7 @@ from mcp_memory.navigate.ranking import Weighed
 
 
 def weighed(value: float, *near: int) -> Weighed:
-    return Weighed(Spot(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near))
+    return Weighed(Spot(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near), {})
 
 
 def ranked(*first: int) -> list[Weighed]:
