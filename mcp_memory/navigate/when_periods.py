@@ -35,9 +35,9 @@ def period(text: str, frame: Frame) -> Span:
 
 
 def find_row(text: str) -> tuple[Row, re.Match[str]] | None:
-    for row, fullmatch in _READERS:
+    for reading, fullmatch in _READERS:
         if match := fullmatch(text):
-            return row, match
+            return reading, match
     return None
 
 
