@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mcp_memory.adapters.sqlite.migrations import latest
+from mcp_memory.adapters.sqlite.migrations import latest, rescue_of
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -20,6 +20,7 @@ _LEAST_FREE = 100 * 1024 * 1024
 _LATE_MS = 10 * _MINUTE
 _AHEAD_MS = 10 * _MINUTE
 _PROCESS = "mcp-memory process"
+_SET_ASIDE = "mcp-memory process --set-aside-corrupt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Problem:
     what: str
     why: str
     fix: str
+
+
+class Damage(Problem):
+    """The database file itself is not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,23 @@ def disk(home: Path) -> list[Problem]:
 
 def database(path: Path) -> tuple[Facts, list[Problem]]:
     """What the database knows, and whether it is whole. A missing one is new, not broken."""
+    if rescue_of(path).exists():
+        why = "Until that is done, memory cannot be used; what is captured is kept."
+        return Facts(), [Problem(f"{path} is being made anew, or that was interrupted", why, _SET_ASIDE)]
     if not path.exists():
         return Facts(), []
+    return examine(path)
+
+
+def examine(path: Path) -> tuple[Facts, list[Problem]]:
+    """The same of a file that is there."""
     try:
         with _reading(path) as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version > latest():
                 why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
                 return Facts(), [Problem(f"{path} is of a newer version", why, "pip install --upgrade mcp-memory")]
-            if version < latest():  # the first command that opens it brings it up to date
+            if not version and _is_empty(connection):  # the first command that opens it makes its tables
                 return Facts(), []
             check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
             check = _contents(connection) if check == "ok" else check
@@ -77,18 +90,14 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
                 return Facts(), [_damaged(path, check)]
             return _facts(connection), []
     except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            fix = "End the other program that has it open, then run: mcp-memory doctor"
-            return Facts(), [Problem(f"{path} is locked", "Another program holds it exclusively.", fix)]
-        fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
-        return Facts(), [Problem(f"{path} cannot be opened", f"{error}.", fix)]
+        return Facts(), [_failed(path, str(error))]
     except sqlite3.DatabaseError as error:
         return Facts(), [_damaged(path, str(error))]
 
 
 _TEXTS = """
-    SELECT CAST(text AS BLOB) FROM event UNION ALL SELECT CAST(text AS BLOB) FROM bullet
-    UNION ALL SELECT CAST(excerpt AS BLOB) FROM grip
+    SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+    WHERE m.type = 'table' AND m.rootpage > 0 AND c.type = 'TEXT'
 """
 
 
@@ -97,16 +106,32 @@ def _contents(connection: sqlite3.Connection) -> str:
     connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab('main', 'search', 'row')")
     connection.execute("SELECT sum(cnt) FROM temp.word").fetchone()
     try:
-        for (text,) in connection.execute(_TEXTS):
-            bytes(text).decode()
+        for table, column in connection.execute(_TEXTS).fetchall():
+            for (text,) in connection.execute(f"SELECT CAST({column} AS BLOB) FROM {table}"):
+                bytes(text or b"").decode()
     except UnicodeDecodeError:
         return "it holds text that is not UTF-8"
     return "ok"
 
 
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+
+
+def _failed(path: Path, error: str) -> Problem:
+    """What it means that the database cannot be looked at."""
+    if "locked" in error or "busy" in error:
+        fix = "End the other program that has it open, then run: mcp-memory doctor"
+        return Problem(f"{path} is locked", "Another program holds it exclusively.", fix)
+    if "unable to open" in error or "readonly" in error or "authorized" in error:
+        fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
+        return Problem(f"{path} cannot be opened", f"{error}.", fix)
+    return _damaged(path, error)
+
+
 def _damaged(path: Path, why: str) -> Problem:
-    fix = "mcp-memory process --set-aside-corrupt, then: mcp-memory import (or put a backup in its place)"
-    return Problem(f"{path} is damaged", f"{why}.", fix)
+    fix = f"End your agents, then run: {_SET_ASIDE} (or put a backup in its place)"
+    return Damage(f"{path} is damaged", f"{why}.", fix)
 
 
 @contextlib.contextmanager
@@ -124,7 +149,7 @@ _LAST = """
         FROM session s GROUP BY 1
         UNION ALL
         SELECT client, max(received_ms) FROM inbox GROUP BY 1
-    ) GROUP BY 1
+    ) WHERE last_ms IS NOT NULL GROUP BY 1
 """
 
 

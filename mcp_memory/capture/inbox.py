@@ -30,6 +30,8 @@ SCHEMA = 3
 BUSY_SECONDS = 0.1
 DATABASE = "memory.db"
 SPOOL = "spool"
+#: What is added to the name of a database while it is made anew from a damaged one, and no one may open it.
+RESCUE = ".rescue"
 
 _INSERT = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _BRIEF = "SELECT text FROM brief WHERE root = ?"
@@ -78,7 +80,7 @@ def spool(home: str, row: Row) -> None:
 def _connect(home: str) -> sqlite3.Connection:
     if home not in _open:
         path = os.path.join(home, DATABASE)
-        if not os.path.isfile(path):
+        if not os.path.isfile(path) or os.path.exists(path + RESCUE):
             raise FileNotFoundError(path)
         _open[home] = sqlite3.connect(_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         # In a write-ahead log this keeps a commit safe against a killed process without waiting for the disk.

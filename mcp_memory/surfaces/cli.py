@@ -109,7 +109,9 @@ def _writing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     process.add_argument("--until-idle", action="store_true", help="until nothing is left to do (the default)")
     process.add_argument("--dry-run", action="store_true", help="estimate what a model would be asked for; do nothing")
     process.add_argument("--rebuild", action="store_true", help="make all summaries anew from the events")
-    process.add_argument("--set-aside-corrupt", action="store_true", help="rename a damaged database and start afresh")
+    process.add_argument(
+        "--set-aside-corrupt", action="store_true", help="rename a damaged database and bring over what can be read"
+    )
     text = _add(commands, "summarize", "summarize any text, as deeply as its length asks for")
     text.add_argument("file", metavar="FILE", help="a text file; - for standard input")
     text.add_argument("--type", default="general", choices=["conversation", "journal", "document", "general"])

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             return int(function("doctor.doctor")(options))
         settings = config.load()
         if getattr(options, "set_aside_corrupt", False):
-            function("writing.set_aside")(settings.database)
+            function("salvaging.set_aside")(settings, options)
         if options.command in WITHOUT_MEMORY:
             return int(function(WITHOUT_MEMORY[options.command])(settings, options))
         if options.command in LOGGED and not getattr(options, "dry_run", False):

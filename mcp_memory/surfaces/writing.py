@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from mcp_memory.config import system_timezone
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import LeaseLost, NotFound, StoreError, UsageError
+from mcp_memory.errors import LeaseLost, NotFound, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.ports.clients import BadLine, ClientAdapter
@@ -147,6 +145,8 @@ async def process(app: App, options: argparse.Namespace) -> int:
         "idle": True,
         **upgraded,
     }
+    if options.json and options.set_aside_corrupt:
+        shape["salvaged"] = options.salvaged
     return output.document(shape) if options.json else output.facts(shape)
 
 
@@ -191,18 +191,6 @@ async def change_projects(app: App, options: argparse.Namespace) -> int:
         await until_idle(app)
     shape = {"action": options.action, "from": old, "to": new}
     return output.document(shape) if options.json else output.text(f"{old} is {new} now.")
-
-
-def set_aside(database: Path) -> None:
-    """Rename a damaged database, with its companions, so that nothing is lost and a new one can be made."""
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    for suffix in ("", "-wal", "-shm"):
-        path = database.with_name(database.name + suffix)
-        if path.exists():
-            try:
-                os.replace(path, path.with_name(f"{database.name}.corrupt-{stamp}{suffix}"))
-            except OSError as error:
-                raise StoreError(f"{path} cannot be renamed: {error.strerror}.") from error
 
 
 async def demo(app: App, options: argparse.Namespace) -> int:

@@ -312,7 +312,7 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
         kept = "What could not be finished was undone." if changed else "Nothing was changed."
         return StoreCorrupt(
             f"{path} is damaged ({error}). {kept} Restore a copy from the backups beside it, or run "
-            "`mcp-memory process --set-aside-corrupt` to set it aside and start afresh; then import your history again."
+            "`mcp-memory process --set-aside-corrupt`, which sets it aside and brings over what can still be read."
         )
     if any(sign in text for sign in ("full", "readonly", "read-only", "unable to open", "disk i/o")):
         return StoreFull(

@@ -21,10 +21,11 @@ async def timezone_of(database: Database, preferred: str) -> str:
 
 async def rebuild(database: Database, timezone: str) -> None:
     """Drop all that is derived, so that the pipeline makes it anew from the events."""
-    await database.write(_start_anew, timezone)
+    await database.write(start_anew, timezone)
 
 
-def _start_anew(tx: Transaction, timezone: str) -> None:
+def start_anew(tx: Transaction, timezone: str) -> None:
+    """Leave of a memory what nothing else can tell, indexed and marked as to be made into a tree."""
     for table in _DERIVED:
         tx.run(f"DELETE FROM {table}")
     note_erasure(tx)

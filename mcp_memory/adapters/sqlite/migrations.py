@@ -7,7 +7,8 @@ import re
 import sqlite3
 from pathlib import Path
 
-from mcp_memory.errors import StoreNewer
+from mcp_memory.capture.inbox import RESCUE
+from mcp_memory.errors import StoreBusy, StoreNewer
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -26,8 +27,23 @@ def latest() -> int:
     return steps()[-1][0]
 
 
+def rescue_of(path: Path) -> Path:
+    """The name under which a new database is made from a damaged one; while it is there, no one opens the memory."""
+    return path.with_name(path.name + RESCUE)
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Give an empty file the latest schema."""
+    _apply(connection, steps())
+
+
 def migrate(path: Path) -> None:
     """Bring the file to the latest schema. A newer one is refused before anything is written."""
+    if rescue_of(path).exists():
+        raise StoreBusy(
+            f"{path} is being made anew from a damaged one. Wait for that to end; if it was interrupted, run "
+            "`mcp-memory process --set-aside-corrupt` again. What is captured meanwhile is kept."
+        )
     fresh = not path.exists()
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
