@@ -15,7 +15,7 @@ from mcp_memory.domain.toc import Level
 #: What stands between a matter and what is said of it.
 PLACE = " – "
 _MAX_WORDS = 10
-_ASKED = ("Asked: ", "Reported: ")
+_ASKED = ("Asked: ", "Reported: ", "User: ")
 _READABLE = 0.85
 _RAISED = 0.7
 

@@ -44,6 +44,7 @@ _ANNOUNCED, _LEANING = 0.7, 0.7
 #: What tells by itself what it is about, or who said it.
 _SELF_TOLD = frozenset({Kind.REQUEST, Kind.REPORT, Kind.NOTE, Kind.DID})
 _NAMED = 0.5
+_USER = "User: "
 #: So many times as much as others a child is told of, however much lies beneath it.
 _LARGEST = 2.0
 
@@ -213,7 +214,7 @@ def _placed(items: Sequence[_Item], level: Level) -> list[_Item]:
     placed: list[_Item] = []
     named = ""
     for item in items:
-        if item.kind in _SELF_TOLD or is_placed(item.text):
+        if item.kind in _SELF_TOLD or is_placed(item.text) or (item.text.startswith(_USER) and _tells(item)):
             named = item.matter
         elif item.matter and (level is Level.MONTH or item.matter != named) and not _tells(item):
             text = f"{item.matter}{PLACE}{item.text}"
