@@ -12,6 +12,7 @@ from mcp_memory.domain.spelling import slips
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.around import asks_for_anything
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import Advice, Found, teleport
 from mcp_memory.navigate.scope import Scope
@@ -43,11 +44,13 @@ async def advised(library: Library, scope: Scope, found: Found, when: TimeRange 
 
 
 def _has_words(query: str) -> bool:
-    return bool(question_of(query).terms)
+    return bool(question_of(query).terms) and not asks_for_anything(query)
 
 
 async def _near(library: Library, query: str) -> dict[str, tuple[str, ...]]:
     """The words of a question that memory does not know, each with known ones that are spelled almost so."""
+    if asks_for_anything(query):
+        return {}
     words = list(dict.fromkeys(word for term in question_of(query).terms for word in term.words))
     known = await library.known(words)
     near = {}

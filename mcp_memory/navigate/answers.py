@@ -10,7 +10,7 @@ from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse, recall
 from mcp_memory.navigate.advice import advised
-from mcp_memory.navigate.around import found_around
+from mcp_memory.navigate.around import asks_for_anything, found_around
 from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
@@ -123,15 +123,24 @@ class Answers:
             found = await found_around(self.library, scope, query, limit, offset, diverse=diverse)
             if found:
                 return found, ""
-        if inside is None:
+        said, asked = inside or (given, query)
+        if said and kind is None and asks_for_anything(asked):
+            return await self._of_time(scope, asked, said, limit, offset, diverse), ""
+        if said is None or inside is None:
             return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
-        said, asked = inside
         if not await self.library.is_silent(Within(scope.project, said.start_ms, said.end_ms)):
             found = await self._teleport(scope, asked, None, said, kind, limit, offset, diverse)
             if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
                 return found, ""
         note = f" Nothing was found in {said.phrase!r}, so all times were searched."
         return await self._teleport(scope, query, None, None, kind, limit, offset, diverse), note
+
+    async def _of_time(
+        self, scope: Scope, asked: str, said: TimeRange, limit: int, offset: int, diverse: bool
+    ) -> recall.Found:
+        """Whatever there was in a time: as the tree tells it or, where it does not yet, as it was said."""
+        found = await recall.of_time(self.library, scope, asked, said, limit, offset)
+        return found if found.hits else await self._teleport(scope, asked, said, None, None, limit, offset, diverse)
 
     async def _teleport(
         self,

@@ -20,7 +20,14 @@ from mcp_memory.ports.library import Library
 
 _AROUND = re.compile(r"(?P<head>\W*wh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S)
 #: What may stand beside words without a topic: they ask for whatever there was.
-_PLAIN = frozenset("happen happened happens next immediately shortly directly work worked working happening".split())
+_PLAIN = frozenset(
+    """
+    accomplish accomplished achieve achieved activities activity busy chat chats conversation conversations deal dealt
+    directly discuss discussed discussing discussion discussions event events happen happened happening happens
+    highlights immediately list mention mentioned next notes overview progress recap remember remind session sessions
+    shortly show spend spent summarise summarize summary talk talked talking time topic topics work worked working
+    """.split()
+)
 #: Below this score a hit that does not hold all that was named may be about something else, and so may its time.
 _SURE = 0.3
 _MANY, _READ = 3, 60
@@ -37,10 +44,15 @@ class Around:
     named: str
 
 
+def asks_for_anything(text: str) -> bool:
+    """Whether a text names no topic, so that only a time or a place tells what is asked for."""
+    return all(word in STOP_WORDS or word in _PLAIN for word in words(text))
+
+
 def around(query: str) -> Around | None:
     """What a question asks to look around for; None if it asks for anything else as well."""
     match = _AROUND.fullmatch(query)
-    if match is None or any(word not in STOP_WORDS and word not in _PLAIN for word in words(match["head"])):
+    if match is None or not asks_for_anything(match["head"]):
         return None
     named = match["named"].strip(" ?!.")
     telling = any(word not in STOP_WORDS for word in words(named))

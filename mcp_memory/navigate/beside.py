@@ -37,7 +37,7 @@ _OF_CHANGE = tuple(
 )
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s)[^.!?\n。！？]*)*[.!?。！？]?")
 #: Marks of code, tables and headings: their words stand there for other reasons than what was decided.
-_MARKUP = re.compile(r"[|{}<>#=;]|^\s*[+-]\s|//")
+_MARKUP = re.compile(r"[|{}<>#=]|;(?!\s+\w)|^\s*[+-]\s|//")
 #: How many words of the matter a later message must share with the older one, and how much of the question.
 _SHARED, _OF_SENTENCE, _ASKED = 3, 0.3, 0.5
 _REPEATED = 0.92

@@ -29,16 +29,23 @@ def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[
     total = sum(rare) or 1.0
     best = ranked[0].value
     lead = (best - ranked[1].value) / best if len(ranked) > 1 else 0.5
-    behind = ranked[min(_COMPARED, len(ranked) - 1)].value
+    behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else None
     found = []
     for place, item in enumerate(ranked[:many]):
         holds = sum(rare[unit] for unit in item.near) / total
-        out = min(item.value / behind - 1, 2.0) if behind > 0 else 2.0
+        out = _standing_out(item.value, behind, holds)
         sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(len(item.near))
         sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)
         enough = min(1.0, holds / _ENOUGH) * (_ALONE if len(item.near) == 1 < len(rare) else 1.0)
         found.append(round(_share_right(enough / (1 + math.exp(-sum_of))), 3))
     return found
+
+
+def _standing_out(value: float, behind: float | None, holds: float) -> float:
+    """By how much a hit exceeds those behind it; where there are none, nothing else speaks of what it holds."""
+    if behind is None:
+        return 2.0 * holds**2
+    return min(value / behind - 1, 2.0) if behind > 0 else 2.0
 
 
 def _share_right(raw: float) -> float:

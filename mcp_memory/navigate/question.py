@@ -27,6 +27,16 @@ _GATHERS = re.compile(
     r"|\bfirst\b.*\bor\b|\bhow much\b.*\b(?:more|less|all)\b",
     re.I | re.S,
 )
+#: What holds by now, or was said last, is asked for.
+_NEWEST = re.compile(
+    r"\b(?:latest|newest|most recent(?:ly)?|current(?:ly)?|now|nowadays|these days|at the moment|at present|last time"
+    r"|so far|by now|up[- ]to[- ]date|(?:did|have|had) (?:we|i|you|he|she|they) last)\b",
+    re.I,
+)
+#: What was before is asked for as well, so that the newest alone is no answer.
+_OLDER = re.compile(
+    r"\b(?:before|previous(?:ly)?|earl(?:ier|iest)|order|compared?|original(?:ly)?|first|since|ago)\b", re.I
+)
 #: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
 _CUES = (
     (
@@ -85,6 +95,8 @@ class Question:
     speaker: str
     #: Whether the answer is put together from several places: a count, a sum, an order, a comparison.
     gathers: bool
+    #: Whether what was said last is asked for, so that of what fits the newest comes first.
+    newest: bool
 
     @property
     def sought(self) -> list[Term]:
@@ -142,6 +154,7 @@ def question_of(asked: str) -> Question:
         tuple(unit_of),
         _speaker(asked),
         bool(_GATHERS.search(asked)),
+        bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
     )
 
 

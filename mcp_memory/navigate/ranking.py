@@ -38,6 +38,8 @@ _FAVOUR = 2.0
 _CUE = 1.25
 _AGAIN, _SAME_SESSION = 0.9, 0.4
 _REPEATS = 2
+#: Where the newest is asked for: what holds so much of what the best does is as good, and the newest of it worth more.
+_AS_GOOD, _NEWER = 0.6, 0.5
 _READ = 30
 #: How much a word counts that is only told by its short or long form.
 _OTHER = 0.7
@@ -127,6 +129,8 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
+    if question.newest:
+        best = _newest_first(best, rare)
     if diverse or question.gathers:
         best = _spread(best, rare, _SAME_SESSION if diverse else _AGAIN)
     return _originals_first([*best, *weighed[_READ:]])
@@ -145,6 +149,17 @@ def _answering(question: Question, item: Weighed) -> Weighed:
     passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3].lower()
     looks = math.prod([_CUE if cue.search(passage) else 1.0 for cue in question.cues])
     return item.worth(item.value * looks)
+
+
+def _newest_first(ranked: Sequence[Weighed], rare: Sequence[float]) -> list[Weighed]:
+    """Of what speaks of the matter as much as the best does, or nearly so, the newer is worth more."""
+    told = [sum([rare[unit] for unit in item.near]) for item in ranked]
+    least, enough = _AS_GOOD * ranked[0].value if ranked else 0.0, _AS_GOOD * max(told, default=0.0)
+    fitting = [item for item, much in zip(ranked, told, strict=True) if item.value >= least and much >= enough]
+    times = sorted({item.spot.timestamp_ms for item in fitting})
+    step = _NEWER / max(len(times) - 1, 1)
+    worth = {item.spot.number: 1 + step * times.index(item.spot.timestamp_ms) for item in fitting}
+    return sorted([item._replace(value=item.value * worth.get(item.spot.number, 1.0)) for item in ranked], key=_order)
 
 
 def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:

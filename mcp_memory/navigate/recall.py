@@ -120,7 +120,7 @@ async def teleport(
         raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
     question = question_of(query)
     if not question.terms:
-        return await _by_time(library, scope, query, when or favoured, limit)
+        return await _by_time(library, scope, query, when or favoured, limit, offset)
     candidates: list[Weighed] = []
     if kind in _LEVELS:
         ranked = await _nodes(library, question, scope.project, frozenset([kind]), when, limit + offset + 1)
@@ -230,7 +230,9 @@ def _told(question: Question, text: str, passage: Passage | None = None) -> tupl
     return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 
 
-async def _by_time(library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int) -> Found:
+async def _by_time(
+    library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int, offset: int
+) -> Found:
     """Nothing to look for but a time: what the tree says of it."""
     if when is None:
         if not query.strip():
@@ -238,9 +240,15 @@ async def _by_time(library: Library, scope: Scope, query: str, when: TimeRange |
                 "The query is empty: there is no word to look for. Name a term, or give a time with `when`."
             )
         return Found(query, None, [], None, {}, note=" It holds no word to look for: name one, or give a time as when.")
-    question = question_of(query)
-    ranked = await _periods(library, question, scope.project, when, limit)
-    return Found(query, when, await _hits(library, scope, ranked, question), None, {})
+    return await of_time(library, scope, query, when, limit, offset)
+
+
+async def of_time(library: Library, scope: Scope, query: str, when: TimeRange, limit: int, offset: int = 0) -> Found:
+    """What the tree says of a time, for a query that names nothing else to look for."""
+    question, end = question_of(""), offset + limit
+    ranked = await _periods(library, question, scope.project, when, end + 1)
+    hits = await _hits(library, scope, ranked[offset:end], question)
+    return Found(query, when, hits, end if len(ranked) > end else None, {})
 
 
 async def _periods(

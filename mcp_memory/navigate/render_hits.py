@@ -30,6 +30,8 @@ _SHORT = (180, 100, 100, 60)
 _TIGHT = (180, 100, 60, 30)
 #: From here on an id also says where in its event the passage stands.
 _DEEP = 400
+#: How many grips a summary is shown with.
+_GRIPS = 2
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -97,12 +99,15 @@ class HitLines:
         if at == 0:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < 0.8 else ""
             who = f"{self.moment(hit.start_ms)} {hit.role or hit.kind}{session}"
-            lines += [f"1. {hit.score:.2f} {hit.band} · {who} · {_target(hit, whole=True)}{lack}", f"  {said}"]
+            lines += [
+                f"1. {hit.score:.2f} {hit.band} · {who} · {_target(hit, whole=True, words=True)}{lack}",
+                f"  {said}",
+            ]
         else:
             day = self.moment(hit.start_ms)[:10]
             same = _as_above(hits, at) and day == self.moment(hits[at - 1].start_ms)[:10]
             who = f"{'' if same else day + ' '}{hit.role or hit.kind}{session}"
-            lines.append(f"{at + 1}. {hit.score:.2f} {who} {_target(hit)} {said}")
+            lines.append(f"{at + 1}. {hit.score:.2f} {who} {_target(hit, words=True)} {said}")
         if hit.reply and not _told_above(hit, hits[:at], replied=True):
             said = _window(hit.reply, _reply_share(at, hit, hits) * unit)
             lines.append(f"  → {_number(hit.reply, hits)}{hit.reply.event.role} {short_of(hit.reply)} {said}")
@@ -170,14 +175,21 @@ def _number(reply: Beside, hits: Sequence[Hit]) -> str:
     return next((f"{at}. " for at, hit in enumerate(hits, 1) if reply.event_id in hit.event_ids), "")
 
 
-def _target(hit: Hit, *, whole: bool = False) -> str:
+def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
     """The id to go on with: of a message its own grip, which opens all of it at the place that matters."""
     if not hit.role:
-        return hit.id
+        return f"{hit.id}{_grips(hit)}" if words else hit.id
     timestamp_ms, key = parse_ulid(hit.event_ids[0])
     place = hit.passage.place
     name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)
     return f"{name}+{place}" if place >= _DEEP else name
+
+
+def _grips(hit: Hit) -> str:
+    """Where the words behind a summary stand that was found by its time alone."""
+    if hit.matched or hit.missing:
+        return ""
+    return "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in hit.event_ids[:_GRIPS])
 
 
 def short_of(beside: Beside) -> str:

@@ -50,6 +50,13 @@ async def test_a_reply_of_the_next_turn_is_not_taken_for_the_answer(tmp_path: Pa
     assert found.hits[0].reply is None
 
 
+async def test_a_later_decision_that_is_told_in_two_clauses_is_shown_beside_the_older_one(tmp_path: Path) -> None:
+    change = "We no longer use a fixed window for the rate limit of requests per key; switched to a token bucket."
+    lines = [said(OLD, "2026-03-02T09:00:00Z"), said(change, "2026-03-16T09:00:00Z")]
+    found, _ = await asked(tmp_path, lines, "rate limit fixed window per key")
+    assert next(hit for hit in found.hits if hit.passage.text == OLD).later is not None
+
+
 async def test_a_later_decision_is_shown_beside_the_older_one(tmp_path: Path) -> None:
     lines = [
         said(OLD, "2026-03-02T09:00:00Z", role="assistant"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.app import App
 from mcp_memory.domain.grips import parse_grip_id, short_grip_id
+from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.recall import KINDS, Hit
@@ -125,6 +126,49 @@ async def test_a_question_of_time_alone_is_answered_from_the_tree(tmp_path: Path
         best = (await hits(app, "what did we do on 2 March?"))[0]
         assert best.kind == "segment"
         assert best.source_ids
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("more", [{}, {"when": "2 March"}])
+async def test_a_question_of_time_alone_is_not_answered_by_its_common_words(
+    tmp_path: Path, more: dict[str, str]
+) -> None:
+    lines = [said(f"What did we do? We did what we do, part {day}.", at(0, f"2026-04-{day}")) for day in range(10, 16)]
+    async with memory(tmp_path) as app:
+        await learn(app, [*conversation(), *lines])
+        query = "what did we do?" if more else "what did we do on 2 March?"
+        found, page = await app.answers.teleport(query, "*", more.get("when"), None, 10, 400, None)
+        assert {hit.kind for hit in found.hits} == {"segment"}
+        assert all(hit.node_id.startswith("toc:segment:2026-03-02") for hit in found.hits)
+        assert found.hits[0].missing == ()
+        assert short_grip_id(parse_ulid(found.hits[0].event_ids[0])[1]) in page.text
+        nothing, page = await app.answers.teleport("what did we do on 7 January?", "*", None, None, 10, 400, None)
+        assert nothing.hits == []
+        assert "'7 January' = 2026-01-07" in page.text
+
+
+@pytest.mark.anyio
+async def test_of_what_fits_the_newest_comes_first_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    budgets = (
+        ("2026-02-02", "The budget of the project is 80 hours."),
+        ("2026-03-10", "The project got more budget from Nordwind: 95 hours."),
+    )
+    lines = [said(f"unrelated talk number {minute}", at(minute, "2026-01-05"), session="other") for minute in range(12)]
+    lines += [said(text, at(0, day), session=day) for day, text in budgets]
+    async with memory(tmp_path) as app:
+        await learn(app, lines)
+        assert [hit.session_id for hit in await hits(app, "what is the budget of the project")][0] == "2026-02-02"
+        for latest in ("what is the current budget of the project", "what is the latest project budget"):
+            assert [hit.session_id for hit in await hits(app, latest)][0] == "2026-03-10", latest
+
+
+@pytest.mark.anyio
+async def test_the_only_message_that_holds_all_that_was_asked_is_to_be_trusted(tmp_path: Path) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(3)]
+    async with memory(tmp_path) as app:
+        await learn(app, [*lines, said("The nightly export writes to the old queue.", at(20), session="one")])
+        assert (await hits(app, "nightly export queue"))[0].score >= 0.5
+        assert (await hits(app, "nightly recipe for lentil soup"))[0].score < 0.3
 
 
 @pytest.mark.anyio
