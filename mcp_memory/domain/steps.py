@@ -30,6 +30,7 @@ TIME = Step("browse_time(when) for a time", "`timeline WHEN` for a time")
 ALL_TIMES = Step("toc_root() shows which times are", "`toc` shows which times are")
 FINDS_TERMS = Step("teleport(query) finds terms", "`search QUERY` finds terms")
 ALL_TOPICS = Step("toc_root() for all", "`toc` for all")
+WITHOUT_TOPIC = Step("the same without topic for all of it", "the same without `--topic` for all of it")
 OTHER_WORDS = Step("teleport(query) for other words", "`search QUERY` for other words")
 NOTES = Step("remember(text) keeps a note", "`remember TEXT` keeps a note")
 ASK_OTHERWISE = Step(

@@ -37,12 +37,13 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node and where one can go from it."""
+    """A node and where one can go from it; `missed`: how many children do not speak of the topic, if none does."""
 
     node: Node
     children: list[Node]
     previous: str | None
     following: str | None
+    missed: int = 0
 
     @property
     def parent_id(self) -> str | None:
@@ -52,12 +53,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The nodes that cover a time, of the finest level that is not too many; `missed`: none speaks of the topic."""
+    """The nodes that cover a time, of the finest level that is not too many; `missed`: how many do not speak of the
+    topic, if none does."""
 
     when: TimeRange
     level: Level
     nodes: list[Node]
-    missed: bool = False
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,11 @@ async def get_node(
     if node is None:
         raise NotFound(await _nearest(library, project, ref.node_id(), ref.level), SEE_ALL)
     topic = await topic_of(library, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
-    children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=not outline)
-    if topic:
-        children = topic.ordered(children) or children
-    return Place(node, children, *await library.neighbours(project, ref)), topic
+    bullets = not outline or topic is not None
+    children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=bullets)
+    kept = topic.ordered(children) if topic else children
+    missed = 0 if kept else len(children)
+    return Place(node, kept, *await library.neighbours(project, ref), missed=missed), topic
 
 
 async def _nearest(library: Library, project: str, node_id: str, level: Level) -> str:
@@ -114,14 +117,14 @@ async def _nearest(library: Library, project: str, node_id: str, level: Level) -
 async def browse_time(library: Library, scope: Scope, when: TimeRange, about: str | None) -> tuple[Span, Topic | None]:
     """Days for a few weeks, weeks for some months, months beyond; segments for a single day.
 
-    With a topic those that speak of it come first and alone; if none does, all are shown.
+    With a topic only those that speak of it, those that do most first.
     """
     topic = await topic_of(library, about, scope, (when.start_ms, when.end_ms))
     for level in _levels(when):
         nodes = await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT)
         if nodes:
             kept = topic.ordered(nodes) if topic else nodes
-            return Span(when, level, kept or nodes, missed=not kept), topic
+            return Span(when, level, kept, missed=0 if kept else len(nodes)), topic
     return Span(when, Level.DAY, []), topic
 
 

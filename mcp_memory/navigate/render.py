@@ -206,6 +206,10 @@ class Renderer:
         bullets = [ids.bullet(bullet) for bullet in shown if not _repeats(bullet, said)]
         first = [Block((line,), item=False, rank=min(at, 2)) for at, line in enumerate(lines)]
         first += [Block((line,), item=False, rank=_rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
+        if topic and place.missed:
+            level = Level(node.level + 1).label
+            told = f"Nothing of {_many(place.missed, level)} beneath speaks of {safe(topic.text, 60)!r}."
+            first.insert(0, Block((told,), item=False))
         children = [
             Block(
                 (f"> {ids.line(child, max(_CHILD, width // 5))}{_keywords(child, width // 8)}",),
@@ -215,7 +219,9 @@ class Renderer:
         ]
         extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]
         step = steps.TO_WORDS
-        if node.level is not Level.SEGMENT:
+        if place.missed:
+            step = steps.listed(steps.WITHOUT_TOPIC, step)
+        elif node.level is not Level.SEGMENT:
             step = steps.listed(steps.DOWN_TOPIC if topic else steps.DOWN, step)
         name = scope.id_of(node.node_id, node.project)
         more = Step(f'… {{}} more: get_node("{name}", cursor=…)', steps.MORE.command)
@@ -237,6 +243,11 @@ class Renderer:
     def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0, note: str = "") -> Page:
         about = f", about {safe(topic.text, 60)}" if topic else ""
         head = f"{self.range(span.when)}{about}:"
+        if span.missed:
+            step = steps.listed(steps.WITHOUT_TOPIC, steps.OTHER_WORDS)
+            return self.page(
+                f"{head} nothing of {_many(span.missed, span.level.label)} speaks of that.", [], step, budget
+            )
         if not span.nodes:
             step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
             return self.page(
@@ -245,8 +256,6 @@ class Renderer:
                 step,
                 budget,
             )
-        if span.missed:
-            head += " nothing speaks of that; all of this time:"
         many, ids, blocks = len(span.nodes) - offset, Ids(scope), []
         per_node = 4 if many <= 3 else 3 if many <= 6 else 2 if many <= 12 else 1
         for node in span.nodes[offset:]:
@@ -395,6 +404,10 @@ def _repeats(bullet: Bullet, said: Sequence[Hit]) -> bool:
     """Whether a bullet says no more than a passage that is shown."""
     words = terms(bullet.text)
     return any(len(words & terms(hit.passage.text)) >= _SAME * len(words) for hit in said)
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count} {name}{'s' * (count != 1)}"
 
 
 def _chosen(bullets: Sequence[Bullet], topic: Topic | None) -> list[Bullet]:

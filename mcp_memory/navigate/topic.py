@@ -43,12 +43,17 @@ class Topic:
     hits: tuple[Hit, ...]
 
     def keeps(self, node: Node) -> bool:
-        return (node.project, node.ref) in self.worth
+        return (node.project, node.ref) in self.worth or self._named_by(node)
+
+    def _named_by(self, node: Node) -> bool:
+        """Whether keywords and bullets hold all of it: of a common word only the best passages are in `worth`."""
+        told = "\n".join([*node.keywords, *(bullet.text for bullet in node.bullets)])
+        return len(self.question.places([told])[0]) == len(self.question.units) > 0
 
     def ordered(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes that speak of it, those that do most first."""
         kept = [node for node in nodes if self.keeps(node)]
-        return sorted(kept, key=lambda node: -self.worth[node.project, node.ref])
+        return sorted(kept, key=lambda node: -self.worth.get((node.project, node.ref), 0.0))
 
     def best(self, level: Level, many: int) -> list[Branch]:
         """The branches of a level that speak of it most."""

@@ -155,6 +155,9 @@ def check_prompt(prompts: Sequence[Prompt], name: str, arguments: Mapping[str, A
     known = {prompt.name: prompt for prompt in prompts}
     if name not in known:
         raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(known)}.")
+    names = [argument.name for argument in known[name].arguments or ()]
+    if unknown := next((each for each in arguments if each not in names), None):
+        raise MCPError(INVALID_PARAMS, f"{name} has no argument {unknown[:40]!r}. Known: {', '.join(names)}.")
     for argument in known[name].arguments or ():
         if argument.required and not str(arguments.get(argument.name, "")).strip():
             raise MCPError(INVALID_PARAMS, f"{name} needs the argument {argument.name}: {argument.description}.")

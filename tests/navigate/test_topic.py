@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
-from tests.support import learn, memory, said
+from mcp_memory.navigate.topic import topic_of
+from tests.support import all_nodes, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 UUIDS = ("0a76fbfe-d767-433e-b4b1-a39e044f21e8", "0a76fbfe-0000-433e-b4b1-a39e044f21e8")
@@ -57,10 +59,15 @@ async def test_children_are_ordered_by_how_much_they_speak_of_it(app: App) -> No
     assert weeks[0] == "toc:week:2026-W10"
 
 
-async def test_where_nothing_speaks_of_it_all_is_shown_and_said_so(app: App) -> None:
+async def test_where_nothing_speaks_of_it_nothing_is_kept_and_that_is_said(app: App) -> None:
     page = await app.answers.browse_time("2026-03-02", "alpha", "zeppelin", 600, None)
-    assert "nothing speaks of that" in page.text
-    assert "toc:segment:2026-03-02" in page.text
+    assert "nothing of 1 segment speaks of that" in page.text
+    assert "without topic" in page.text
+    assert "toc:segment:" not in page.text
+    month = (await app.answers.get_node("toc:month:2026-03", "alpha", "zeppelin", 600, None)).text
+    assert re.search(r"Nothing of \d weeks beneath speaks of 'zeppelin'", month)
+    assert "> toc:week" not in month
+    assert "without topic" in month
     assert "Nothing is remembered about 'zeppelin'" in (await app.answers.toc_root("alpha", "zeppelin", 300)).text
 
 
@@ -89,3 +96,21 @@ async def test_a_session_is_found_by_the_beginning_that_is_shown(app: App) -> No
     await learn(app, [said("Another one.", "2026-03-20T09:00:00Z", session=UUIDS[1])])
     with pytest.raises(NotFound, match="several sessions"):
         await app.sessions.page("0a76fbfe", 400)
+
+
+async def test_every_branch_whose_keywords_or_bullets_name_it_is_kept(tmp_path: Path) -> None:
+    """Of a word that is everywhere, the best passages lie in few days only."""
+    busy = [said(f"Please fix the mooring, it fails: mooring {n}.", f"2026-03-02T{n:02d}:00:00Z") for n in range(24)]
+    quiet = [
+        said("Please document how the mooring of the northern pier works in pier.md.", f"2026-03-{day:02d}T09:00:00Z")
+        for day in range(3, 29)
+    ]
+    other = [said("Please raise the ticket price of the museum to nine.", "2026-03-30T09:00:00Z", session="s9")]
+    async with memory(tmp_path) as app:
+        await learn(app, [*busy, *quiet, *other])
+        days = [node for node in await all_nodes(app) if node.level is Level.DAY]
+        topic = await topic_of(app.library, "mooring", await app.answers.scope("alpha"))
+        assert topic
+        assert len(topic.hits) < len(days)
+        kept = {node.ref.key for node in days if topic.keeps(node)}
+    assert kept == {node.ref.key for node in days} - {"2026-03-30"}

@@ -278,3 +278,11 @@ def test_an_export_is_one_document_where_json_was_asked_for(loaded: Shell) -> No
 
 def test_an_empty_export_is_a_document_too(shell: Shell) -> None:
     assert shell.json("export") == {"path": None, "format": "jsonl", "lines": [], "events": 0}
+
+
+def test_a_topic_of_which_nothing_speaks_keeps_nothing(loaded: Shell) -> None:
+    day = loaded.json("node", "toc:day:2026-03-02@alpha", "--topic", "zeppelin")
+    assert day["children"] == []
+    assert day["bullets"]
+    assert loaded.json("timeline", "2026-03", "--project", "alpha", "--topic", "zeppelin")["nodes"] == []
+    assert loaded.json("timeline", "2026-03", "--project", "alpha", "--topic", "timeout")["nodes"]

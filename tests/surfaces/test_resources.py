@@ -88,6 +88,7 @@ async def test_a_prompt_names_a_session_as_its_resource_is_called(settings: Sett
         ("resummarize", {}, "resummarize needs the argument session"),
         ("recall", {"topic": " "}, "recall needs the argument topic"),
         ("catch_up", None, "catch_up needs the argument when"),
+        ("recall", {"topic": "x", "about": "y"}, "recall has no argument 'about'. Known: topic"),
         ("nothing", {}, "Known: recall, catch_up, resummarize"),
     ],
 )
