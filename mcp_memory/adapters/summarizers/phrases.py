@@ -154,7 +154,7 @@ _FILLER = Expression(
     r"i think|i guess|(?:i|we)(?:'ve|’ve| have)(?= \w+ed\b| made| written| set)|\d{1,2}[.)])\s+)+",
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
-_OURS = re.compile(r" (?:our|my) (?!own\b)")
+_OURS = re.compile(r" our (?!own\b)")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
@@ -167,7 +167,8 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
-    if is_other(words_of(folded(text)), FOREIGN):
+    low = folded(text)
+    if not FOREIGN.isdisjoint(low.split()) and is_other(words_of(low), FOREIGN):
         yield from _of_other_language(text)
         return
     if point := contrast(text):
@@ -331,7 +332,7 @@ def finished(title: str) -> str:
         title = title.lstrip(".- ")
     if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
         title = title[filler.end() :]
-    if " our " in title or " my " in title:
+    if " our " in title:
         title = _OURS.sub(" the ", title)
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
