@@ -18,13 +18,14 @@ _MAX_WORDS = 10
 _ASKED = ("Asked: ", "Reported: ", "User: ")
 _READABLE = 0.85
 _RAISED = 0.7
+_SAME_MATTER_MS = 12 * 3_600_000
 
 
 def matters_of(child: Node) -> list[str]:
     """The matter of each of a child's bullets; empty where it is not known.
 
     A segment is about one matter, and a period if its topic names only one. Else a bullet goes on with the matter that
-    one before it names, if both come from the same place.
+    one before it names, if both come from the same place and were said within half a day.
     """
     whole = _whole(child)
     if whole or child.level is Level.SEGMENT:
@@ -34,12 +35,21 @@ def matters_of(child: Node) -> list[str]:
     matters: list[str] = []
     current = ""
     source: tuple[str, ...] = ()
+    since = 0
     for bullet in child.bullets:
-        if bullet.child_ids != source:
+        said = _said_at(bullet)
+        if bullet.child_ids != source or said - since > _SAME_MATTER_MS:
             current, source = "", bullet.child_ids
+        since = said
         current = placed_in(bullet.text) or current or _asked_for(bullet)
         matters.append(current)
     return matters
+
+
+def _said_at(bullet: Bullet) -> int:
+    """When the words of a bullet were said, which its grips tell; 0 if it has none."""
+    parts = bullet.grip_ids[0].split(":") if bullet.grip_ids else []
+    return int(parts[1]) if len(parts) > 1 and parts[1].lstrip("-").isdecimal() else 0
 
 
 def _raised(matter: str, bullets: Sequence[Bullet]) -> int:

@@ -213,6 +213,22 @@ async def test_a_year_tells_of_its_large_undertaking_and_still_of_other_things(t
     assert any(not UNDERTAKING.search(theme) for theme in others)
 
 
+def test_what_was_said_on_another_day_is_not_placed_under_the_last_request() -> None:
+    day = 86_400_000
+    week = replace(
+        node(Level.WEEK, "2026-W02", "Week of January 5–11, 2026: export tooltip, old client removed", []),
+        bullets=(
+            Bullet("Asked: Change the tooltip of the export button", (f"grip:{day}:a",), ("toc:day",)),
+            Bullet("It shows the number of rows", (f"grip:{day + 60_000}:b",), ("toc:day",)),
+            Bullet("Removed 3,400 lines of the old client", (f"grip:{3 * day}:c",), ("toc:day",)),
+        ),
+    )
+    other = node(Level.WEEK, "2026-W03", "Week of January 12–18, 2026: menu covers the logo", ["The menu was too wide"])
+    told = texts(Level.MONTH, week, other)
+    assert "Removed 3,400 lines of the old client" in told
+    assert "Change the tooltip of the export button – It shows the number of rows" in told
+
+
 def test_of_two_days_the_busier_one_names_the_week() -> None:
     mail = node(
         Level.DAY, "2026-01-06", "Tuesday, January 6, 2026: mail queue loses messages", ["The mail queue lost mail"]
