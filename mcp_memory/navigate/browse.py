@@ -121,11 +121,20 @@ async def browse_time(library: Library, scope: Scope, when: TimeRange, about: st
     """
     topic = await topic_of(library, about, scope, (when.start_ms, when.end_ms))
     for level in _levels(when):
-        nodes = await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT)
+        found = await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT)
+        nodes = [node for node in found if await _tells_of(library, node, when)]
         if nodes:
             kept = topic.ordered(nodes) if topic else nodes
             return Span(when, level, kept, missed=0 if kept else len(nodes)), topic
     return Span(when, Level.DAY, []), topic
+
+
+async def _tells_of(library: Library, node: Node, when: TimeRange) -> bool:
+    """Whether anything was said in the part of a period that lies in a time: 2026 begins in the last week of 2025."""
+    start, end = max(node.start_ms, when.start_ms), min(node.end_ms, when.end_ms)
+    if node.level is Level.SEGMENT or (start, end) == (node.start_ms, node.end_ms):
+        return True
+    return bool(await library.between(node.project, Level.SEGMENT, start, end, 1))
 
 
 def _spoken(events: tuple[Event, ...], many: int) -> tuple[Event, ...]:

@@ -188,3 +188,19 @@ def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -
     assert page.tokens == tokens.count(page.text)
     assert page.tokens <= max(budget, 60)
     assert 0 <= page.shown <= len(texts)
+
+
+async def test_a_time_shows_no_period_that_was_silent_in_it(tmp_path: Path) -> None:
+    """The tree's 2026 begins in December 2025, its April in March, and a week that is begun is not yet busy."""
+    async with memory(tmp_path) as app:
+        await learn(app, [*conversation("2026-04-01"), *conversation("2026-04-08", session="s2")])
+        shown = {
+            when: re.findall(
+                r"^toc:\w+:[\w-]+", (await app.answers.browse_time(when, "alpha", None, 900, None)).text, re.M
+            )
+            for when in ("2025", "March 2026", "2026-04-02..2026-04-07", "2026-04-02..2026-04-08", "April 2026", "2026")
+        }
+    assert shown["2025"] == shown["March 2026"] == shown["2026-04-02..2026-04-07"] == []
+    assert shown["2026-04-02..2026-04-08"] == ["toc:day:2026-04-08"]
+    assert shown["April 2026"] == ["toc:week:2026-W14", "toc:week:2026-W15"]
+    assert shown["2026"] == ["toc:month:2026-04"]
