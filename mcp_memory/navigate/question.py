@@ -129,6 +129,10 @@ class Question:
         here = [row.holds(unit) for unit in self.units]
         return [here[number] for number in self.unit_of]
 
+    def held(self, texts: Sequence[str]) -> list[list[bool]]:
+        """The same of several texts, which are looked through together."""
+        return [[number in here for number in self.unit_of] for here in self.places(texts)]
+
 
 def question_of(asked: str) -> Question:
     terms = terms_of(asked)

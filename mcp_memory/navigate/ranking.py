@@ -112,20 +112,21 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     last = closing(pool, spots)
     weighed = []
     for spot in pool.spots:
-        said = own[spot.number]
-        role = question.roles.get(spot.role, 1.0) * (_COMPACTION if spot.kind == "compaction" else 1.0)
+        number, session, timestamp_ms, kind, role, _ = spot
+        value, focus, places_here, near = own[number]
         beside = 0.0
-        for unit, much in context[spot.number].items() if spot.number in context else ():
-            if unit not in said.near:
+        for unit, much in context[number].items() if number in context else ():
+            if unit not in near:
                 beside += rare[unit] * much
-        value = role * (said.value + _SESSION * sessions.get(spot.session, 0.0)) + beside
-        if spot.number in replies and question.speaker in ("", spot.role):
+        counts = question.roles.get(role, 1.0) * (_COMPACTION if kind == "compaction" else 1.0)
+        value = counts * (value + _SESSION * sessions.get(session, 0.0)) + beside
+        if number in replies and question.speaker in ("", role):
             value *= _ANSWERS
-        if spot.number in last:
+        if number in last:
             value *= _CLOSES
-        if favoured and favoured.start_ms <= spot.timestamp_ms < favoured.end_ms:
+        if favoured and favoured.start_ms <= timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
-        weighed.append(Weighed(spot, value, said.focus, said.near, said.places))
+        weighed.append(Weighed(spot, value, focus, near, places_here))
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)

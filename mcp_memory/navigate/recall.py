@@ -226,6 +226,11 @@ def _told(question: Question, text: str, passage: Passage | None = None) -> tupl
         here = [unit in passage.units for unit in question.unit_of]
     else:
         here = question.holds(text[:_LONGEST])
+    return _split(question, here)
+
+
+def _split(question: Question, here: Sequence[bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The terms that are here, and those that are not."""
     matched = tuple(term.shown for term, found in zip(question.terms, here, strict=True) if found)
     return matched, tuple(term.shown for term, found in zip(question.terms, here, strict=True) if not found)
 
@@ -258,15 +263,21 @@ async def _periods(
     nodes: list[Node] = []
     for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= _SHORT_MS else (Level.DAY,):
         nodes = nodes or await library.between(project, level, when.start_ms, when.end_ms, _NODES)
-    ranked = [_of_time(node, question) for node in nodes]
+    ranked = _of_time(nodes, question)
     return sorted(ranked, key=lambda item: (-len(item.matched), -_weight(item.candidate)))[:limit]
 
 
-def _of_time(node: Node, question: Question) -> Ranked:
-    """A node that is found by its time, whatever it speaks of."""
-    score = _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME
-    candidate = Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node)
-    return Ranked(candidate, score, *_told(question, node_text(node)))
+def _of_time(nodes: Sequence[Node], question: Question) -> list[Ranked]:
+    """Nodes that are found by their time, whatever they speak of."""
+    held = question.held([node_text(node)[:_LONGEST] for node in nodes])
+    return [
+        Ranked(
+            Candidate(node.level.label, 0.0, node.project, node.start_ms, node=node),
+            _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME,
+            *_split(question, here),
+        )
+        for node, here in zip(nodes, held, strict=True)
+    ]
 
 
 def _weight(candidate: Candidate) -> int:
@@ -312,7 +323,7 @@ async def segment_hits(
     library: Library, scope: Scope, nodes: Sequence[Node], question: Question, score: float
 ) -> list[Hit]:
     """Segments as hits that were found by their time, none of them surer than `score`."""
-    ranked = [_of_time(node, question) for node in nodes]
+    ranked = _of_time(nodes, question)
     return await _hits(library, scope, [replace(item, score=min(score, item.score)) for item in ranked], question)
 
 
@@ -368,6 +379,7 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question,
 
 async def _cited(library: Library, node: Node, question: Question) -> dict[str, Event]:
     """The events behind the bullets that speak of what was asked."""
-    bullets = sorted(node.bullets, key=lambda bullet: -sum(question.holds(bullet.text)))
-    grips = [grip for bullet in bullets for grip in bullet.grip_ids[:1]]
+    held = question.held([bullet.text for bullet in node.bullets])
+    bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
+    grips = [grip for bullet, _ in bullets for grip in bullet.grip_ids[:1]]
     return await library.event_ids(grips[:_SHOWN_SOURCES])

@@ -27,7 +27,7 @@ COMMON = 3
 BESIDE = 20
 #: What lies further on in an endless text is found by the index but not weighed; of what a tool said, even less.
 LONGEST, LONGEST_OF_TOOL = 6_000, 2_000
-_CHUNK = 500
+_CHUNK, _STEPS = 500, 20
 _COLUMNS = ("user", "assistant")
 
 _COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
@@ -228,5 +228,7 @@ def _by_number(
     rows: list[Row] = []
     for start in range(0, len(numbers), _CHUNK):
         part = numbers[start : start + _CHUNK]
+        # Some are named twice, so that a few statements do for any number of them and need not be prepared anew.
+        part = [*part, *[part[-1]] * (-len(part) % _STEPS)]
         rows += connection.execute(sql.format(marks=",".join("?" * len(part)), where=where), (*part, *values))
     return rows
