@@ -114,7 +114,7 @@ def opens_with_task(low: str, start: int = 0) -> bool:
 #: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
 THEN_ASKED = Expression(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
 INTERJECTION = Expression(
-    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hmm+|thanks|agreed)[,.!…]+\s+)+"
+    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hm+|ugh|argh|ouch|oops|damn|thanks|agreed)[,.!…]+\s+)+"
 )
 #: A user's word that something is settled, though it names the problem.
 SETTLED = Expression(

@@ -126,6 +126,10 @@ _SUBJECT = Expression(
 _ASKS = Expression(
     r"\b(?:(?:can|could|would) (?:you|we)|i(?:'d|’d| would)? (?:like|want|need)|please|(?:we|you) should)\b"
 )
+# What is asked for is a look at what was said before.
+_ABOUT_IT = Expression(
+    rf"(?: (?:please|also|maybe|quickly|to))* (?:{'|'.join(sorted(patterns.INSPECTIONS))}|fix|help|debug|take|have)\b"
+)
 _WHAT_IS = Expression(r"what(?:'?s|’s| is| are| was| were) the\s")
 _TOLD = Expression(r"(?:\w+\W+)?(?:i|we)(?:'ve|’ve| have| had)?\b(?!['’ ](?:d|ll|want|need|would|should|think|like)\b)")
 _DID = Expression(r"(?:checked|tested|tried|deployed|merged|pushed|verified|confirmed|looked|reviewed)\b")
@@ -205,7 +209,7 @@ def _of_clauses(text: str) -> Iterator[Phrase]:
     """The phrases of a sentence that is put as a statement."""
     low = folded(text)
     starts, ends = _clauses(low)
-    asks = found.start() if (found := _ASKS.search(low)) else 0
+    asks = found.start() if (found := _ASKS.search(low)) and not _ABOUT_IT.match(low, found.end()) else 0
     for begun, start, opens in _framed(low, starts[:_MAX_STARTS]):
         told = (_TOLD.match(low, begun, start) or _DID.match(low, start)) is not None
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)

@@ -24,6 +24,10 @@ _WHY = Expression(
     r"(?:i'm )?wondering) )?(?:and |so |but )?why (does|do|is|are|was|were|doesn't|don't|didn't)\s+"
     r"(?!(?:we|you|i|not)\b)"
 )
+_MEANING = Expression(
+    r"(?:so |and |but )?(what do(?:es)?|how do(?:es)?) (?!(?:we|you|i)\b)([^?.!]{3,80}?) "
+    r"(do|mean|work)(?: exactly| here| then)?(?:\W*$|[?.!]+ )"
+)
 _BUT = Expression(
     r",?;?\s(?:but|yet|however,?)\s+(?:(it|they|that|this)\s+)?(?:(?:still|also|now|currently|just|really|actually)\s+)*"
 )
@@ -45,8 +49,14 @@ _SHORTEST_POINT = 3
 
 
 def statement(text: str) -> str:
-    """A question for the cause as what it wonders about: `Why does the page load twice?` as `the page loads twice`."""
+    """A question as what it wonders about: `Why does the page load twice?` as `the page loads twice`.
+
+    `What does the flag do?` is `what the flag does`.
+    """
     low = folded(text)
+    if ("what do" in low or "how do" in low) and (meant := _MEANING.match(low)):
+        verb = meant[3] if meant[1].endswith("do") else _third(meant[3])
+        return f"{text[: meant.start(1)]}{meant[1].partition(' ')[0]} {text[slice(*meant.span(2))]} {verb}"
     asked = _WHY.match(low) if "why " in low else None
     if not asked:
         return text

@@ -25,7 +25,7 @@ _MATTERS = 10
 #: So many names tell a segment apart from others of its task.
 _FURTHER = 2
 _SHORT = 6
-_SECOND = 0.45
+_SECOND = 0.36
 #: A matter is said shortly only if that says so much of what can be said of it.
 _SHORTER = 0.2
 _DISTINCT = 0.25

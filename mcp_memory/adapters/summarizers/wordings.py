@@ -313,6 +313,11 @@ ASKING = Cue(
         "should": r"\bshould (?:be|not|we|i|also|either|only)\b",
         "help": r"\bhelp me\b",
         "how": r"\bhow about\b",
+        # What one does not want, and then what one does.
+        "no not": (
+            r"\b(?:no|not) [^,.;?!]{2,40}, (?:but |rather |just )?(?:use|show|make|add|keep|do|put|let|take|go|write|"
+            r"return|throw|raise|fail)\b"
+        ),
         "make": r"\bmake sure\b",
         "don't dont": r"\bdon'?t\b.{0,20}\b(?:want|need)\b",
     },

@@ -40,6 +40,10 @@ def bullets(*turns: tuple[str, str]) -> list[str]:
         ("I'm interested in exploring more city maps.", "Exploring more city maps"),
         ("One more thing: the German label for overdue is missing.", "German label for overdue missing"),
         ("Why does the invoice preview load twice?", "Invoice preview loads twice"),
+        (
+            "What does the --dry-run flag of our importer do exactly? The docs are silent.",
+            "What the --dry-run flag of the importer does",
+        ),
         ("How do I list the stale branches of a remote?", "List the stale branches of a remote"),
         ("I was wondering whether it would make sense to cache the exchange rates", "Cache the exchange rates"),
         ("Start moving the mail templates to Liquid.", "Moving the mail templates to Liquid"),
