@@ -38,6 +38,7 @@ def shape(path: Path, found: Salvaged, notes: list[str]) -> dict[str, Any]:
         "projects": found.projects,
         "inbox": found.inbox,
         "forgotten": found.forgotten,
+        "tree": found.tree,
         "damaged": list(found.damaged),
         "notes": notes,
     }

@@ -3,8 +3,10 @@ and rows that its indexes repeat."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mcp_memory.adapters.sqlite.btree import INDEX_INNER, INDEX_LEAF, TABLE_LEAF, Record, Tree, Value, page_of
 from mcp_memory.adapters.sqlite.layout import Layout, Table
@@ -12,6 +14,7 @@ from mcp_memory.adapters.sqlite.pages import Image
 
 #: No table was ever given so many rows.
 _IMPLAUSIBLE = 1 << 53
+_CHUNK = 500
 Check = Callable[[Record], bool]
 
 
@@ -59,13 +62,20 @@ class Damaged:
         for row in _fitting(table, tree.rows(), check, reading):
             seen.add(row[table.number or 0])
             yield row
-        if tree.broken or reading.misfits:
+        intact = not (tree.broken or reading.misfits)
+        if not intact:
             for row in self._elsewhere(table, check, loose):
                 if table.number is None or row[table.number] not in seen:
                     seen.add(row[table.number or 0])
                     reading.rows += 1
                     yield row
-            self._compare(table, reading, seen)
+        self._compare(table, reading, seen, intact=intact)
+
+    def copy_to(self, connection: sqlite3.Connection, name: str, check: Check, *, loose: bool = True) -> None:
+        rows = self.rows(name, check, loose=loose)
+        insert = self.layout.tables[name].insert
+        while chunk := list(islice(rows, _CHUNK)):
+            connection.executemany(insert, chunk)
 
     def sequences(self) -> dict[str, int]:
         """The last number that was given in each table that gives none twice."""
@@ -120,14 +130,19 @@ class Damaged:
             if needed <= known.keys():
                 yield number, tuple(known.get(column.name) for column in table.columns)
 
-    def _compare(self, table: Table, reading: Reading, seen: set[object]) -> None:
-        """Count what indexes tell of and was not found. One that is whole tells of every row."""
+    def _compare(self, table: Table, reading: Reading, seen: set[object], *, intact: bool) -> None:
+        """Count what indexes tell of and was not found. One that is whole tells of every row.
+
+        A page may also be one of before, which misses rows and shows no damage: so an intact table is compared, too.
+        """
         told: set[int] = set()
-        reading.sure = False
+        reading.sure = intact
         for name, (columns, full) in table.indexes.items():
             tree = self._index(name)
-            told.update(number for number, _ in _entries(tree, len(columns)))
-            reading.sure = reading.sure or (full and not tree.broken)
+            numbers = {number for number, _ in _entries(tree, len(columns))}
+            whole = full and not tree.broken
+            told |= numbers if whole or not intact else set()
+            reading.sure = reading.sure or whole
         reading.lost = len(told - seen)
 
     def _index(self, name: str) -> Tree:

@@ -93,7 +93,8 @@ def _table(connection: sqlite3.Connection, name: str, sql: str) -> Table:
         named = connection.execute(f"PRAGMA index_info({index})").fetchall()
         if all(column for _, _, column in named):
             indexes[index] = (tuple(column for _, _, column in named), not partial)
-    return Table(name, tuple(columns), keyed, number, {} if keyed else indexes)
+    # Without a number in the row, an index tells of nothing that a row could be known by.
+    return Table(name, tuple(columns), keyed, number, indexes if number is not None else {})
 
 
 def _constant(connection: sqlite3.Connection, default: str | None) -> Value:

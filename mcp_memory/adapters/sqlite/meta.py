@@ -5,9 +5,11 @@ from __future__ import annotations
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import index_events
+from mcp_memory.adapters.sqlite.nodes import index_nodes
 
 _ZONE = "timezone"
-_DERIVED = "bullet grip node_version mention node segment dirty_node dirty_brief brief llm_attempt".split()
+_QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
+_DERIVED = (*"bullet grip node_version mention node segment brief llm_attempt".split(), *_QUEUES)
 
 
 async def timezone_of(database: Database, preferred: str) -> str:
@@ -30,15 +32,16 @@ def start_anew(tx: Transaction, timezone: str) -> None:
         tx.run(f"DELETE FROM {table}")
     note_erasure(tx)
     tx.run("INSERT INTO search (search) VALUES ('delete-all')")
-    _index_all(tx)
-    tx.run("DELETE FROM dirty_session")
+    index_all(tx)
     tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
     # Records are kept, since they are only ever added; what the hook prints of them is written anew.
     tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
     tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_ZONE, timezone))
 
 
-def _index_all(tx: Transaction) -> None:
+def index_all(tx: Transaction) -> None:
+    """Fill an empty index with every event and node."""
+    index_nodes(tx)
     last = 0
     while True:
         rows = tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,))

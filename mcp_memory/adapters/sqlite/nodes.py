@@ -133,6 +133,17 @@ def _bullet_row(row: int, index: int, bullet: Bullet) -> tuple[Any, ...]:
     return row, index, bullet.text, json.dumps(bullet.grip_ids), json.dumps(bullet.child_ids)
 
 
+def index_nodes(tx: Transaction) -> None:
+    """Index every node by its current version."""
+    nodes = tx.fetch(
+        "SELECT n.id, v.id, v.title, v.keywords FROM node n JOIN node_version v ON v.id = n.current WHERE n.removed = 0"
+    )
+    for number, current, title, keywords in nodes:
+        bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
+        columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
+        tx.insert(_INDEX, [(number * 4 + NODE, *columns.values)])
+
+
 def _unindex(tx: Transaction, number: int, current: int) -> None:
     """A contentless index forgets a document only if told exactly what it held."""
     rows = tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,))

@@ -1,7 +1,7 @@
 """From a damaged database into a new one: all that can still be read and that is not derived from something else.
 
-Numbers and keys are kept, so that importing the same transcripts again adds nothing twice. What is derived, the
-pipeline makes anew from the events, as after `process --rebuild`.
+Numbers and keys are kept, so that importing the same transcripts again adds nothing twice. What is derived comes over
+if all of it can be read; else the pipeline makes it anew from the events, as after `process --rebuild`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import re
 import sqlite3
 from dataclasses import dataclass
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 from mcp_memory.adapters.sqlite.btree import Record, Value
@@ -18,13 +17,13 @@ from mcp_memory.adapters.sqlite.compactions import forget_records
 from mcp_memory.adapters.sqlite.damaged import Check, Damaged
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.layout import layout_of
-from mcp_memory.adapters.sqlite.meta import start_anew
+from mcp_memory.adapters.sqlite.meta import index_all, start_anew
 from mcp_memory.adapters.sqlite.pages import Image
 from mcp_memory.adapters.sqlite.projects import project_of
+from mcp_memory.adapters.sqlite.salvage_tree import bring_tree
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.domain.records import digest
 
-_CHUNK = 500
 _KEY_BYTES = 10
 _TYPES, _ROLES = frozenset(EventType), frozenset(Role)
 #: What events belong to when nothing tells any more which session or project they were of.
@@ -58,6 +57,8 @@ class Salvaged:
     zone: bool = True
     #: Whether the write-ahead log holds something that cannot be trusted.
     log_cut: bool = False
+    #: Whether the tree was brought over, too; else it is made anew.
+    tree: bool = False
 
     @property
     def nothing(self) -> bool:
@@ -69,32 +70,37 @@ def salvage(image: Image, connection: sqlite3.Connection, timezone: str) -> Salv
     source = Damaged(image, layout_of(connection))
     tx = Transaction(connection)
     for name, (check, loose) in _KEPT.items():
-        _copy(source, connection, name, check, loose=loose)
-    tx.run("DELETE FROM event WHERE key IN (SELECT key FROM forgotten)")
-    _give_homes(tx)
+        source.copy_to(connection, name, check, loose=loose)
+    damaged = tuple(name for name, reading in source.readings.items() if not reading.whole)
     events = source.readings["event"]
     sure = events.sure and not image.log.cut
-    if not (sure and all(source.readings[name].whole for name in ("event", "inbox", "session"))):
+    relapsed = _relapsed(tx)
+    complete = sure and not relapsed and not {"event", "session", "project"} & {*damaged}
+    _give_homes(tx)
+    if not complete or "inbox" in damaged:
         # A transcript that still has what was lost is to be read from its begin.
         tx.run("DELETE FROM checkpoint")
-    _keep_records(tx, whole=source.readings["compaction"].whole and source.readings["compaction_source"].whole)
-    _go_on_counting(tx, source)
     zones = [str(row[0]) for row in tx.fetch("SELECT value FROM meta WHERE key = 'timezone'")]
-    start_anew(tx, zones[0] if zones else timezone)
-    # Whether a session is due is told by what it holds.
-    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event")
+    tree = complete and bool(zones) and bring_tree(source, connection)
+    _keep_records(tx, whole=not {"compaction", "compaction_source"} & {*damaged})
+    _go_on_counting(tx, source)
+    if tree:
+        index_all(tx)
+    else:
+        start_anew(tx, zones[0] if zones else timezone)
+        # Whether a session is due is told by what it holds.
+        tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event")
     count, sessions, projects, inbox, forgotten = tx.fetch(_COUNTS)[0]
     lost = events.lost if sure else max(events.lost, _gaps(tx, source))
-    damaged = tuple(name for name, reading in source.readings.items() if not reading.whole)
-    facts = (damaged, bool(zones), image.log.cut)
+    facts = (damaged, bool(zones), image.log.cut, tree)
     return Salvaged(count, lost, sure, sessions, projects, inbox, forgotten, *facts)
 
 
-def _copy(source: Damaged, connection: sqlite3.Connection, name: str, check: Check, *, loose: bool) -> None:
-    rows = source.rows(name, check, loose=loose)
-    insert = source.layout.tables[name].insert
-    while chunk := list(islice(rows, _CHUNK)):
-        connection.executemany(insert, chunk)
+def _relapsed(tx: Transaction) -> bool:
+    """Take out events that were forgotten: pages of before may have been found again."""
+    found = tx.fetch("SELECT id FROM event WHERE key IN (SELECT key FROM forgotten)")
+    tx.run_many("DELETE FROM event WHERE id = ?", found)
+    return bool(found)
 
 
 def _give_homes(tx: Transaction) -> None:
@@ -114,9 +120,9 @@ def _keep_records(tx: Transaction, *, whole: bool) -> None:
     if not whole:
         tx.run("DELETE FROM compaction_source")
         tx.run("DELETE FROM compaction")
+        tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event")
     cited = tx.fetch("SELECT o.event, o.sha256, e.text FROM compaction_source o LEFT JOIN event e ON e.id = o.event")
     forget_records(tx, [event for event, sha256, text in cited if text is None or digest(text) != sha256])
-    tx.run("DELETE FROM brief")
 
 
 def _go_on_counting(tx: Transaction, source: Damaged) -> None:

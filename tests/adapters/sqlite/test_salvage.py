@@ -12,6 +12,7 @@ import pytest
 
 from mcp_memory.adapters.diagnosis import database
 from mcp_memory.adapters.sqlite import aside
+from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.salvage import Salvaged
 from tests.adapters.sqlite.damage import PAGE, Spoil, events, filled, overwrite, root_of, scatter, spoiled, value
 from tests.support import memory
@@ -148,6 +149,7 @@ def test_what_was_forgotten_does_not_come_back(original: Path, tmp_path: Path) -
         connection.execute("INSERT INTO forgotten (key) VALUES (x'00112233445566778899')")
         # As if a page of before had been found again.
         connection.execute("INSERT INTO forgotten (key) SELECT key FROM event WHERE id = 3")
+        connection.execute("INSERT INTO erased (at_event, session, project, notes) VALUES (900, 1, 1, 0)")
         connection.commit()
     found = rescue(path)
     assert found.forgotten == 2
@@ -262,3 +264,67 @@ async def test_events_without_a_session_or_project_are_kept(original: Path, tmp_
 def indexes(path: Path, table: str) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
         return [row[1] for row in connection.execute(f"PRAGMA index_list({table})")]
+
+
+TREE = """
+    SELECT n.id, n.level, n.key, v.id, v.version, v.title, v.keywords, v.children, v.written_by, v.weight,
+           b.text, b.grips
+    FROM node n JOIN node_version v ON v.node = n.id LEFT JOIN bullet b ON b.node_version = v.id
+    ORDER BY v.id, b.position
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tree", ["search_data", "event_time", "llm_call"])
+async def test_a_tree_that_can_be_read_comes_over_with_its_history(original: Path, tmp_path: Path, tree: str) -> None:
+    path = spoiled(original, lambda data: None, tmp_path / "with")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE node_version SET written_by = 'model:one', title = 'Told by a model' WHERE id = 1")
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        wanted = connection.execute(TREE).fetchall()
+        queue = connection.execute("SELECT * FROM dirty_session").fetchall()
+    damaged = spoiled(path, overwrite(root_of(path, tree)), tmp_path / "damaged")
+    assert rescue(damaged).tree
+    with closing(sqlite3.connect(damaged)) as connection:
+        assert connection.execute(TREE).fetchall() == wanted
+        assert connection.execute("SELECT * FROM dirty_session").fetchall() == queue
+    async with memory(damaged.parent) as app:
+        # Every word of the index is that of the texts, or it could not be taken out again.
+        await app.pipeline.until_idle()
+        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
+        hits = await app.database.value("SELECT count(*) FROM search WHERE search MATCH 'model'")
+        assert hits >= 1
+
+
+@pytest.mark.parametrize("tree", ["bullet", "node_version", "grip", "segment", "mention"])
+def test_a_tree_with_a_hole_is_left_to_be_made_anew(original: Path, tmp_path: Path, tree: str) -> None:
+    path = spoiled(original, overwrite(root_of(original, tree), 5), tmp_path)
+    found = rescue(path)
+    assert (found.tree, found.lost, found.damaged) == (False, 0, ())
+    assert events(path) == events(original)
+    assert value(path, "SELECT count(*) FROM node") == 0
+    assert value(path, "SELECT count(*) FROM dirty_session") == value(original, "SELECT count(*) FROM session")
+
+
+def test_a_page_of_before_is_told_by_what_it_misses(original: Path, tmp_path: Path) -> None:
+    path = spoiled(original, lambda data: None, tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        before = path.read_bytes()
+        connection.execute(
+            "INSERT INTO event (key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata) "
+            "SELECT randomblob(10), session, timestamp_ms, type, role, 'late', 1, 0, '[]', '{}' FROM event WHERE id = 1"
+        )
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        last = connection.execute("SELECT max(id) FROM event").fetchone()[0]
+    data = bytearray(path.read_bytes())
+    assert len(data) == len(before)
+    for at in range(0, len(data), PAGE):
+        # The page that the event was written to did not reach the disk; those of the indexes did.
+        if data[at] == 0x0D and b"late" in data[at : at + PAGE]:
+            data[at : at + PAGE] = before[at : at + PAGE]
+    path.write_bytes(data)
+    found = rescue(path)
+    assert last not in {row[0] for row in events(path)}
+    assert (found.lost, found.sure) == (1, True)
