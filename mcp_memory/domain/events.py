@@ -42,7 +42,8 @@ class Captured:
     """One event as a client told it, before redaction, clipping and counting.
 
     `source_key` names the event within (client, session) whichever way it reached us, so that the hook and the
-    transcript of one message give one event; `source_ids` are the client's own names of the lines behind it.
+    transcript of one message give one event; `source_ids` are the client's own names of the lines behind it. `key` is
+    given where the event was stored before, and comes back from an export.
     """
 
     client: str
@@ -54,6 +55,7 @@ class Captured:
     text: str
     source_ids: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Intaker:
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
         return [
             Event(
-                key=event_key(item.client, item.session_id, item.source_key),
+                key=item.key or event_key(item.client, item.session_id, item.source_key),
                 client=item.client,
                 session_id=item.session_id,
                 project="",

@@ -126,6 +126,18 @@ def test_an_export_can_be_imported_again(loaded: Shell, tmp_path: Path) -> None:
     other = Shell(tmp_path)
     done = other.json("import", str(target), "--client", "jsonl")
     assert (done["events_new"], done["skipped"]) == (len(lines), [])
+    assert other.json("export", "--project", "*")["lines"] == lines
+
+
+def test_an_export_adds_nothing_to_the_memory_it_comes_from(shell: Shell, tmp_path: Path) -> None:
+    history, target = shell.cwd / "history.jsonl", tmp_path / "all.jsonl"
+    named, unnamed = conversation(), [{**line, "source_id": None} for line in conversation(session="s2")]
+    history.write_text("".join(json.dumps(line) + "\n" for line in [*named, *unnamed]))
+    shell.json("import", str(history), "--client", "jsonl")
+    shell.run("remember", "The bridge opens at nine.", "--pin")
+    before = shell.json("export", "--project", "*", "-o", str(target))["events"]
+    done = shell.json("import", str(target), "--client", "jsonl")
+    assert (done["events_new"], done["events_known"], done["skipped"]) == (0, before, [])
 
 
 def test_the_tree_can_be_exported_as_markdown(loaded: Shell, tmp_path: Path) -> None:

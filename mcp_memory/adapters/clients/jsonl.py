@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,8 @@ from typing import Any, TypeVar
 from mcp_memory.adapters.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.errors import BadId
 from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 _TYPES = {
@@ -19,6 +22,8 @@ _TYPES = {
     Role.SYSTEM: EventType.NOTE,
 }
 _SHOWN = 60
+#: How a client may be called, as the hook takes it too.
+_CLIENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]{0,39}")
 #: Deeper than any metadata is meant to be, and far from what a walk through it can bear.
 _DEEPEST = 100
 _Word = TypeVar("_Word", Role, EventType)
@@ -57,7 +62,10 @@ def told_of(value: object) -> Told:
     """One line of the generic format as an event."""
     if not isinstance(value, Mapping):
         raise Unreadable("not a JSON object")
-    session_id, text = _required(value, "session_id"), _required(value, "text")
+    client, key = _exported(value)
+    session_id = _required(value, "session_id")
+    # Of an export also what only marks the start or the end of something comes back.
+    text = _optional(value, "text") if key else _required(value, "text")
     role = _choice(value, "role", Role)
     event_type = _choice(value, "event_type", EventType) if value.get("event_type") is not None else _TYPES[role]
     timestamp = _required(value, "timestamp")
@@ -67,17 +75,38 @@ def told_of(value: object) -> Told:
     source_id = _optional(value, "source_id")
     line = hashlib.blake2b(f"{role}|{timestamp}|{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()
     event = Captured(
-        client=GenericJsonl.name,
+        client=client,
         session_id=session_id,
         source_key=f"id:{source_id}" if source_id else f"line:{line}",
         timestamp_ms=timestamp_ms,
         event_type=event_type,
         role=role,
         text=text,
-        source_ids=(source_id,) if source_id else (),
+        source_ids=_source_ids(value) if key else (source_id,) if source_id else (),
         metadata=_metadata(value),
+        key=key,
     )
     return Told(event, project=_optional(value, "project"))
+
+
+def _exported(value: Mapping[str, Any]) -> tuple[str, bytes]:
+    """Client and key of an event that comes from an export, so that it is the same event again; else ours and none."""
+    client, event_id = value.get("client"), value.get("event_id")
+    if isinstance(client, str) and isinstance(event_id, str) and _CLIENT.fullmatch(client):
+        try:
+            moment, key = parse_ulid(event_id)
+        except BadId:
+            return GenericJsonl.name, b""
+        if moment == milliseconds(str(value.get("timestamp"))):
+            return client, key
+    return GenericJsonl.name, b""
+
+
+def _source_ids(value: Mapping[str, Any]) -> tuple[str, ...]:
+    names = value.get("source_ids")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Unreadable(f"source_ids is not a list of names: {_shown(names)}")
+    return tuple(names)
 
 
 def _required(value: Mapping[str, Any], key: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
 from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.ports.clients import Hooked
 
 if TYPE_CHECKING:
@@ -92,3 +93,34 @@ def test_a_file_that_grew_is_read_on(generic: Transcript) -> None:
 
 def test_it_has_no_hooks() -> None:
     assert GenericJsonl().hook({"session_id": "s1", "hook_event_name": "Stop"}, 1) == Hooked(unknown=True)
+
+
+EXPORTED = {
+    **GOOD,
+    "timestamp": "2026-03-02T09:15:00.000Z",
+    "event_id": "01KJPX8NH0000G40R40M30E209",
+    "client": "claude-code",
+    "source_ids": ["a", "b"],
+}
+
+
+def test_a_line_of_an_export_is_the_same_event_again(generic: Transcript) -> None:
+    ended = {**EXPORTED, "event_type": "session_end", "role": "system", "text": ""}
+    told, end = generic.write(EXPORTED, ended).events()
+    moment, key = parse_ulid(str(EXPORTED["event_id"]))
+    assert (told.client, told.key, told.timestamp_ms, told.source_ids) == ("claude-code", key, moment, ("a", "b"))
+    assert (end.event_type, end.text) == (EventType.SESSION_END, "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"event_id": "evt-17"}, {"timestamp": "2026-03-02T09:15:01Z"}, {"client": "../x"}, {"client": 7}],
+)
+def test_an_id_of_another_system_is_none_of_ours(generic: Transcript, change: dict[str, Any]) -> None:
+    (told,) = generic.write({**EXPORTED, **change}).events()
+    assert (told.client, told.key) == ("jsonl", b"")
+
+
+def test_a_line_of_an_export_with_bad_names_of_its_lines_is_reported(generic: Transcript) -> None:
+    assert generic.write({**EXPORTED, "source_ids": [1]}).events() == []
+    assert generic.bad[0].reason == "source_ids is not a list of names: [1]"
