@@ -30,7 +30,7 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
 async def _at(scratch: Path, size: int) -> list[Figure]:
     print(f"   building {size:,} events", flush=True)
     home = await invented(scratch, size)
-    table = _bare_table(home)
+    table = bare_table(home)
     figures = []
     async with opened(home) as app:
         queries = questions_of(home / "memory.db")
@@ -73,7 +73,8 @@ def _any_word(query: str) -> str:
     return " OR ".join(f'"{word}"' for word in words)
 
 
-def _bare_table(home: Path) -> sqlite3.Connection:
+def bare_table(home: Path) -> sqlite3.Connection:
+    """The same texts in an index of FTS5 that is a file as well, opened as SQLite opens one."""
     connection = sqlite3.connect(home / "bare.db", isolation_level=None)
     if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         connection.execute("ATTACH ? AS memory", (str(home / "memory.db"),))

@@ -68,7 +68,8 @@ _CUES = (
     ),
     (
         _ME,
-        re.compile(r"\bi(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b"),
+        # It begins with its letter and looks back from there: a letter is found fast, and a word's begin is not.
+        re.compile(r"i(?<!\wi)(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b"),
     ),
 )
 
