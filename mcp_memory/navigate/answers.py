@@ -20,6 +20,7 @@ from mcp_memory.ports.library import Library
 from mcp_memory.ports.work import Clock
 
 MAX_BUDGET = 20_000
+MAX_AROUND = 20
 MAX_LIMIT = 50
 #: What is longer is pasted; a time in it says when something was, not when to look.
 _QUESTION = 2_000
@@ -85,7 +86,7 @@ class Answers:
         return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor), note)
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
-        opened = await browse.expand_grip(self.library, grip_id, _few(before), _few(after), spoken=True)
+        opened = await browse.expand_grip(self.library, grip_id, few(before), few(after), spoken=True)
         return self.renderer.grip(opened, await self.scope(ALL), checked(budget))
 
     async def search(
@@ -187,10 +188,11 @@ class Answers:
 
 
 def checked(budget: int) -> int:
-    if not 1 <= budget <= MAX_BUDGET:
+    """How long an answer may be. Whoever allows for more than the most is content with less."""
+    if budget < 1:
         usual = f"must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual."
         raise UsageError("", Step(f"budget_tokens {usual}", f"--budget {usual}"))
-    return budget
+    return min(budget, MAX_BUDGET)
 
 
 def many(limit: int) -> int:
@@ -213,7 +215,8 @@ def cursor_of(offset: int | None) -> str | None:
     return f"at:{offset}" if offset is not None else None
 
 
-def _few(number: int) -> int:
-    if not 0 <= number <= 20:
-        raise UsageError("before and after must be from 0 to 20 events.")
-    return number
+def few(number: int, most: int = MAX_AROUND) -> int:
+    """How many events to show on one side of another; there may be fewer than are asked for."""
+    if number < 0:
+        raise UsageError(f"before and after must be from 0 to {MAX_AROUND} events, not {number}.")
+    return min(number, most)

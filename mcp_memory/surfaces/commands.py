@@ -12,7 +12,7 @@ from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import cursor_of, offset_of
+from mcp_memory.navigate.answers import checked, cursor_of, few, offset_of
 from mcp_memory.navigate.recall import Beside, Found, Hit
 from mcp_memory.navigate.render import Page
 from mcp_memory.navigate.scope import ref_of
@@ -23,10 +23,12 @@ from mcp_memory.pipeline.notes import remember
 from mcp_memory.surfaces import output, writing
 
 BUDGET = 2_000
+#: How many events a program may ask for around a grip.
+_ALL_AROUND = 1_000
 
 
 def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
-    return default if options.budget is None else int(options.budget)
+    return default if options.budget is None else checked(int(options.budget))
 
 
 def _told(app: App, page: Page, budget: int) -> int:
@@ -34,10 +36,10 @@ def _told(app: App, page: Page, budget: int) -> int:
 
 
 async def toc(app: App, options: argparse.Namespace) -> int:
+    budget = _budget(options)
     scope = await app.answers.scope(options.project)
     if not options.json and options.budget is not None:
-        page = await app.answers.toc_root(options.project, options.topic, options.budget)
-        return _told(app, page, options.budget)
+        return _told(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
     topic = await topic_of(app.library, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
     nodes = []
@@ -58,9 +60,10 @@ async def toc(app: App, options: argparse.Namespace) -> int:
 
 
 async def node(app: App, options: argparse.Namespace) -> int:
+    budget = _budget(options)
     if not options.json and not options.history:
-        page = await app.answers.get_node(options.id, options.project, options.topic, _budget(options), None)
-        return _told(app, page, _budget(options))
+        page = await app.answers.get_node(options.id, options.project, options.topic, budget, None)
+        return _told(app, page, budget)
     scope = await app.answers.scope(options.project)
     place, _ = await browse.get_node(app.library, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
@@ -81,10 +84,12 @@ async def node(app: App, options: argparse.Namespace) -> int:
 
 
 async def grip(app: App, options: argparse.Namespace) -> int:
+    budget = _budget(options)
     if not options.json:
-        page = await app.answers.expand_grip(options.id, options.before, options.after, _budget(options))
-        return _told(app, page, _budget(options))
-    opened = await browse.expand_grip(app.library, options.id, options.before, options.after)
+        page = await app.answers.expand_grip(options.id, options.before, options.after, budget)
+        return _told(app, page, budget)
+    before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
+    opened = await browse.expand_grip(app.library, options.id, before, after)
     record, cited = opened.record, opened.record.cited
     scope = await app.answers.scope(options.project)
     return output.document(
@@ -185,9 +190,10 @@ def _beside(other: Beside | None) -> dict[str, Any] | None:
 
 
 async def timeline(app: App, options: argparse.Namespace) -> int:
+    budget = _budget(options)
     if not options.json:
-        page = await app.answers.browse_time(options.when, options.project, options.topic, _budget(options), None)
-        return _told(app, page, _budget(options))
+        page = await app.answers.browse_time(options.when, options.project, options.topic, budget, None)
+        return _told(app, page, budget)
     scope = await app.answers.scope(options.project)
     when = app.answers.when(options.when)
     if when is None:

@@ -298,3 +298,14 @@ def test_a_topic_of_which_nothing_speaks_keeps_nothing(loaded: Shell) -> None:
     assert day["bullets"]
     assert loaded.json("timeline", "2026-03", "--project", "alpha", "--topic", "zeppelin")["nodes"] == []
     assert loaded.json("timeline", "2026-03", "--project", "alpha", "--topic", "timeout")["nodes"]
+
+
+def test_more_than_the_most_is_taken_for_the_most(loaded: Shell) -> None:
+    asked = ("login timeout", "--project", "*", "--limit", "50")
+    most = loaded.run("search", *asked, "--budget", "20000")
+    assert most.returncode == 0
+    assert loaded.run("search", *asked, "--budget", "1000000").stdout == most.stdout
+    grip = loaded.json("search", *asked)["hits"][0]["grip_id"]
+    around = loaded.json("grip", grip, "--before", "999", "--after", "999")
+    assert len(around["before"]) + len(around["events"]) + len(around["after"]) == 8
+    assert loaded.run("grip", grip, "--before", "999").returncode == 0

@@ -36,6 +36,8 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
         (["import", "does-not-exist.jsonl"], 1, "does not exist"),
         (["remember", "   "], 2, "empty"),
         (["search", "login", "--budget", "-5"], 2, "--budget must be"),
+        (["toc", "--budget", "0", "--json"], 2, "--budget must be"),
+        (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE", "--before", "-1", "--json"], 2, "from 0 to 20"),
         (["frobnicate"], 2, "invalid choice"),
         (["export", "--format", "markdown"], 2, "-o"),
     ],
