@@ -17,6 +17,10 @@ Record = tuple[Value, ...]
 #: Table and index pages: inner ones lead to others, leaves hold rows; inner ones of an index hold rows, too.
 TABLE_INNER, TABLE_LEAF, INDEX_INNER, INDEX_LEAF = 0x05, 0x0D, 0x02, 0x0A
 _INNER = (TABLE_INNER, INDEX_INNER)
+#: What a row takes at least, with the place that is kept for it.
+_LEAST_CELL = 6
+#: A page with so many rows that are none has no others.
+_HOPELESS = 100
 _INTEGER_SIZES = (0, 1, 2, 3, 4, 6, 8)
 
 
@@ -52,24 +56,26 @@ class Tree:
             yield from self.rows_of(page)
 
     def pages(self) -> Iterator[Page]:
-        """The pages that hold rows, in order."""
-        todo = [self.root]
-        while todo:
+        """The pages that hold rows, in order. A tree with more faults than the file has pages is none."""
+        todo, met = [self.root], {self.root}
+        while todo and self.broken <= self.image.count:
             page = self._page(todo.pop())
             if page is None:
                 continue
             if page.kind in _INNER:
                 children = [int.from_bytes(page.data[cell : cell + 4], "big") for cell in page.cells]
-                todo += reversed([*children, page.last])
+                new = dict.fromkeys(child for child in (*children, page.last) if child not in met)
+                self.broken += len(children) + 1 - len(new)
+                met.update(new)
+                todo += reversed(new)
             if page.kind != TABLE_INNER:
                 yield page
 
     def _page(self, number: int) -> Page | None:
-        """A page of this tree that was not met before."""
         page = page_of(self.image, number)
         kinds = (INDEX_INNER, INDEX_LEAF) if self.keyed else (TABLE_INNER, TABLE_LEAF)
         # Only a root has no rows; anywhere else they were there once.
-        if number in self.reached or page is None or page.kind not in kinds or not (page.cells or number == self.root):
+        if page is None or page.kind not in kinds or not (page.cells or number == self.root):
             self.broken += 1
             return None
         self.reached.add(number)
@@ -77,7 +83,10 @@ class Tree:
 
     def rows_of(self, page: Page) -> Iterator[tuple[int, Record]]:
         skip = 4 if page.kind == INDEX_INNER else 0
+        limit = self.broken + _HOPELESS
         for cell in page.cells:
+            if self.broken > limit:
+                return
             try:
                 length, at = varint(page.data, cell + skip)
                 rowid = 0
@@ -101,8 +110,9 @@ class Tree:
         parts = [_part(page, at, local)]
         following = int.from_bytes(_part(page, at + local, 4), "big")
         left = length - local
+        met: set[int] = set()
         while left > 0:
-            chained = self._chain(following)
+            chained = self._chain(following, met)
             following = int.from_bytes(chained[:4], "big")
             parts.append(chained[4 : min(usable, left + 4)])
             left -= usable - 4
@@ -110,12 +120,13 @@ class Tree:
             raise Unreadable
         return b"".join(parts)
 
-    def _chain(self, number: int) -> bytes:
-        """A page of a chain. All chains together are no longer than the file, but for rows that are none."""
+    def _chain(self, number: int, met: set[int]) -> bytes:
+        """The next page of a chain. All chains together are no longer than the file, but for rows that are none."""
         self._chained += 1
         page = self.image.page(number) if 1 < number <= self.image.count else None
-        if page is None or self._chained > 4 * self.image.count:
+        if page is None or number in met or self._chained > 4 * self.image.count:
             raise Unreadable
+        met.add(number)
         return page
 
 
@@ -130,7 +141,7 @@ def page_of(image: Image, number: int) -> Page | None:
     if not inner and kind not in (TABLE_LEAF, INDEX_LEAF):
         return None
     begin = start + (12 if inner else 8)
-    if begin + 2 * count > image.usable:
+    if begin + _LEAST_CELL * count > image.usable:
         return None
     cells = struct.unpack_from(f">{count}H", data, begin)
     last = int.from_bytes(data[start + 8 : start + 12], "big") if inner else 0
@@ -170,7 +181,7 @@ def record(payload: bytes) -> Record:
         kind, at = varint(payload, at)
         value, place = _value(payload, place, kind)
         values.append(value)
-    if at != size or place != len(payload):
+    if at != size or place != len(payload) or not values:
         raise Unreadable
     return tuple(values)
 

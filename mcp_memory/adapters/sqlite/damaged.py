@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from mcp_memory.adapters.sqlite.btree import INDEX_INNER, INDEX_LEAF, TABLE_LEAF, Record, Tree, Value, page_of
+from mcp_memory.adapters.sqlite.btree import (
+    INDEX_INNER,
+    INDEX_LEAF,
+    TABLE_INNER,
+    TABLE_LEAF,
+    Record,
+    Tree,
+    Value,
+    page_of,
+)
 from mcp_memory.adapters.sqlite.layout import Layout, Table
 from mcp_memory.adapters.sqlite.pages import Image
 
@@ -107,7 +116,7 @@ class Damaged:
             yield from _fitting(table, self._repeated(table), check)
 
     def _loose_pages(self) -> list[int]:
-        """Pages that no tree leads to and that are not free: what led to them is gone."""
+        """Pages with rows that no tree leads to and that are not free: what led to them is gone."""
         if self._loose is None:
             reached = self.image.free_pages()
             for root in {1, *self._roots.values()}:
@@ -116,8 +125,16 @@ class Damaged:
                     for _ in tree.pages():
                         pass
                     reached |= tree.reached
-            self._loose = [number for number in range(2, self.image.count + 1) if number not in reached]
+            left = (number for number in range(2, self.image.count + 1) if number not in reached)
+            self._loose = [number for number in left if self._holds_rows(number)]
         return self._loose
+
+    def _holds_rows(self, number: int) -> bool:
+        page = page_of(self.image, number)
+        if page is None or page.kind == TABLE_INNER:
+            return False
+        tree = Tree(self.image, number, keyed=page.kind != TABLE_LEAF)
+        return next(tree.rows_of(page), None) is not None
 
     def _repeated(self, table: Table) -> Iterator[tuple[int, Record]]:
         """Rows whose every column stands in some index."""

@@ -328,3 +328,19 @@ def test_a_page_of_before_is_told_by_what_it_misses(original: Path, tmp_path: Pa
     found = rescue(path)
     assert last not in {row[0] for row in events(path)}
     assert (found.lost, found.sure) == (1, True)
+
+
+def test_a_chain_of_pages_that_runs_in_a_circle_is_given_up(original: Path, tmp_path: Path) -> None:
+    [long] = [row for row in events(original) if len(row[5]) > PAGE]
+
+    def spoil(data: bytearray) -> None:
+        words = long[5][9000:9100].encode()
+        pages = [at for at in range(0, len(data), PAGE) if data[at] == 0 and words in data[at : at + PAGE]]
+        assert pages
+        for at in pages:
+            data[at : at + 4] = (at // PAGE + 1).to_bytes(4, "big")
+
+    path = spoiled(original, spoil, tmp_path)
+    found = rescue(path)
+    assert [row[0] for row in events(path)] == [row[0] for row in events(original) if row != long]
+    assert (found.lost, found.sure) == (1, True)
