@@ -233,6 +233,9 @@ def _pipeline(
     upgrades: Upgrades | None,
     keeper: IndexKeeper,
 ) -> Pipeline:
+    async def zone_of_days() -> ZoneInfo:
+        return ZoneInfo(await timezone_of(database, zone.key))
+
     return Pipeline(
         log=log,
         segments=SqliteSegments(database),
@@ -248,7 +251,7 @@ def _pipeline(
         adapters=dict(ADAPTERS),
         intaker=intaker,
         rules=rules_of(settings),
-        zone=zone,
+        zone_of_days=zone_of_days,
         spool=settings.spool,
         clock=clock,
         count_all=tokens.count_all,

@@ -78,7 +78,7 @@ class Pipeline:
     adapters: dict[str, ClientAdapter]
     intaker: Intaker
     rules: Rules
-    zone: tzinfo
+    zone_of_days: Callable[[], Awaitable[tzinfo]]
     spool: Path
     clock: Clock
     count_all: CountAll
@@ -93,6 +93,10 @@ class Pipeline:
         if token is None:
             raise LeaseLost("The pipeline was run without its lease.")
         now = self.clock.now_ms()
+        # Read anew, since a rebuild may have changed it, here or in another process.
+        zone = await self.zone_of_days()
+        if self.upgrades:
+            self.upgrades.zone = zone
         await drain_spool(self.log, self.spool)
         taken = await ingest(self.log, self.adapters, self.intaker, token)
         done = Done(inbox=taken.rows, events=taken.events)
@@ -101,11 +105,11 @@ class Pipeline:
             done.sessions = await self.compactor.run(token)
         done.segments = await segment(self.segments, self.rules, now, token)
         done.nodes = await summarize(
-            self.segments, self.tree, self.summarizer, self.zone, self.count_all, now, token, self.quiet_ms
+            self.segments, self.tree, self.summarizer, zone, self.count_all, now, token, self.quiet_ms
         )
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.tree, self.summarizer, self.zone, self.count_all, now, token)
+            done.nodes = await rollup(self.tree, self.summarizer, zone, self.count_all, now, token)
         if not done.anything:
             await self.briefs.refresh(token)
             # Last, so that a large import is taken in by few large commits.

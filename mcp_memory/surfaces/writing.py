@@ -178,6 +178,11 @@ async def until_idle(app: App) -> Done:
             if not await app.pipeline.waits():
                 return total
             await anyio.sleep(_RETRY_SECONDS)
+        except BaseException:
+            # Whoever interrupts this may start it again, and should not have to wait until the lease expires.
+            with anyio.move_on_after(2, shield=True):
+                await app.pipeline.lease.release()
+            raise
 
 
 async def change_projects(app: App, options: argparse.Namespace) -> int:

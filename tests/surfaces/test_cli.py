@@ -309,3 +309,24 @@ def test_more_than_the_most_is_taken_for_the_most(loaded: Shell) -> None:
     around = loaded.json("grip", grip, "--before", "999", "--after", "999")
     assert len(around["before"]) + len(around["events"]) + len(around["after"]) == 8
     assert loaded.run("grip", grip, "--before", "999").returncode == 0
+
+
+def test_a_rebuild_makes_the_tree_in_the_time_zone_that_is_set(shell: Shell) -> None:
+    path = shell.cwd / "history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in conversation("2026-03-02")))
+    shell.json("import", str(path), "--client", "jsonl")
+    shell.json("process")
+    assert shell.json("toc")["nodes"][-1]["node_id"] == "toc:day:2026-03-02@alpha"
+    shell.environment["MCP_MEMORY_CALENDAR_TIMEZONE"] = "Pacific/Kiritimati"  # 14 hours ahead: 9 o'clock is 23 o'clock
+    shell.json("process", "--rebuild")
+    day = shell.json("toc")["nodes"][-1]
+    assert (day["start_time"], day["end_time"]) == ("2026-03-01T10:00:00.000Z", "2026-03-02T10:00:00.000Z")
+    shell.environment["MCP_MEMORY_CALENDAR_TIMEZONE"] = "Pacific/Pago_Pago"  # 11 hours behind
+    shell.json("process", "--rebuild")
+    assert [node["node_id"] for node in shell.json("toc")["nodes"]] == [
+        "toc:year:2026@alpha",
+        "toc:month:2026-02@alpha",
+        "toc:week:2026-W09@alpha",
+        "toc:day:2026-03-01@alpha",
+    ]
+    assert shell.json("status")["timezone"] == "Pacific/Pago_Pago"
