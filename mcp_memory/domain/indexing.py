@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mcp_memory.domain.abbreviations import shortened, written
+from mcp_memory.domain.compounds import Compound, compound_in, compound_of
 from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
@@ -78,6 +79,8 @@ class Term:
     phrases: tuple[tuple[str, ...], ...]
     prefix: bool = False
     others: tuple[Term, ...] = ()
+    #: Whether its words are a verb and its particle, which stands in any form of it.
+    compound: bool = False
     match: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -100,16 +103,17 @@ def node_columns(title: str, bullets: list[str], keywords: list[str]) -> Columns
     return Columns(head=head, assistant=body, parts=hidden_parts(f"{head}\n{body}"))
 
 
-def shorten_tool(text: str) -> str:
-    if len(text) <= TOOL_HEAD + TOOL_TAIL + TOOL_ERRORS:
+def shorten_tool(text: str, head: int = TOOL_HEAD, tail: int = TOOL_TAIL, most: int = TOOL_ERRORS) -> str:
+    """The head, the error lines and the tail of what a tool said, each at most so long."""
+    if len(text) <= head + tail + most:
         return text
     errors, size = [], 0
-    for line in _error_lines(text[TOOL_HEAD:-TOOL_TAIL]):
+    for line in _error_lines(text[head:-tail]):
         size += len(line)
-        if size > TOOL_ERRORS:
+        if size > most:
             break
         errors.append(line)
-    return "\n".join([text[:TOOL_HEAD], *errors, text[-TOOL_TAIL:]])
+    return "\n".join([text[:head], *errors, text[-tail:]])
 
 
 def _error_lines(text: str) -> Iterator[str]:
@@ -161,9 +165,15 @@ def _camel_words(text: str) -> Iterable[str]:
 def terms_of(query: str) -> list[Term]:
     """What a question asks for: any text gives terms, unless it holds no letter or digit at all."""
     found: dict[str, Term] = {}
+    before = ""
     for chunk in _CHUNK.findall(query[:20_000]):
-        for term in _terms_of_chunk(chunk):
+        low = chunk.lower().rstrip(".,;:?!)")
+        terms = _terms_of_chunk(chunk)
+        if parts := compound_in(before, low):
+            terms = [_compound(f"{before} {low}", parts), *terms]
+        for term in terms:
             found.setdefault(term.match, term)
+        before = low
         if len(found) >= MAX_TERMS * 4:
             break
     terms = _abbreviated([term for term in found.values() if not _is_noise(term)] or list(found.values()))
@@ -199,6 +209,8 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
         return []
     if quoted and len(words) > 1:
         return [Term(inner, tuple(words), 1.5, (tuple(words),)), *_single(words)]
+    if parts := compound_of("".join(words)):
+        return [_compound(inner.strip("\"'`.,;:?!()[]{}<>"), parts)]
     if _INNER.search(inner) or _CAMEL.search(inner):
         return _identifier(inner)
     return [_or(term, written(term.words[0])) for term in _single(words)]
@@ -212,6 +224,11 @@ def _identifier(chunk: str) -> list[Term]:
     whole = "".join(words)
     strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, ((whole,), tuple(words)))
     return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
+
+
+def _compound(shown: str, parts: Compound) -> Term:
+    """A verb with its particle, found written together or apart."""
+    return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
 
 
 def _unspaced_terms(text: str) -> list[Term]:

@@ -1,7 +1,8 @@
 """Stems of English words by Porter's rules of 1980, which the index's tokenizer applies as well.
 
 Ranking must see in a text what the index saw, so both stem alike. What no rule can tell, the irregular forms (buy,
-bought) and British spellings (colour), are tables: a question asks with one form and the answer was said with another.
+bought), British spellings (colour) and words of one family (fail, failure), are tables: a question asks with one form
+and the answer was said with another.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ _FOURTH = dict.fromkeys(
 )
 _IRREGULAR = """
 begin began begun, bite bit bitten, blow blew blown, break broke broken, bring brought, build built, burn burnt,
-buy bought, catch caught, choose chose chosen, come came, deal dealt, dig dug, draw drew drawn, drink drank drunk,
-drive drove driven, eat ate eaten, fall fell fallen, feed fed, feel felt, fight fought, find found, fly flew flown,
-forget forgot forgotten, freeze froze frozen, get got gotten, give gave given, go went gone, grow grew grown,
-hang hung, hear heard, hide hid hidden, hold held, keep kept, know knew known, lead led, learn learnt, leave left,
-lend lent, lose lost, make made, mean meant, meet met, pay paid, ride rode ridden, ring rang rung, rise rose risen,
-run ran, see saw seen, seek sought, sell sold, send sent, shake shook shaken, shoot shot, show shown, sing sang sung,
-sit sat, sleep slept, speak spoke spoken, spend spent, spin spun, stand stood, steal stole stolen, stick stuck,
-strike struck, swear swore sworn, swim swam swum, take took taken, teach taught, tear tore torn, tell told,
-think thought, throw threw thrown, understand understood, wake woke woken, wear wore worn, win won,
-write wrote written, rebuild rebuilt, overwrite overwrote overwritten, rewrite rewrote rewritten, child children,
-person people, man men, woman women, foot feet, tooth teeth, mouse mice, wife wives, life lives, half halves,
-index indices, analysis analyses
+buy bought, catch caught, choose chose chosen choice choices, come came, deal dealt, dig dug, draw drew drawn,
+drink drank drunk, drive drove driven, eat ate eaten, fall fell fallen, feed fed, feel felt, fight fought, find found,
+fly flew flown flight flights, forget forgot forgotten, freeze froze frozen, get got gotten, give gave given,
+go went gone, grow grew grown growth, hang hung, hear heard, hide hid hidden, hold held, keep kept, know knew known,
+lead led, learn learnt, leave left, lend lent, lose lost loss losses, make made, mean meant, meet met, pay paid,
+ride rode ridden, ring rang rung, rise rose risen, run ran, see saw seen, seek sought, sell sold, send sent,
+shake shook shaken, shoot shot, show shown, sing sang sung, sit sat, sleep slept, speak spoke spoken, spend spent,
+spin spun, stand stood, steal stole stolen, stick stuck, strike struck, swear swore sworn, swim swam swum,
+take took taken, teach taught, tear tore torn, tell told, think thought, throw threw thrown, understand understood,
+wake woke woken, wear wore worn, win won, write wrote written, rebuild rebuilt, overwrite overwrote overwritten,
+rewrite rewrote rewritten, child children, person people, man men, woman women, foot feet, tooth teeth, mouse mice,
+wife wives, life lives, half halves, index indices
 """
 #: American and British, by one form of each; the others follow from their stems.
 _SPELLINGS = """
-airplane aeroplane, analyze analyse, artifact artefact, authorize authorise, behavior behaviour,
+airplane aeroplane, analyze analyse analysis, artifact artefact, authorize authorise, behavior behaviour,
 catalog catalogue, center centre, color colour, customize customise, defense defence, dialog dialogue,
 favor favour, favorite favourite, fiber fibre, finalize finalise, flavor flavour, gray grey, harbor harbour,
 honor honour, humor humour, initialize initialise, jewelry jewellery, judgment judgement, labor labour,
@@ -46,6 +47,21 @@ neighborhood neighbourhood, normalize normalise, optimize optimise, organize org
 practice practise, prioritize prioritise, program programme, realize realise, recognize recognise,
 rumor rumour, serialize serialise, standardize standardise, summarize summarise, synchronize synchronise,
 theater theatre, utilize utilise, visualize visualise
+"""
+#: Words of one family whose stems differ: what was done, what came of it, and who or what does it. Left out are those
+#: whose stem is also that of another word: conversion and conversation, response and responsible.
+_FAMILIES = """
+accurate accuracy, acquire acquisition, admit admission, advise advice, allergic allergy, assume assumption,
+believe belief, bundle bundler, clarify clarification, classify classification, collide collision, compare comparison,
+compete competition, conclude conclusion, consume consumption, cover coverage, crawl crawler, debug debugger,
+decide decision, describe description, destroy destruction, die death, divide division, expand expansion,
+expire expiry, explain explanation, explode explosion, expose exposure, fail failure, flake flaky, format formatter,
+handle handler, identify identification, introduce introduction, invert inversion, justify justification, lint linter,
+load loader, maintain maintenance, marry marriage, modify modification, notify notification, occur occurrence,
+omit omission, parse parser, perceive perception, permit permission, photo photograph, private privacy, prove proof,
+reduce reduction, repeat repetition, reproduce reproduction, resolve resolution, retain retention, safe safety,
+scan scanner, simplify simplification, solve solution, store storage, strong strength, submit submission,
+subscribe subscription, succeed success, suspend suspension, transmit transmission, verify verification, wed wedding
 """
 _GROUPS = [group.split() for group in _IRREGULAR.split(",")]
 _BASE = {form: group[0] for group in _GROUPS for form in group[1:]}
@@ -130,4 +146,5 @@ def _closed(word: str) -> bool:
     return _shape(word)[-3:] == "cvc" and word[-1] not in "wxy"
 
 
-_SPELLED = {porter(form): pair for pair in (tuple(each.split()) for each in _SPELLINGS.split(",")) for form in pair}
+_KIN = [tuple(each.split()) for each in f"{_SPELLINGS},{_FAMILIES}".split(",")]
+_SPELLED = {porter(form): kin for kin in _KIN for form in kin}

@@ -145,6 +145,12 @@ def passages_of(
     others = [number for number in range(len(texts)) if number not in known]
     found = zip(others, question.places([texts[number][0][:LONGEST] for number in others]), strict=True)
     places = {**known, **dict(found)}
+    units = len(question.units)
+    partly = [number for number in others if len(texts[number][0]) > LONGEST and len(places[number]) < units]
+    if partly:
+        # What is missed in the beginning of an endless text may stand further on, as at the end of what a tool said.
+        whole = question.places([texts[number][0] for number in partly])
+        places |= zip(partly, whole, strict=True)
     return [_passage(question, *each, places[number]) for number, each in enumerate(texts)]
 
 

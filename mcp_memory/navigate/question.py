@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mcp_memory.domain.compounds import written
 from mcp_memory.domain.indexing import Term, terms_of
 from mcp_memory.domain.stems import forms, porter, root
 from mcp_memory.domain.text import has_unspaced_script
@@ -26,6 +27,14 @@ _GATHERS = re.compile(
     r"\b(?:how many|total|combined|altogether|in all|order|between|each|both|compared?|difference|most)\b"
     r"|\bfirst\b.*\bor\b|\bhow much\b.*\b(?:more|less|all)\b",
     re.I | re.S,
+)
+#: How a question is put, whatever it asks for.
+_ASKING = re.compile(
+    r"\b(?:(?:can|could|would|will) you (?:please |kindly |just )*)?(?:remind|tell|show) (?:me|us)\b"
+    r"|\b(?:can|could|would|do) you (?:please |kindly |still |happen to )*(?:remember|recall|know|find|check|look up)\b"
+    r"|\bi(?: was|['’]m| am) (?:just |also )*wondering(?: if| whether)?\b"
+    r"|\b(?:if )?i (?:forgot|remember(?: correctly)?|recall(?: correctly)?|(?:can(?:no|['’])|don['’])t remember)\b",
+    re.I,
 )
 #: What holds by now, or was said last, is asked for.
 _NEWEST = re.compile(
@@ -136,7 +145,7 @@ class Question:
 
 
 def question_of(asked: str) -> Question:
-    terms = terms_of(asked)
+    terms = terms_of(_ASKING.sub(" ", asked)) or terms_of(asked)
     units: list[Unit] = []
     numbers: dict[str, int] = {}
     unit_of: list[int] = []
@@ -148,7 +157,8 @@ def question_of(asked: str) -> Question:
                 numbers.setdefault(other.root, len(units))
             units.append(unit)
         unit_of.append(numbers[unit.root])
-    order = [number for number in unit_of if units[number].pattern is None]
+    plain = (term.compound or units[number].pattern is None for term, number in zip(terms, unit_of, strict=True))
+    order = [number for number, one in zip(unit_of, plain, strict=True) if one]
     pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
     return Question(
         tuple(terms),
@@ -165,6 +175,9 @@ def question_of(asked: str) -> Question:
 
 def _unit(term: Term) -> Unit:
     words = [folded(word) for word in term.words]
+    if term.compound:
+        pattern = written(words[0], words[1])
+        return Unit(" ".join(words), (words[0].removesuffix("e"),), pattern, term.weight, term.match)
     if len(words) > 1 or has_unspaced_script(words[0]):
         # However it is written: refreshToken, refresh_token, "refresh token".
         pattern = re.compile(rf"[\W_]{{0,{APART}}}".join(re.escape(word) for word in words))

@@ -11,7 +11,7 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.confidence import scores
-from mcp_memory.navigate.passage import LONGEST, Passage, passages_of
+from mcp_memory.navigate.passage import Passage, passages_of
 from mcp_memory.navigate.question import Places, Question, question_of
 from mcp_memory.navigate.ranking import Weighed, merged, rarities, weigh
 from mcp_memory.navigate.scope import Scope
@@ -222,11 +222,8 @@ async def _beyond(
 
 def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The terms that stand in a text, and those that do not, as far as its passage does not tell already."""
-    if passage and len(text) <= LONGEST:
-        here = [unit in passage.units for unit in question.unit_of]
-    else:
-        here = question.holds(text[:_LONGEST])
-    return _split(question, here)
+    in_passage = [unit in passage.units for unit in question.unit_of] if passage else []
+    return _split(question, in_passage or question.holds(text[:_LONGEST]))
 
 
 def _split(question: Question, here: Sequence[bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:

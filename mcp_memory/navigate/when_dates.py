@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
@@ -14,7 +15,7 @@ MONTH = (
     r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december"
     r"|jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec)"
 )
-YEAR = r"(?P<year>19[7-9]\d|2[01]\d\d)"
+YEAR = r"(?P<year>19[7-9]\d|2[01]\d\d|'\d\d)"
 _IN_YEAR = rf"(?: (?:of |in )?{YEAR})?"
 _SUFFIX = r"(?:st|nd|rd|th)"
 _DAY = rf"(?P<day>\d\d?){_SUFFIX}?"
@@ -28,7 +29,15 @@ _HOLIDAYS = {
     r"boxing day": (12, 26),
     r"new year'?s eve": (12, 31),
     r"new year(?:'?s)?(?: day)?": (1, 1),
+    r"(?:st\.? |saint )?patrick'?s day": (3, 17),
+    r"april fools?'?(?: day)?": (4, 1),
+    r"independence day": (7, 4),
 }
+#: Feasts whose day changes: so many days after Easter, or which weekday of a month, counted from 0.
+_AFTER_EASTER = {"good friday": -2, "easter sunday": 0, "easter monday": 1, "easter": 0, "pentecost": 49}
+_NTH_WEEKDAY = {"thanksgiving": (11, 3, 3), "labor day": (9, 0, 0)}
+#: The months that seasons begin with, as the north has them; each lasts three.
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
 def _month(match: re.Match[str], frame: Frame) -> Span:
@@ -40,6 +49,10 @@ def _month(match: re.Match[str], frame: Frame) -> Span:
 
 def _date(match: re.Match[str], frame: Frame) -> Span:
     return frame.day(_dated(match, frame, _month_number(match), int(match["day"])))
+
+
+def _first_of(match: re.Match[str], frame: Frame) -> Span:
+    return frame.day(_dated(match, frame, _month_number(match), 1))
 
 
 def _dates(match: re.Match[str], frame: Frame) -> Span:
@@ -56,7 +69,61 @@ def _month_number(match: re.Match[str]) -> int:
 
 def _dated(match: re.Match[str], frame: Frame, month: int, day: int) -> date:
     year = match["year"]
-    return date(int(year), month, day) if year else frame.pick(lambda year: date(year, month, day))
+    return date(_full(year), month, day) if year else frame.pick(lambda year: date(year, month, day))
+
+
+def _full(year: str) -> int:
+    """A year of two digits is one of this century."""
+    return int(year) if len(year) == 4 else 2000 + int(year[-2:])
+
+
+def _numbers(match: re.Match[str], frame: Frame) -> Span:
+    """Dots put the day first, slashes the month unless there is no such month."""
+    first, second = int(match["first"]), int(match["second"])
+    month, day = (second, first) if match["sign"] == "." or first > 12 else (first, second)
+    return frame.day(_dated(match, frame, month, day))
+
+
+def _season(match: re.Match[str], frame: Frame) -> Span:
+    if match["which"] and match["which"] != "this":
+        frame = replace(frame, latest=frame.today - timedelta(days=60))
+    first = _dated(match, frame, _SEASONS[match["season"]], 1)
+    return frame.months(first, 3)
+
+
+def _half_of_year(match: re.Match[str], frame: Frame) -> Span:
+    return frame.months(_dated(match, frame, 6 * int(match["half"]) - 5, 1), 6)
+
+
+def _feast(match: re.Match[str], frame: Frame) -> Span:
+    name, year = match["feast"], match["year"]
+    if match["which"]:
+        frame = replace(frame, latest=frame.today - ONE_DAY)
+    in_year = _after_easter(_AFTER_EASTER[name]) if name in _AFTER_EASTER else _nth_weekday(*_NTH_WEEKDAY[name])
+    return frame.day(in_year(_full(year)) if year else frame.pick(in_year))
+
+
+def _after_easter(days: int) -> Callable[[int], date]:
+    """By the rule of Gauss as Lichtenberg completed it, which holds for every year of the Gregorian calendar."""
+
+    def in_year(year: int) -> date:
+        century = year // 100
+        moon = 15 + (3 * century + 3) // 4 - (8 * century + 13) // 25
+        sun = 2 - (3 * century + 3) // 4
+        seed = (19 * (year % 19) + moon) % 30
+        full = 21 + seed - (seed + year % 19 // 11) // 29
+        sunday = 7 - (year + year // 4 + sun) % 7
+        return date(year, 3, 1) + timedelta(days=full + 7 - (full - sunday) % 7 - 1 + days)
+
+    return in_year
+
+
+def _nth_weekday(month: int, weekday: int, number: int) -> Callable[[int], date]:
+    def in_year(year: int) -> date:
+        first = date(year, month, 1)
+        return first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * number)
+
+    return in_year
 
 
 def _day_of_month(match: re.Match[str], frame: Frame) -> Span:
@@ -72,15 +139,15 @@ def _day_of_month(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _iso_day(match: re.Match[str], frame: Frame) -> Span:
-    return frame.day(date(int(match["year"]), int(match["month"]), int(match["day"])))
+    return frame.day(date(_full(match["year"]), int(match["month"]), int(match["day"])))
 
 
 def _iso_month(match: re.Match[str], frame: Frame) -> Span:
-    return frame.months(date(int(match["year"]), int(match["month"]), 1), 1)
+    return frame.months(date(_full(match["year"]), int(match["month"]), 1), 1)
 
 
 def _year(match: re.Match[str], frame: Frame) -> Span:
-    return frame.months(date(int(match["year"]), 1, 1), 12)
+    return frame.months(date(_full(match["year"]), 1, 1), 12)
 
 
 def _quarter(match: re.Match[str], frame: Frame) -> Span:
@@ -90,7 +157,7 @@ def _quarter(match: re.Match[str], frame: Frame) -> Span:
 def _iso_week(match: re.Match[str], frame: Frame) -> Span:
     week, year = int(match["week"]), match["year"]
     if year:
-        return frame.week(date.fromisocalendar(int(year), week, 1))
+        return frame.week(date.fromisocalendar(_full(year), week, 1))
     return frame.week(frame.pick(lambda year: date.fromisocalendar(year, week, 1)))
 
 
@@ -115,10 +182,25 @@ ROWS = (
     row(rf"(?:month of )?(?P<which>){MONTH} (?:of )?{YEAR}", _month),
     row(rf"{_ON_WEEKDAY}{MONTH} {_DAY}{_IN_YEAR}", _date),
     row(rf"{_ON_WEEKDAY}{_DAY} (?:of )?{MONTH}{_IN_YEAR}", _date),
+    row(rf"(?P<day>first) (?:of )?{MONTH}{_IN_YEAR}", _first_of),
     row(rf"{MONTH} {_DAY}{_TO_DAY}{_IN_YEAR}", _dates),
     row(rf"{_DAY}{_TO_DAY} (?:of )?{MONTH}{_IN_YEAR}", _dates),
     row(rf"{_ON_WEEKDAY}(?P<day>\d\d?){_SUFFIX}", _day_of_month, "on"),
     row(rf"{_ON_WEEKDAY}{YEAR}([-/])(?P<month>\d\d)\3(?P<day>\d\d)", _iso_day),
+    row(rf"(?P<first>\d\d?)(?P<sign>[./])(?P<second>\d\d?)(?P=sign){YEAR}", _numbers),
+    row(r"(?P<first>\d\d)(?P<sign>[./])(?P<second>\d\d)\.?(?P<year>)", _numbers, "on"),
+    row(r"(?P<first>\d\d?)(?P<sign>/)(?P<second>\d\d?)(?P<year>)", _numbers, "on"),
+    row(rf"{_DAY}-{MONTH}-{YEAR}", _date),
+    row(r"(?P<which>)(?P<season>summer|autumn|winter)(?P<year>)", _season, "in over during"),
+    row(rf"(?P<which>)(?P<season>{'|'.join(_SEASONS)}) (?:of |in )?{YEAR}", _season),
+    row(rf"(?P<which>this|last|past) (?P<season>{'|'.join(_SEASONS)})(?P<year>)", _season),
+    row(rf"h(?P<half>[12])(?: of)? {YEAR}", _half_of_year),
+    row(r"h(?P<half>[12])(?P<year>)", _half_of_year, "in during"),
+    row(
+        rf"(?:(?P<which>last|past) )?(?P<feast>{'|'.join([*_AFTER_EASTER, *_NTH_WEEKDAY])}){_IN_YEAR}",
+        _feast,
+        "on at over around from of during",
+    ),
     row(rf"{YEAR}-(?P<month>\d\d)", _iso_month, _IN),
     row(rf"(?:year (?:of )?)?{YEAR}", _year, _IN),
     row(rf"{YEAR}-w(?P<week>\d\d)", _iso_week),

@@ -13,19 +13,23 @@ _WORD = re.compile(r"[^\s,]+")
 _MOST_WORDS = 400  # a question is short; a pasted file is not a question
 _LONGEST = 12
 _SENTENCE_END = re.compile(
-    r"(?!(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)\.$).*[.?!;:]$", re.I
+    r"(?!(?:\d\d?|st|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)\.$).*[.?!;:]$",
+    re.I,
 )
 _STARTER = re.compile(
     r"\(?(?:the|in|on|during|over|at|around|throughout|from|of|about|as|mentioned|since|after|before|prior|until|till"
     r"|up|by|between|toda|yest|toni|day|week|mont|quar|year|earl|late|mid|star|begi|end|last|this|curr|past|prev"
-    r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|seco|firs"
+    r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|some|seco|firs"
+    r"|am\b|im\b|vor\b|gest|heut|vorg|letz|vori|dies|kw\b"
+    r"|half|fort|other|noon|midd|midn|lunc|spri|summ|autu|fall|wint|h[12]\b|roug|near|almo|appr"
     r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
     re.I,
 )
 #: No phrase is without one of these; looking for them first spares most runs of words a closer look.
 _ANCHOR = re.compile(
     r"\d|(?<![a-z])(?:tod|yest|toni|minu|hour|day|week|mont|quar|year|morn|afte|even|nigh|jan|feb|mar|apr|may|jun|jul|aug"
-    r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|chri|xmas|boxi|new)",
+    r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|chri|xmas|boxi|new|fort|spri|summ|autu|fall|wint|east"
+    r"|pent|than|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|frei|sams|sonn)",
     re.I,
 )
 _PREPOSITION = re.compile(
@@ -35,11 +39,11 @@ _BOUND = re.compile(r"(?P<word>since|after|before|prior to|until|till|up to|by|a
 _ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
 _JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)")
 _SKIPPED = re.compile(
-    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about)\s+)?(?:the\s+(?!last\s))?",
+    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about|am|im)\s+)?(?:the\s+(?!last\s))?",
     re.I,
 )
 _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
-_ORDINAL_ALONE = re.compile(r"(?:.* )?\d+(?:st|nd|rd|th)")
+_ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
 _SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls".split())
@@ -52,7 +56,7 @@ _UNITS = frozenset(
 #: After "on the 3rd" only these may follow, or nothing: "on the 3rd attempt" is no date.
 _FUNCTION_WORDS = frozenset(
     "about did do does we i you he she they it and or with for in at to by when what which how why was were is the "
-    "that of regarding before after".split()
+    "that regarding before after".split()
 )
 #: In lower case these are words, commands or formats as often as months and weekdays.
 _AMBIGUOUS = re.compile(r"(may|march|mar|apr|jun|jul|sep|oct|nov|dec|mon|wed|fri|sat|sun)\b(?P<rest>.*)")

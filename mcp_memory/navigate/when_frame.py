@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from mcp_memory.domain.toc import Level, covering, local_day, start_of_day_ms
+from mcp_memory.navigate.when_german import in_english
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -111,6 +112,7 @@ def normal(text: str) -> str:
     "The last week" is the seven days up to now, "last week" a week of the calendar, so the former becomes "past week".
     """
     text = " ".join(re.sub(r"--+", " - ", text.translate(_DASHES).lower().replace(",", " ")).split())
+    text = in_english(text)
     text = re.sub(r"\bthe last (?=(?:week|month|quarter|year)\b(?! (?:of|in) ))", "past ", text)
     text = re.sub(r"(?<=[a-z])\.(?=\s|$)|\bthe\b", " ", text)
     return " ".join(text.split()).strip(" .;:?!")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from mcp_memory.domain.toc import first_day_of_month
 from mcp_memory.navigate import when_dates, when_relative
 from mcp_memory.navigate.when_frame import ONE_DAY, Frame, Row, Span, row
-from mcp_memory.navigate.when_relative import COUNT, PART, PARTS, UNIT, units_before
+from mcp_memory.navigate.when_relative import COUNT, PART, PARTS, UNIT, WEEKDAY, WEEKDAYS, units_before
 
 _ORDINALS = {
     "first": 1,
@@ -100,16 +100,95 @@ def _third(match: re.Match[str], frame: Frame) -> Span:
     return frame.days(first, first + timedelta(days=size))
 
 
+def _third_of_this(match: re.Match[str], frame: Frame) -> Span:
+    return period(f"{match['how']} this {match['unit']}", frame)
+
+
+def _day_beside(match: re.Match[str], frame: Frame) -> Span:
+    """The day before or after a period, or the week's worth of days there."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    many = 7 if match["days"] else 1
+    if match["how"] == "before":
+        return frame.days(first - timedelta(days=many), first)
+    return frame.days(last + ONE_DAY, last + timedelta(days=1 + many))
+
+
+def _end_day(match: re.Match[str], frame: Frame) -> Span:
+    first, last = frame.first_and_last(period(match["base"], frame))
+    return frame.day(last if match["which"] == "last" else first)
+
+
+def _weekday_in(match: re.Match[str], frame: Frame) -> Span:
+    """The first, second or last Monday of a month."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    number = WEEKDAYS.index(match["weekday"][:3])
+    if match["ordinal"] == "last":
+        return frame.day(last - timedelta(days=(last.weekday() - number) % 7))
+    day = first + timedelta(days=(number - first.weekday()) % 7 + 7 * (_ORDINALS[match["ordinal"]] - 1))
+    if day > last:
+        raise ValueError("the month has no such weekday")
+    return frame.day(day)
+
+
+def _half(match: re.Match[str], frame: Frame) -> Span:
+    first, last = frame.first_and_last(period(match["base"], frame))
+    middle = first + timedelta(days=((last - first).days + 1) // 2)
+    return frame.days(first, middle) if match["which"] == "first" else frame.days(middle, last + ONE_DAY)
+
+
+def _hour_of_day(match: re.Match[str], frame: Frame) -> Span:
+    """An hour before and after a time of day, which nobody remembers exactly."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    if first != last:
+        raise ValueError("a time of day needs one day")
+    hour = _hour(match)
+    return frame.hours(first, max(hour - 1, 0), hour + 2)
+
+
+def _hours_of_day(match: re.Match[str], frame: Frame) -> Span:
+    first, last = frame.first_and_last(period(match["base"], frame))
+    start, end = _hour(match), _hour(match, "2")
+    if first != last or end <= start:
+        raise ValueError("hours need one day, the earlier one first")
+    return frame.hours(first, start, end)
+
+
+def _hour(match: re.Match[str], which: str = "") -> int:
+    named, half = match[f"named{which}"], match[f"half{which}"]
+    if named:
+        return {"noon": 12, "midday": 12, "lunchtime": 12, "midnight": 0}[str(named)]
+    hour = int(match[f"hour{which}"])
+    if half and not 1 <= hour <= 12:
+        raise ValueError("half a day has no such hour")
+    hour = hour % 12 + (12 if half == "pm" else 0) if half else hour
+    if hour > 23:
+        raise ValueError("a day has no such hour")
+    return hour
+
+
+_CLOCK = (
+    r"(?:(?P<named>noon|midday|lunchtime|midnight)"
+    r"|(?P<hour>\d\d?)(?:(?::\d\d)? ?(?P<half>am|pm)|:\d\d|(?: ?h| o'clock)))"
+)
+_CLOCK_AFTER = re.sub(r"\?P<(\w+)>", r"?P<\g<1>2>", _CLOCK)
 _BASE = r"(?P<base>.+)"
 _TABLE: tuple[Row, ...] = (
     *when_relative.ROWS,
     *when_dates.ROWS,
-    row(rf"{_BASE} {PART}", _part_of_day),
+    row(rf"(?P<base>.+?)(?: in)? {PART}", _part_of_day),
+    row(rf"{_CLOCK} (?:and|to|until|till|-) {_CLOCK_AFTER} (?:on )?{_BASE}", _hours_of_day),
+    row(rf"{_BASE} (?:at|around|about) {_CLOCK}", _hour_of_day),
+    row(rf"(?:at |around |about )?{_CLOCK} (?:on )?{_BASE}", _hour_of_day),
+    row(rf"day(?P<days>s)? (?P<how>before|after) {_BASE}", _day_beside),
+    row(rf"(?P<which>first|last) day (?:of|in) {_BASE}", _end_day),
+    row(rf"(?P<ordinal>{'|'.join(_ORDINALS)}|last) {WEEKDAY} (?:of|in) {_BASE}", _weekday_in),
+    row(rf"(?P<which>first|second) half of {_BASE}", _half),
     row(rf"{PART} (?:of|on) {_BASE}", _part_of_day),
     row(rf"{COUNT} {UNIT} (?:before|prior to) {_BASE}", _units_before),
     row(rf"week (?P<how>of|around|starting|beginning|ending|before|after)(?: on)? {_BASE}", _week_of),
     row(rf"(?P<ordinal>{'|'.join(_ORDINALS)}|last) week (?:of|in) {_BASE}", _week_of_month),
     row(rf"(?P<how>early|mid|late)(?: in)?[ -]{_BASE}", _third),
+    row(r"(?P<how>start of|beginning of|middle of|end of) (?P<unit>year|quarter|month|week)", _third_of_this),
     row(rf"(?P<how>start of|beginning of|middle of|end of) {_BASE}", _third),
 )
 _READERS = tuple((each, each.pattern.fullmatch) for each in _TABLE)

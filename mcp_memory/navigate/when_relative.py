@@ -11,6 +11,7 @@ from mcp_memory.navigate.when_frame import (
     ONE_DAY,
     Frame,
     Span,
+    first_of_month,
     monday,
     months_earlier,
     row,
@@ -27,6 +28,7 @@ _COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | 
     "couple of": (2, 3),
     "couple": (2, 3),
     "few": (2, 5),
+    "some": (2, 8),
     "several": (3, 8),
 }
 COUNT = rf"(?:a (?=couple|few))?(?P<count>\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
@@ -35,7 +37,7 @@ PART = r"(?P<part>morning|afternoon|evening|night)"
 #: Local hours from and until; a night runs into the next day.
 PARTS = {"morning": (4, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
 
-_WEEKDAYS = "mon tue wed thu fri sat sun".split()
+WEEKDAYS = "mon tue wed thu fri sat sun".split()
 WEEKDAY = (
     r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday"
     r"|mon|tues|tue|wed|thurs|thur|thu|fri|sat|sun)"
@@ -79,6 +81,27 @@ def _ago(match: re.Match[str], frame: Frame) -> Span:
     low, high = counted(match)
     start = frame.now_ms - high * _CLOCK[unit] - _ROOM[unit]
     return Span(start, min(frame.now_ms - low * _CLOCK[unit] + _ROOM[unit], frame.now_ms))
+
+
+def _weekdays_ago(match: re.Match[str], frame: Frame) -> Span:
+    """Counted from the most recent one before today."""
+    weeks = counted(match)[0] - 1
+    yesterday = frame.today - ONE_DAY
+    last = yesterday - timedelta(days=(yesterday.weekday() - _number(match)) % 7)
+    return frame.day(last - timedelta(weeks=weeks))
+
+
+def _fortnight_ago(match: re.Match[str], frame: Frame) -> Span:
+    return unit_back("week", frame.today, 2, frame)
+
+
+def _half_a_year_ago(match: re.Match[str], frame: Frame) -> Span:
+    """About six months, which nobody counts exactly."""
+    return frame.months(first_of_month(frame.today, 7), 3)
+
+
+def _other_day(match: re.Match[str], frame: Frame) -> Span:
+    return frame.days(frame.today - timedelta(days=10), frame.today)
 
 
 def _rolling(match: re.Match[str], frame: Frame) -> Span:
@@ -126,14 +149,18 @@ def _weekday_of_week(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _number(match: re.Match[str]) -> int:
-    return _WEEKDAYS.index(match["weekday"][:3])
+    return WEEKDAYS.index(match["weekday"][:3])
 
 
 ROWS = (
     row(r"(?:earlier )?(?P<day>today|yesterday|day before yesterday)", _near_day),
     row(rf"(?:earlier )?this {PART}", _part_of_today),
     row(r"tonight|(?:late )?(?P<which>last) night", _tonight),
-    row(rf"{COUNT} {UNIT} ago", _ago),
+    row(rf"(?:(?:about|around|roughly|nearly|almost|approximately) )?{COUNT} {UNIT} (?:ago|back)", _ago),
+    row(rf"{COUNT} {WEEKDAY}s ago", _weekdays_ago),
+    row(r"(?:a )?fortnight ago", _fortnight_ago),
+    row(r"half a year ago", _half_a_year_ago),
+    row(r"other (?:day|night|week)", _other_day),
     row(rf"(?:last|past|previous) {COUNT} {UNIT}", _rolling),
     row(r"past (?P<unit>hour|day|week|month|quarter|year)", _rolling),
     row(r"last (?P<unit>hour)", _rolling),

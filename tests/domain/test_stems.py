@@ -46,3 +46,13 @@ def test_american_and_british_spellings_share_their_root_and_are_sought_by_both(
     assert root(american) == root(british)
     assert {porter(form) for form in forms(american)} >= {porter(american), porter(british)}
     assert forms(american) == forms(british)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("failures", "failed"), ("decision", "decided"), ("verify", "verifications"), ("analysis", "analysing"),
+     ("choices", "chose"), ("permission", "permitted"), ("parse", "parsers")],
+)  # fmt: skip
+def test_words_of_one_family_share_their_root_and_are_sought_by_each_other(asked: str, told: str) -> None:
+    assert root(asked) == root(told)
+    assert porter(told) in {porter(form) for form in forms(asked)}

@@ -105,3 +105,27 @@ _PIECES = st.lists(st.sampled_from(["refresh", "Token", "token", "children", "ch
 def test_texts_are_searched_together_as_each_by_itself(texts: list[str]) -> None:
     question = question_of("the refresh_token of a child é")
     assert question.places_by_form(texts) == [question.places_by_form([text])[0] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("how do drivers log in", "The login of drivers uses badges"), ("rollback", "rolled back to 2.6"),
+     ("was it rolled back", "the rollback went well"), ("timeouts", "it timed out"), ("sign-in", "signing in")],
+)  # fmt: skip
+def test_a_verb_with_its_particle_is_found_however_it_is_written(asked: str, told: str) -> None:
+    question = question_of(asked)
+    held = dict(zip([term.shown for term in question.terms], question.holds(told), strict=True))
+    assert any(held[term.shown] for term in question.terms if term.compound)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "could you please remind me what we said about the audit trail",
+        "I was wondering if you could tell me about the audit trail",
+        "do you still remember the audit trail?",
+    ],
+)
+def test_how_a_question_is_put_is_not_looked_for(asked: str) -> None:
+    assert [term.shown for term in question_of(asked).terms] == ["audit", "trail"]
+    assert [term.shown for term in question_of("remind me").terms] == ["remind"]

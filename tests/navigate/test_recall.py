@@ -294,3 +294,18 @@ async def test_a_hit_that_holds_the_question_and_stands_out_is_to_be_trusted_and
         first, *rest = await hits(app, "why is SESSION_TTL raised for the mobile app")
         assert 0.5 <= first.score < 1
         assert all(0 <= hit.score < 0.3 for hit in rest)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("query", ["disk quota exceeded", "zebras counted"])
+async def test_what_a_tool_said_late_is_weighed_shown_and_told_as_held(tmp_path: Path, query: str) -> None:
+    steps = [f"step {number} went well" for number in range(1_000)]
+    output = "\n".join([*steps, "FATAL: disk quota exceeded on /dev/sdb1", *steps, "42 zebras counted"])
+    other = "We spoke of disk space and of zebras we had not counted, over a quota of coffee that was exceeded."
+    async with memory(tmp_path) as app:
+        await tell(app, [said(output, at(0), role="tool"), said(other, at(20), session="other")])
+        late = next(hit for hit in await hits(app, query) if hit.role == "tool")
+        assert set(late.matched) == set(query.split())
+        assert late.missing == ()
+        assert late.score > 0
+        assert query in late.passage.window(200)

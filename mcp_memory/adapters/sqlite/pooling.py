@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.adapters.sqlite.database import Reads, Row
-from mcp_memory.domain.indexing import Term, match_expression
+from mcp_memory.domain.indexing import Term, match_expression, shorten_tool
 from mcp_memory.domain.offers import Pool, Spot, Within
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
@@ -26,7 +26,9 @@ COMMON = 3
 #: What stands beside the best third is read as well, and beside so many at least.
 BESIDE = 20
 #: What lies further on in an endless text is found by the index but not weighed; of what a tool said, even less.
-LONGEST, LONGEST_OF_TOOL = 6_000, 2_000
+LONGEST = 6_000
+#: The head, the tail and the error lines of it.
+_OF_TOOL = 2_000, 400, 400
 _CHUNK, _STEPS = 500, 20
 _COLUMNS = ("user", "assistant")
 
@@ -46,7 +48,7 @@ _ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} L
 _EVER = 1 << 62
 _SPOTS = (
     "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
-    f"substr(e.text, 1, CASE e.role WHEN 'tool' THEN {LONGEST_OF_TOOL} ELSE {LONGEST} END) "
+    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {LONGEST}) END "
     "FROM event e WHERE e.id IN ({marks})"
 )
 KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
@@ -207,8 +209,12 @@ def _ranked(
 
 
 def _spots(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Spot]:
-    found = {row[0]: Spot(*row) for row in _by_number(connection, _SPOTS, numbers)}
+    found = {row[0]: _spot(Spot(*row)) for row in _by_number(connection, _SPOTS, numbers)}
     return [found[number] for number in numbers if number in found]
+
+
+def _spot(spot: Spot) -> Spot:
+    return spot._replace(text=shorten_tool(spot.text, *_OF_TOOL)) if spot.role == "tool" else spot
 
 
 def _beside(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:

@@ -1,0 +1,57 @@
+"""Time phrases in German, said in English so that the same table reads them: gestern, am 3. Februar, vor zwei Tagen."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = {
+    "heute": "today",
+    "gestern": "yesterday",
+    "vorgestern": "day before yesterday",
+    "januar": "january",
+    "februar": "february",
+    "märz": "march",
+    "mai": "may",
+    "juni": "june",
+    "juli": "july",
+    "oktober": "october",
+    "dezember": "december",
+    "montag": "monday",
+    "dienstag": "tuesday",
+    "mittwoch": "wednesday",
+    "donnerstag": "thursday",
+    "freitag": "friday",
+    "samstag": "saturday",
+    "sonntag": "sunday",
+    "woche": "week",
+    "monat": "month",
+    "jahr": "year",
+    "ein": "one",
+    "einem": "one",
+    "einer": "one",
+    "zwei": "two",
+    "drei": "three",
+    "vier": "four",
+    "fünf": "five",
+    "sechs": "six",
+}
+_UNITS = {"tag": "days", "woch": "weeks", "monat": "months", "jahr": "years"}
+_TELLING = re.compile(
+    r"gestern|heute|woche|monat|jahr|tag\b|tagen\b|januar|februar|märz|\bmai\b|juni|juli|oktober|dezember|mittwoch"
+    r"|\bkw |^(?:am|im) "
+)
+_AGO = re.compile(r"vor (\w+) (tag|woch|monat|jahr)(?:e|en|n)?\b")
+_LAST = re.compile(r"\b(?:letzte[nrs]?|vorige[nrs]?) (?=woche|monat|jahr|\w+tag|mittwoch)")
+_THIS = re.compile(r"\bdiese[nrs]? (?=woche|monat|jahr)")
+_WORD = re.compile(r"[a-zäöüß]+")
+
+
+def in_english(text: str) -> str:
+    """A phrase in small letters with its German words, if it has any, said in English."""
+    if not _TELLING.search(text):
+        return text
+    text = re.sub(r"^am (?=\d|\w+tag\b|mittwoch)", "on ", re.sub(r"^im ", "in ", text))
+    text = re.sub(r"(?<=\d)\.(?= [a-zä])", "", re.sub(r"\bkw (?=\d)", "week ", text))
+    text = _AGO.sub(lambda match: f"{match[1]} {_UNITS[match[2]]} ago", text)
+    text = _THIS.sub("this ", _LAST.sub("last ", text))
+    return _WORD.sub(lambda match: _WORDS.get(match[0], match[0]), text)
