@@ -8,7 +8,8 @@ import re
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
 #: Tags by which clients mark their own words, and the fences of ours.
 _POSING = re.compile(
-    r"<(/?)\s*(system-reminder|system|hook_context|memory|recalled|function_calls|invoke|tool_use|tool_result|"
+    r"<(/?)\s*(system-reminder|system|hook_context|memory|recalled|function_(?:calls?|results?)|invoke|"
+    r"parameter|tool_(?:use|calls?|results?)|environment_context|user_instructions|task-notification|"
     r"user-prompt-submit-hook|command-[a-z]+|local-command-[a-z]+|antml:[a-z_]+|user|assistant|human)\b",
     re.I,
 )
