@@ -51,7 +51,8 @@ async def _near(library: Library, query: str) -> dict[str, tuple[str, ...]]:
     """The words of a question that memory does not know, each with known ones that are spelled almost so."""
     if asks_for_anything(query):
         return {}
-    words = list(dict.fromkeys(word for term in question_of(query).terms for word in term.words))
+    terms = question_of(query).terms
+    words = list(dict.fromkeys(word for term in terms for word in (term.phrases[0] if term.compound else term.words)))
     known = await library.known(words)
     near = {}
     for word in [word for word in words if word not in known and slips(word)][:_UNKNOWN]:

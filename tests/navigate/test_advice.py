@@ -37,6 +37,12 @@ async def test_an_unknown_word_is_answered_with_known_ones_spelled_almost_so(app
     assert "bukcet (near: bucket)" in page.text
 
 
+async def test_a_verb_with_its_particle_is_one_unknown_word(app: App) -> None:
+    found, _ = await app.answers.teleport("rollback", "alpha", None, None, 5, 400, None)
+    assert found.advice is not None
+    assert dict(found.advice.near) == {"rollback": ()}
+
+
 async def test_every_suggestion_is_a_word_that_finds_something(app: App) -> None:
     found, _ = await app.answers.teleport("tokne kisok bukkets", "alpha", None, None, 5, 400, None)
     assert found.advice is not None
