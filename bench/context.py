@@ -21,6 +21,8 @@ from mcp_memory.navigate.context import Request
 SIZE, LARGE = 100_000, 1_000_000
 ROUNDS = 60
 AIM = 3.0
+#: Each counts by its fastest try, as in the benchmarks of search and navigation: all but the first find their pages read.
+TRIES = 3
 _PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
 Ask = Callable[[], Awaitable[object]]
 
@@ -61,10 +63,15 @@ async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
 
 
 async def _ratio(name: str, base: list[Ask], asks: list[Ask]) -> Figure:
-    taken: tuple[list[float], list[float]] = ([], [])
-    for pair in [(base[0], asks[0]), *zip(base, asks, strict=True)]:
-        for index, ask in enumerate(pair):
-            started = time.perf_counter()
-            await ask()
-            taken[index].append(time.perf_counter() - started)
-    return against(name, taken[1][1:], taken[0][1:], AIM)
+    taken = []
+    for pair in zip(base, asks, strict=True):
+        tries = [[await _seconds(ask) for ask in pair] for _ in range(TRIES)]
+        taken.append([min(each) for each in zip(*tries, strict=True)])
+    ours, bare = [asked for _, asked in taken], [read for read, _ in taken]
+    return against(name, ours, bare, AIM)
+
+
+async def _seconds(ask: Ask) -> float:
+    started = time.perf_counter()
+    await ask()
+    return time.perf_counter() - started
