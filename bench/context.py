@@ -21,7 +21,7 @@ from mcp_memory.navigate.context import Request
 SIZE, LARGE = 100_000, 1_000_000
 ROUNDS = 60
 AIM = 3.0
-#: Each counts by its fastest try, as in the benchmarks of search and navigation: all but the first find their pages read.
+#: Each counts by its fastest try, as in the benchmarks of search and navigation: by then its pages have been read.
 TRIES = 3
 _PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
 Ask = Callable[[], Awaitable[object]]
