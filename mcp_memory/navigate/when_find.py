@@ -47,6 +47,10 @@ _ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
 _SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls".split())
+#: "What did we do Monday?": a weekday needs no preposition where a question of the past ends with it.
+_WEEKDAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?")
+_PAST = re.compile(r"\b(?:did|was|were|had|happened|(?:have|has) (?:we|i|you|he|she|they|it))\b", re.I)
+_NOT_THE_DAY = frozenset("by until till to for next every each black good the a or and".split())
 _CLOCK = re.compile(r"\d\d?:\d\d")
 #: Nouns that make a number a count or a size, whatever stands before it.
 _UNITS = frozenset(
@@ -117,9 +121,13 @@ def _without_preposition(candidate: Candidate) -> Candidate:
 
 def _sure(candidate: Candidate, text: str, this_year: int, before: str, after: str) -> bool:
     phrase = normal(candidate.phrase)
-    if not _means_time(phrase, candidate.phrase) or (before in _MORE_OR_LESS and phrase.endswith(" ago")):
-        return False
     ended = text[candidate.end : candidate.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
+    if not _means_time(phrase, candidate.phrase) and not (
+        ended and _is_past_day(phrase, text[: candidate.start], before)
+    ):
+        return False
+    if before in _MORE_OR_LESS and phrase.endswith(" ago"):
+        return False
     if _ORDINAL_ALONE.fullmatch(phrase) and not (ended or after.lower().strip("?.") in _FUNCTION_WORDS):
         return False
     if phrase[-1].isdigit() and not ended and (after.lower().strip("?.") in _UNITS or _CLOCK.match(after)):
@@ -127,6 +135,10 @@ def _sure(candidate: Candidate, text: str, this_year: int, before: str, after: s
     if before in _SCHEDULE and phrase.endswith("day"):
         return False
     return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
+
+
+def _is_past_day(phrase: str, asked: str, before: str) -> bool:
+    return bool(_WEEKDAY.fullmatch(phrase) and before not in _NOT_THE_DAY and _PAST.search(asked))
 
 
 def _means_time(phrase: str, said: str) -> bool:

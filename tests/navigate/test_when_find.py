@@ -54,6 +54,8 @@ from tests.navigate.test_when import BERLIN, MOMENTS, NOW, TEXTS
         ("who fixed it on Tuesday? and how", "Tuesday", "who fixed it? and how"),
         ("what broke around 2026-02-12T08:00:00Z?", "2026-02-12T08:00:00Z", "what broke?"),
         ("what broke on Wednesday evening?", "Wednesday evening", "what broke?"),
+        ("what did we do Monday?", "Monday", "what did we do?"),
+        ("what was broken Tuesday morning, again?", "Tuesday morning", "what was broken, again?"),
         ("it broke in January. 3 workers died", "January", "it broke. 3 workers died"),
         ("it broke on Jan. 3", "Jan. 3", "it broke"),
         ("what was decided Dec 30-Jan 2?", "Dec 30-Jan 2", "what was decided?"),
@@ -89,7 +91,8 @@ def test_a_question_is_split_into_its_time_and_the_rest(question: str, phrase: s
         "second week", "in 5 minutes", "before we started", "weeks start on Monday",
         "Oct 12 10:33:01 host sshd", "2026-02-12 08:00:01 ERROR", "we meet this Friday evening",
         "since the refactor", "between 3 and 10", "from 1 to 5", "the utf-8-sig-3 case", "version 3-jan-beta",
-        "HTTP 404", "", "   ", "Año 2024 informe", "先週の変更",
+        "HTTP 404", "", "   ", "did we plan to ship by Friday?", "was it Black Friday?",
+        "did the job run every Monday?", "move the meeting to Monday", "Año 2024 informe", "先週の変更",
     ],
 )  # fmt: skip
 def test_words_that_only_look_like_times_are_left_alone(question: str) -> None:
