@@ -160,15 +160,13 @@ def _newest_first(ranked: Sequence[Weighed], rare: Sequence[float]) -> list[Weig
     times = sorted({item.spot.timestamp_ms for item in fitting})
     step = _NEWER / max(len(times) - 1, 1)
     worth = {item.spot.number: 1 + step * times.index(item.spot.timestamp_ms) for item in fitting}
-    return sorted([item._replace(value=item.value * worth.get(item.spot.number, 1.0)) for item in ranked], key=_order)
+    return sorted([item.worth(item.value * worth.get(item.spot.number, 1.0)) for item in ranked], key=_order)
 
 
 def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:
     """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
-    left, chosen = (
-        [(item, tuple(item.near), sum([rare[unit] for unit in item.near])) for item in ranked],
-        list[Weighed](),
-    )
+    left = [(item, tuple(item.near), sum([rare[unit] for unit in item.near])) for item in ranked]
+    chosen: list[Weighed] = []
     sessions = {item.spot.session: 1.0 for item in ranked}
     units = list(rare)
     while left:
