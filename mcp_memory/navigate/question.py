@@ -46,6 +46,8 @@ _NEWEST = re.compile(
 _OLDER = re.compile(
     r"\b(?:before|previous(?:ly)?|earl(?:ier|iest)|order|compared?|original(?:ly)?|first|since|ago)\b", re.I
 )
+#: A thing, a name or a number is asked for: such answers also stand in what tools said; reasons are told by people.
+_WHAT = re.compile(r"\b(?:what|which|where|whose|how (?:many|much|long|often|old|far|big))\b", re.I)
 #: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
 _CUES = (
     (
@@ -194,10 +196,11 @@ def _start(form: str) -> str:
 
 
 def _roles(asked: str) -> dict[str, float]:
+    others = {"tool": 0.6 if _WHAT.search(asked) else 0.45, "system": 0.5}
     if _TOLD.search(asked):
-        return {"user": 1.0, "assistant": 1.3, "tool": 0.45, "system": 0.5}
+        return {"user": 1.0, "assistant": 1.3, **others}
     user = 2.6 if _ME.search(asked) else 1.3 if _US.search(asked) else 1.1
-    return {"user": user, "assistant": 1.0, "tool": 0.45, "system": 0.5}
+    return {"user": user, "assistant": 1.0, **others}
 
 
 def _speaker(asked: str) -> str:

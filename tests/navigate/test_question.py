@@ -55,6 +55,14 @@ def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) 
     assert question_of(asked).holds(told) == [False]
 
 
+@pytest.mark.parametrize(
+    "asked", ["which port does the cache use", "How long is the timeout?", "where is the lock kept"]
+)
+def test_a_thing_asked_for_may_stand_in_what_a_tool_said_rather_than_a_reason(asked: str) -> None:
+    reason = question_of("why is the timeout so long").roles["tool"]
+    assert reason < question_of(asked).roles["tool"] < question_of(asked).roles["assistant"]
+
+
 def test_a_word_asked_for_in_both_forms_is_one_thing() -> None:
     assert len(question_of("config, that is the configuration").units) == 1
 
