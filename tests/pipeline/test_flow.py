@@ -74,13 +74,13 @@ async def test_a_late_event_rerolls_only_its_ancestors(tmp_path: Path) -> None:
 async def test_an_event_between_two_segments_can_join_them_and_the_old_node_leaves_the_tree(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(
-            app, [said("Start the import.", "2026-03-02T09:00:00Z"), said("Resume it.", "2026-03-02T09:50:00Z")]
+            app, [said("Start the import.", "2026-03-02T09:00:00Z"), said("Resume the upload.", "2026-03-02T09:50:00Z")]
         )
         assert len(await app.library.top("alpha", Level.SEGMENT, 9)) == 2
         await learn(app, [said("Still running the import.", "2026-03-02T09:25:00Z")])
         segments = await app.library.top("alpha", Level.SEGMENT, 9)
         day = (await app.library.top("alpha", Level.DAY, 9))[0]
-        gone = await app.library.search(terms_of("resume"), Within("alpha"), kinds=frozenset({"segment"}), limit=9)
+        gone = await app.library.search(terms_of("upload"), Within("alpha"), kinds=frozenset({"segment"}), limit=9)
     assert len(segments) == 1
     assert day.child_ids == (segments[0].node_id,)
     assert [candidate.node.node_id for candidate in gone if candidate.node] == [segments[0].node_id]

@@ -14,7 +14,9 @@ from mcp_memory.adapters.summarizers.toolcalls import (
     call_of,
     commit_span,
     error_span,
+    is_rejected,
     message_span,
+    plan_span,
     rejection_span,
     result_span,
     steps,
@@ -24,6 +26,10 @@ from mcp_memory.domain.text import one_line
 
 _MAX_TARGETS = 4
 _PREAMBLE = re.compile(r"^(?:cd [^&;]+(?:&&|;)\s*|\w+=\S+\s+)+")
+_PLAN = re.compile(r"(?:(?:implementation )?plan|task)\s*(?::|for|to|[–—-])\s+", re.I)
+_SOME_FAILED = re.compile(r"\b[1-9][\d,]* (?:\w+ )?(?:failed|failing|failures?|errors?)\b")
+#: What a run loses in which nothing failed: that it does not go without saying is why failures are told.
+_ALL_WELL = -0.4
 _ERROR_WORD = re.compile(r"^error:\s+", re.I)
 
 
@@ -61,6 +67,8 @@ def from_tool(event: Event) -> Iterator[Said]:
     if call is None:
         return
     text = event.text
+    if call.tool == "ExitPlanMode" and not is_rejected(text, call.head) and (heading := plan_span(text, call.head)):
+        yield said(text, *heading, _PLAN.sub("", plain(text[slice(*heading)])), Kind.HEADING)
     for start, end in steps(text, call.head):
         yield said(text, start, end, plain(text[start:end]), Kind.STEP)
     if reason := rejection_span(text, call.head):
@@ -83,7 +91,7 @@ def _result(text: str, call: Call, span: tuple[int, int]) -> Said:
     """What a run of tests came to, with the command that ran them."""
     told = one_line(plain(text[slice(*span)]).strip("= "), 120)
     name = one_line(plain(call.target), 60).replace("`", "")
-    made = said(text, *span, f"Ran `{name}`: {told}", Kind.RESULT)
+    made = said(text, *span, f"Ran `{name}`: {told}", Kind.RESULT, 0.0 if _SOME_FAILED.search(told) else _ALL_WELL)
     return made._replace(more=((0, min(call.head, MAX_EXCERPT)),))
 
 

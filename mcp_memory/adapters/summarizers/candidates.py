@@ -15,9 +15,6 @@ from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, C
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.messages import (
-    is_log,
-    is_log_line,
-    log_start,
     plain,
     readable,
     speaker_of,
@@ -25,8 +22,8 @@ from mcp_memory.adapters.summarizers.messages import (
     spoken,
     windows,
 )
+from mcp_memory.adapters.summarizers.pasted import is_log_line, own_words, pasted_error, pasted_in
 from mcp_memory.adapters.summarizers.sentences import Sentence, sentences
-from mcp_memory.adapters.summarizers.toolcalls import error_span
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.text import folded, has_unspaced_script
 
@@ -66,6 +63,10 @@ _LEANS, _CONNECTS = 0.4, 0.3
 _SHORT_QUESTION = 50
 #: What a report is worth that comes with the error it is about.
 _PASTED = 1.0
+#: What a topmost heading is worth beside others.
+_TOPMOST = 1.0
+#: What a pasted error is worth that is all a user says, and one with which a message opens.
+_ALONE, _OPENING = 1.5, 1.0
 #: What a figure adds to a sentence: it cannot be guessed from the rest.
 _EXACT = 0.2
 
@@ -168,18 +169,19 @@ def _said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
     if not text.strip():
         return
     speaker = speaker_of(text) if named else ""
-    found = _sentences(text)
-    if not named and is_log(text) and (span := error_span(text)):
-        begins = log_start(text)
-        found = [sentence for sentence in found if sentence.end <= begins]
-        if found and (announced := _with_error(message, found[-1], span)):
-            yield announced
-            found.pop()
-        else:
-            # What the user says about a log tells more than its lines.
-            yield said(message, *span, error_text(text[slice(*span)]), Kind.ERROR, 0.0 if found else 1.5)
+    found = _sentences(text if named else own_words(text))
     if not named:
         found = [sentence for sentence in found if not is_log_line(text, sentence.start, sentence.end)]
+        if error := _pasted_error(text):
+            begins, span = error
+            before = max((index for index, one in enumerate(found) if one.end <= begins), default=-1)
+            if before >= 0 and (announced := _with_error(message, found[before], span)):
+                yield announced
+                del found[before]
+            else:
+                # What the user says about a log tells more than its lines, unless it only adds to them.
+                bonus = _ALONE if not found else _OPENING if before < 0 else 0.0
+                yield said(message, *span, error_text(text[slice(*span)]), Kind.ERROR, bonus)
     first = True
     structured = any(sentence.form == "heading" for sentence in found)
     for group in _joined(text, found):
@@ -196,6 +198,12 @@ def _said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
         bonus = cues.chat_value(body) if speaker else _user_bonus(body, kind, later, first, form, structured)
         yield said(message, start, end, user_text(body, kind, speaker), kind, bonus)
         first = False
+
+
+def _pasted_error(text: str) -> tuple[int, tuple[int, int]] | None:
+    """Where the first pasted log that names an error begins, and where it does so."""
+    logs = (run for run in pasted_in(text) if run.log)
+    return next(((log.start, span) for log in logs if (span := pasted_error(text, log))), None)
 
 
 def _with_error(message: str, before: Sentence, span: tuple[int, int]) -> Said | None:
@@ -238,7 +246,7 @@ def _said_by_assistant(text: str, last: bool, worked: bool) -> Iterator[Said]:
             section = body.lower()
             key_section = _KEY_SECTION.search(section) is not None
             if not cues.is_label(body) and body.count(" ") > 1:
-                yield said(text, start, end, body, Kind.HEADING, 0.35 if last else 0.0)
+                yield said(text, start, end, body, Kind.HEADING, (0.35 if last else 0.0) + _heads(text, start))
             continue
         announces = False
         if body.endswith((":", "：")):
@@ -271,6 +279,11 @@ def _said_by_assistant(text: str, last: bool, worked: bool) -> Iterator[Said]:
             + min(_LISTED[sentence.form] * listed, 0.6)
         )
         yield said(text, start, end, _shown(body, kind), kind, bonus, listed=bool(listed))
+
+
+def _heads(text: str, start: int) -> float:
+    """What a heading gains that stands above all others of its message: it says what that is about."""
+    return _TOPMOST if text[:start] == "# " or text[max(0, start - 3) : start] == "\n# " else 0.0
 
 
 def _leaning(body: str, kind: Kind) -> float:

@@ -55,7 +55,7 @@ COMMON_STEMS = GENERIC_STEMS | {stem(word) for word in _COMMON}
 #: The commonest words of other European languages: no stop words of the index, but no keywords either.
 FOREIGN = frozenset(
     """
-    aber alle allen als alte alten auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem
+    aber alle allen alles als alte alten auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem
     einen einer für hat haben hatte hier ich ihn ihr ins ist jetzt kein keine kann mach machen mit nach nicht noch nur
     oder sich sie sind und uns von war was weil wenn werden wie wird wurde wir zum zur avec ce ces cette dans elle est
     et faire il ils je la le les leur mais nous ou par pas plus pour que qui sont sur une vous como con del el en esta
@@ -78,6 +78,6 @@ VERBS = frozenset(
     add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist
     expect fail fall find fix get give handle happen have include keep let look make match mean move need pass push
     put read refer reject remove rename replace return run see set show start stop take think try update use verify
-    want work write hear sound love feel guess
+    want work write hear sound love feel guess ship install explain suggest
     """.split()
 )

@@ -72,7 +72,8 @@ def assistant_kind(plain: str) -> Kind:
     if patterns.ROUTINE.fullmatch(body):
         return Kind.PLANNED
     if planned:
-        decides = len(body) > 60 and _says(wordings.DECISION, said) and not patterns.INSPECTION.match(plan_of(body))
+        firm = len(body) > 60 and not patterns.INSPECTION.match(plan_of(body))
+        decides = firm and (_says(wordings.DECISION, said) or gives_reason(said))
         return Kind.DECISION if decides else Kind.PLANNED
     if body.endswith(("?", "？")):
         return Kind.OPEN if len(body) > 40 else Kind.NOISE

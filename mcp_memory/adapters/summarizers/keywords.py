@@ -88,7 +88,8 @@ def _shape(token: str) -> tuple[str, float]:
         # `read/write` may be a path, and may be two words.
         return token, 1.0 if _EITHER.fullmatch(token) else 1.6
     if bare.isupper() and len(bare) > 1:
-        return bare, 1.3
+        # `INFO` and `ERROR` are written so in every log.
+        return (bare, 1.3) if stem(bare.lower()) not in GENERIC_STEMS else _plain_shape(bare.lower())
     return _plain_shape(bare.lower())
 
 

@@ -12,7 +12,11 @@ from mcp_memory.adapters.summarizers.expressions import Expression
 CAUSE = {
     "ursache weil deshalb deswegen": "",
     "liegt lag": r"\b(?:liegt|lag) (?:an|am|daran)\b",
-    "grund": r"\bgrund (?:ist|war|dafür)\b",
+    "grund problem fehler": (
+        r"\b(?:grund (?:ist|war|dafür)|(?:das|ein) problem (?:ist|war|liegt)|der fehler (?:ist|war|liegt))\b"
+    ),
+    "problema": r"\bel problema (?:es|era|está|viene)\b",
+    "problème": r"\ble problème (?:est|était|vient)\b",
     "dadurch": r"^dadurch\b",
     "vient viennent venait": r"\b(?:vient|viennent|venait) d(?:e|u|es)\b|\bvient d'",
     "cause": r"\b(?:à|la) cause\b",
@@ -49,7 +53,7 @@ OUTCOME = {
         r"\b(?:habe?|haben|wurde|wurden|ist|sind)\b.{0,120}\b(?:entfernt|geändert|gelöscht|verschoben|erstellt|"
         r"geschrieben|aktualisiert)\b(?! noch)"
     ),
-    "jetzt": r"\b(?:läuft|laufen|steht|stehen|funktioniert|gilt|prüft|liest|zeigt|nutzt|verwendet) jetzt\b",
+    "jetzt nun": r"\b(?:laufen|stehen|gilt|wird|werden|ist|sind|hat|haben|kann|können|\w{3,}t) (?:jetzt|nun)\b",
     "laufen": r"\btests? (?:laufen|sind) (?:durch|grün|wieder)\b",
     "corrigé corrigée ajouté ajoutée remplacé supprimé résolu désormais": "",
     "j'ai j’ai": r"\bj['’]ai (?:\w+ )?(?:\w+é|mis|écrit|fait|refait|réécrit)\b",
@@ -138,7 +142,7 @@ IMPERATIVES = frozenset(
 
 #: The same kinds where words are not spaced, best known first.
 UNSPACED_ASKING = Expression(
-    r"请|麻烦|帮我|帮忙|吗[?？]?$|ください|下さい|ほしい|お願い|頼む|してくれ|もらえ|できますか|주세요|해줘"
+    r"请|麻烦|帮我|帮忙|吗[?？]?$|一下[。！!]?$|ください|下さい|ほしい|お願い|頼む|してくれ|もらえ|できますか|て[。！!]?$|주세요|해줘"
 )
 UNSPACED_PROBLEM = Expression(
     r"エラー|不具合|失敗|動かな|動きません|落ち(?:る|ます|て)|バグ|おかしい|真っ白|报错|错误|失败|无法|崩溃|卡住|太慢|这么慢|不工作"
@@ -159,6 +163,20 @@ UNSPACED = (
     ("finding", UNSPACED_PROBLEM),
 )
 
+#: With what one greets what was done, before one goes on.
+INTERJECTIONS = "super|prima|perfekt|gut|danke|genial|perfecto|vale|gracias|parfait|merci|d'accord|grazie|perfetto"
+UNSPACED_INTERJECTIONS = (
+    r"(?:ありがとう(?:ございます|ございました)?|了解(?:です)?|いいですね|谢谢|好的|很好)[。！!、，,]+\s*"
+)
+#: That all is well, which goes without saying.
+ROUTINE = (
+    r"(?:alle |die |sämtliche )?(?:\d[\d.,]* )?(?:tests?|prüfungen) (?:sind|laufen)(?: wieder| jetzt| alle)*"
+    r"(?: durch| grün)?[.! ]*|"
+    r"(?:todas |todos )?(?:las |los )?(?:\d[\d.,]* )?(?:pruebas|tests)(?: ya)? pasan(?: sin errores)?[.! ]*|"
+    r"(?:tous )?(?:les )?(?:\d[\d.,]* )?tests passent(?: tous)?[.! ]*|"
+    r"(?:テスト|全テスト)[はも]?\d*件?(?:すべて|全て|全部)?(?:が)?(?:成功|通過|パス|通り)[^。]{0,8}[。！]?|"
+    r"(?:所有|全部)?(?:\d+ ?个)?测试(?:都|全部|均)?(?:已)?通过(?:了)?[。！]?"
+)
 #: What stands before a request in other languages, for a text in small letters.
 POLITE = (
     r"(?:hallo|guten (?:morgen|tag|abend)|moin|bonjour|salut|hola|buen(?:os|as) (?:días|tardes)|ciao|buongiorno|olá|"
@@ -171,6 +189,7 @@ POLITE = (
     r"(?:est-ce que )?(?:tu (?:peux|pourrais)|vous (?:pouvez|pourriez)|(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous)"
     r"(?: (?:aussi|me|nous))*\s+|il (?:faut|faudrait)(?: aussi)?(?: que)?\s+|on devrait\s+|"
     r"(?:je (?:voudrais|veux)|j'aimerais)(?: que)?\s+|"
+    r"(?:ahora|luego|jetzt|nun|dann|maintenant|ensuite)(?: (?:también|auch|noch|aussi|bitte|mal))*\s+|"
     r"¿?(?:puedes|podrías|podéis|podemos|podríamos)\s+|(?:quiero|necesito)(?: que)?\s+|hay que\s+|deberíamos\s+|¿|"
     r"(?:puoi|potresti|potete|potremmo|(?:você )?poderia|você pode|podes)\s+|"
     r"(?:vorrei|dobbiamo|precisamos)(?: di| de)?\s+"

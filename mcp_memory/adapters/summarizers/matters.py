@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_memory.adapters.summarizers.fitness import headline
 from mcp_memory.adapters.summarizers.phrases import word_count
 from mcp_memory.adapters.summarizers.readability import readability
-from mcp_memory.adapters.summarizers.titles import headline
 from mcp_memory.adapters.summarizers.topics import SO_FAR, topic_in
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.text import terms

@@ -30,15 +30,10 @@ _CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from 
 _COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
 _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
 _LONGEST_NAME = 34
-_INDENTED = ("  ", "\t")
-_LOG_LINE = re.compile(
-    r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d|\[\d|[│├└•⨯✓✗❯$]|[\w./\\-]+:\d+(?::\d+)?:|Traceback|"
-    r"goroutine \d|(?:ERROR|WARN|INFO|DEBUG|FAIL|FAILED|PASSED|Error|panic|fatal)\b:?|"
-    r"(?:error|warning)(?:\[\w+\])?:|-->|---|===|"
-    r"npm |\{\")"
-)
 # What a clean line is without: marks that may be markup, and what may be an address or a place.
 _MARK = re.compile(r"[^ -)+-;=-\[\]^_`a-z{}]")
+# An element that is spoken of, by its name: without it the sentence would have a hole.
+_CODED_TAG = re.compile(r"`</?([A-Za-z][\w.:-]*)(?:\s[^`<>]*)?/?>`")
 _UNDERLINED = re.compile(r"(?<!\w)_")
 _STARTS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ`\"'(")
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
@@ -83,6 +78,8 @@ def plain(raw: str) -> str:
     """A stretch of a message as one clean line."""
     if is_clean(raw):
         return raw
+    if "`<" in raw:
+        raw = _CODED_TAG.sub(r"`\1`", raw)
     text = without_places(strip_markup(raw))
     if text[:1] == "|":
         cells = [cell.strip() for cell in text.strip(" |\n").split("|")]
@@ -100,30 +97,6 @@ def readable(body: str) -> bool:
     if has_unspaced_script(body):
         return True
     return _SPACED_WORD.search(body) is not None and (len(body) < 80 or body.count(" ") * 25 > len(body))
-
-
-def is_log(text: str) -> bool:
-    """Whether a third of the lines are those of a log; one that is indented below such a line goes on with it."""
-    lines = [line for line in text[:4_000].splitlines() if line.strip()]
-    logged, inside = 0, False
-    for line in lines:
-        inside = _LOG_LINE.match(line) is not None or (inside and line.startswith(_INDENTED))
-        logged += inside
-    return logged * 3 >= len(lines) and len(lines) > 1
-
-
-def is_log_line(text: str, start: int, end: int) -> bool:
-    return _LOG_LINE.match(text, start, end) is not None
-
-
-def log_start(text: str) -> int:
-    """Where the first line of a pasted log begins."""
-    at = 0
-    for line in text.splitlines(keepends=True):
-        if _LOG_LINE.match(line):
-            return at
-        at += len(line)
-    return at
 
 
 def speaker_of(text: str) -> str:

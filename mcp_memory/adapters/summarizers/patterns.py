@@ -9,12 +9,16 @@ from __future__ import annotations
 from mcp_memory.adapters.summarizers import languages
 from mcp_memory.adapters.summarizers.expressions import Expression
 
+# Praise opens a sentence where it stands alone or before a new start: `good catch on the key` is whole.
+_PRAISE = (
+    r"(?:great|perfect|good|nice|excellent|interesting|wonderful|awesome|right|well|sure|good (?:catch|idea|point|"
+    r"question|thinking)|great question)(?=\s*(?:[,.!:;—–-]|$)|\s+(?:now|next|then|so|and|but|also|please|pls|can|"
+    r"could|would|i|i'm|i'd|we|you|let|let's|lets|thanks|what|how|why|where|that|this|it)\b)"
+)
 OPENERS = (
-    r"(?:(?:now|next|first|firstly|then|ok|okay|agreed|great|perfect|good|nice|alright|also|so|and|but|excellent|actually|"
-    r"finally|sure|right|yes|hmm+|well|wait|interesting|wonderful|awesome|absolutely|certainly|of course|got it|"
-    r"good catch|good idea|good point|good question|good thinking|great question|you're (?:absolutely )?(?:right|"
-    r"correct)|you are (?:absolutely )?(?:right|correct)|understood|no problem|sounds good|my apologies|sorry|"
-    r"apologies)\b[\s,.!:;—–-]*)+"
+    rf"(?:(?:{_PRAISE}|now|next|first|firstly|then|ok|okay|agreed|alright|also|so|and|but|actually|finally|yes|hmm+|wait|"
+    r"absolutely|certainly|of course|got it|you're (?:absolutely )?(?:right|correct)|you are (?:absolutely )?(?:right|"
+    r"correct)|understood|no problem|sounds good|my apologies|sorry|apologies)\b[\s,.!:;—–-]*)+"
 )
 OPENING = Expression(rf"(?!now (?:when|that|the|it|you|we|uses|users)\b)(?!so (?:that|it|the)\b){OPENERS}")
 NARRATION = Expression(
@@ -40,6 +44,7 @@ ROUTINE = Expression(
     r"(?:all |the |both |every )?(?:\d+ )?(?:\w+ )?(?:tests?|lint(?:er|ing)?|build|compilation|formatting|checks?|"
     r"everything|all)(?:(?:,| and) (?:\w+ )?(?:tests?|lint|linting|formatting|build))*(?: (?:are|is|now|all|"
     r"still))* (?:pass|passes|passed|passing|succeeded|succeeds|clean|green|works?)(?: now| cleanly)?[.! ]*",
+    languages.ROUTINE,
 )
 SEEN = Expression(r"i (?:can )?(?:now )?(?:see|notice|found) (?:that )?(?!the (?:issue|problem))")
 EMPTY = Expression(
@@ -89,17 +94,21 @@ ASKING = Expression(
 #: Words with which one asks for something to be done.
 IMPERATIVES = frozenset(
     """
-    add address adjust allow analyse analyze apply audit build bump call change check clean close combine commit
-    compare configure continue convert create debug delete deploy describe design diagnose disable do document don't
-    draft drop enable ensure evaluate exclude expand explain export extend extract figure find fix focus format
-    generate get give go handle hide ignore implement import improve include increase inline insert inspect install
-    integrate investigate join keep leave limit link list load look make merge migrate move open optimise optimize
-    parse pass plan prepare print profile proofread propose push put read rebase rebuild redo reduce refactor
-    reformat release reload remove rename reorder rephrase replace reply report reproduce rerun research resize
-    resolve respond restart restore return revert review revise reword rework rewrite run save search send set setup
-    ship shorten show simplify skip sort split squash start stop store suggest summarise summarize support switch
-    sync take tell test trace track translate trim troubleshoot try tune undo update upgrade use validate verify
-    walk wire wrap write
+    add address adjust align allow analyse analyze append apply archive attach audit backfill benchmark build bump
+    calculate call center change check clean close combine commit compare compute configure connect continue convert
+    copy correct cover create crop debug deduplicate define delete deploy describe design detach detect diagnose
+    disable do dockerize document don't download draft drop edit embed enable encrypt enforce ensure escape estimate
+    evaluate exclude expand explain export expose extend extract fetch figure find finish fix flatten focus format
+    generate get give go handle harden hide highlight ignore implement import improve include increase inline insert
+    inspect install integrate investigate join keep leave limit link list load look make measure merge migrate
+    minimize mock move normalize open optimise optimize paginate parse pass persist pin plan polish prepare print
+    profile proofread propose publish push put read rebase rebuild redo reduce refactor refine reformat register
+    release reload remove rename render reorder rephrase replace reply report reproduce rerun research resize
+    resolve respond restart restore retry return revert review revise reword rework rewrite rollback rotate run save
+    scale schedule search send serialize set setup ship shorten show simplify skip sort split squash start stop
+    store submit suggest summarise summarize support swap switch sync take tell test throttle tidy trace track train
+    translate trim troubleshoot truncate try tune tweak undo unify unpin update upgrade upload use validate
+    vectorize verify visualize walk wire wrap write
     """.split()
 )
 _FIRST_WORD = Expression(r"([a-z]+)\b('t\b)?")
@@ -114,7 +123,8 @@ def opens_with_task(low: str, start: int = 0) -> bool:
 #: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
 THEN_ASKED = Expression(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
 INTERJECTION = Expression(
-    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hm+|ugh|argh|ouch|oops|damn|thanks|agreed)[,.!…]+\s+)+"
+    r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hm+|ugh|argh|ouch|oops|damn|thanks|agreed|"
+    rf"{languages.INTERJECTIONS})[,.!…]+\s+|{languages.UNSPACED_INTERJECTIONS})+"
 )
 #: A user's word that something is settled, though it names the problem.
 SETTLED = Expression(

@@ -20,6 +20,8 @@ _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 5
 _MAX_STARTS = 4
 #: How well a phrase begins a thought that is asked for, opens a sentence or stands in the next one.
 _ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
+#: The same for what a user names as the topic: `let's talk about the rota`.
+_TALKED_ABOUT = 2.0
 #: How much better the point of a sentence names its matter than what leads to it.
 _POINT = 1.3
 #: What a sentence loses after which something is asked for.
@@ -44,7 +46,7 @@ _CLAUSE = Expression(
     r"(?:i'?d like(?: us| you)? to|i want(?: you)? to|"
     r"(?:i think )?(?:can|could) (?:you|we)|(?:i think )?we (?:can|could|should)(?: just)?|please)\s+|()(?=(?:but|"
     r"so|because|since|which|that|when|while|if|then|and|or|instead|where|with|without|rather|using|via|before|after|"
-    r"until|by|to|for|from|in|on|at|into|like|as|about|during)\s))|"
+    r"until|although|though|whereas|unless|despite|by|to|for|from|in|on|at|into|like|as|about|during)\s))|"
     r"(?<=[,;:!?…。，、；：！？])[,;:!?…。，、；：！？]*(?:\s+|$)|(?<=[。，、；：！？])|(?<=\.)\s+)",
 )
 _AND = Expression(r"\s+(?:and|then|but)\s+(?:then\s+)?")
@@ -53,6 +55,7 @@ _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!
 _ARTICLES = ("the ", "a ", "an ")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
 _TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,4}::(?:\w+::)*(?=\w)")
+_COMPLAINTS, _COMPLAINT = ("error", "warning"), re.compile(r"(?:error|warning)(?:\[\w+\])?: (?=\S)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _COLON_IT = re.compile(r":\s(?:it|this)(?=\s[a-z]+s\s)")
 _PLEASE = re.compile(r",?\s(?:please|pls)(?=[:;,.!?]|$)")
@@ -75,6 +78,10 @@ _COPULA = Expression(
     rf"\s(?<=[\w)\"']\s)(?<!\bwhat\s)(?<!\bthat\s)(?<!\bwhich\s)(?:is|are|was|were|has been|have been|had been)"
     rf"(?:\s(?:also|now|already|just|currently))*\s(?={_STATE})",
 )
+_STOPS = (". ", ", ", "; ", ": ", "? ", "! ")
+_DEPENDING = Expression(
+    r"\b(?:when|whenever|if|unless|while|until|once|after|before|because|since|although|whether|as)\s"
+)
 # What introduces a matter without being part of it.
 _FRAME = Expression(
     r"(?:agreed|exactly|back|phew|oops|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
@@ -85,9 +92,12 @@ _FRAME = Expression(
     r"(?:(?:i|we) )?(?:tested and )?(?:found|learned|discovered)(?: out)? that\s+|"
     r"(?:(?:i was|i'm|i am|just|we were) )*(?:wondering|curious)(?: now)?(?: if| whether)?\s+|"
     r"(?:last|this|next) (?:week|weekend|month|year|night|\w+day)s?,?\s+(?=(?:i|we)\b)|(?:\w+, )?long time no \w+\W+|"
-    r"(?:talk|think|decide|speak) about\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
+    r"(?:talk|think|decide|speak) about\s+|discuss\s+|when (?:i|we|you)\s+|when (?=\w{3,}ing\b)|"
     r"what(?:'?s|’s| is| are| was| were) (?=the\s)|"
     r"how (?:do|can|could|would|should|might) (?:i|we|you|one|people|users)\s+|"
+    r"(?:i|we)(?:'d|’d| would)(?: (?:also|rather|really|probably|personally|strongly|just|simply))*(?: (?:suggest|"
+    r"recommend|propose|prefer|advise))(?: (?:to|that|using|that we|that you|we|you))?\s+|"
+    r"(?:i|we)(?:'d|’d| would)(?: (?:also|rather|really|probably|personally|just|simply))+\s+|"
     r"(?:start|begin)(?: by| with)? (?=\w{3,}ing\b)|"
     r"(?:in|on|for|with) [\w./`'-]+,? (?=(?:the|our|my|we|i)\s)|it (?:would|might|could) (?:make sense|be (?:good|nice|"
     r"better|great|useful|helpful|possible)) to\s+|it makes sense to\s+|"
@@ -102,7 +112,7 @@ _FRAME = Expression(
     r"told (?:me|us)|"
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
-    r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in)\s+|"
+    r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in|(?:currently )?working (?:in|on))\s+|"
     r"(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
     r"(?:(?:know|learn|hear|see|find out) more about|tell (?:me|us)(?: more)? about)\s+|"
     r"(?:take|have) (?:a|another|one) (?:\w+ )?look(?: (?:at|into|and|if|whether))*\s+|"
@@ -126,6 +136,7 @@ _SUBJECT = Expression(
 _ASKS = Expression(
     r"\b(?:(?:can|could|would) (?:you|we)|i(?:'d|’d| would)? (?:like|want|need)|please|(?:we|you) should)\b"
 )
+_TOPIC = Expression(r"\b(?:talk|think|decide|speak) about\b|\bdiscuss\b")
 # What is asked for is a look at what was said before.
 _ABOUT_IT = Expression(
     rf"(?: (?:please|also|maybe|quickly|to))* (?:{'|'.join(sorted(patterns.INSPECTIONS))}|fix|help|debug|take|have)\b"
@@ -232,6 +243,8 @@ def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, in
     """Where clauses of a folded text and their matters begin; a question may also stand as it was asked."""
     for begun, opens in starts:
         start = _unframed(low, begun)
+        if start > begun and _TOPIC.search(low, begun, start):
+            opens = _TALKED_ABOUT
         asks = start > begun and _ASKS.search(low, begun, start) is not None
         yield begun, start, max(opens, _ASKED_FOR) if asks else opens
         if start > begun and _WHAT_IS.match(low, begun):
@@ -241,6 +254,8 @@ def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, in
 def tidied(sentence: str) -> str:
     """A sentence without symbols, parentheses, directories and labels."""
     text = sentence.replace("`", "").replace("<", "").replace(">", "")
+    if text.startswith(_COMPLAINTS):
+        text = _COMPLAINT.sub("", text)
     if not text.isascii():
         text = _SYMBOLS.sub("", text)
     if "(" in text or "[" in text or "（" in text:
@@ -264,10 +279,16 @@ def _without_copulas(text: str) -> str:
     low = folded(text)
     if not (" is " in low or " are " in low or " was " in low or " were " in low or " been " in low):
         return text
-    cuts = [match.span() for match in _COPULA.finditer(low)]
+    cuts = [match.span() for match in _COPULA.finditer(low) if not _depends(low, match.start())]
     for start, end in reversed(cuts):
         text = f"{text[:start]} {text[end:]}"
     return text
+
+
+def _depends(low: str, end: int) -> bool:
+    """Whether what stands before `end` is a clause that depends on another: `when the file is empty` needs its verb."""
+    start = max((low.rfind(mark, 0, end) + len(mark) for mark in _STOPS if low.rfind(mark, 0, end) >= 0), default=0)
+    return _DEPENDING.search(low, _unframed(low, start), end) is not None
 
 
 def _unframed(low: str, start: int) -> int:

@@ -9,11 +9,11 @@ from mcp_memory.domain.text import folded
 #: What things do, beside what one asks for.
 _DOES = frozenset(
     """
-    accept act affect appear behave block break cause complain contain cover crash depend die differ disappear emit end
-    exceed exist expect expire fail fall finish fire flicker freeze happen hang have hit hold jump know lag lack last
-    leak lose match mean miss need occur overlap override pile point produce provide raise reach refer refuse reject
-    rely render require respond say see seem shift show sit stay stick swallow terminate throw time turn vanish wait
-    want work wrap
+    accept act affect appear behave block break cause complain contain cover crash decide depend die differ disappear
+    emit end exceed exist expect expire fail fall finish fire flicker freeze happen hang have hit hold jump know lag
+    lack last leak lose match mean miss need occur overlap override pile point produce provide raise reach refer
+    refuse reject rely render require respond say see seem shift show sit stay stick swallow terminate throw time turn
+    vanish wait want work wrap
     """.split()
 )
 _VERBS = _DOES | patterns.IMPERATIVES
@@ -27,6 +27,9 @@ _WHY = Expression(
 _MEANING = Expression(
     r"(?:so |and |but )?(what do(?:es)?|how do(?:es)?) (?!(?:we|you|i)\b)([^?.!]{3,80}?) "
     r"(do|mean|work)(?: exactly| here| then)?(?:\W*$|[?.!]+ )"
+)
+_HOW = Expression(
+    r"(?:so |and |but )?(how|where|when) (do(?:es)?) (?!(?:we|you|i|one|people)\b)([^?.!]{8,90})(?=[?.!]|$)"
 )
 _BUT = Expression(
     r",?;?\s(?:but|yet|however,?)\s+(?:(it|they|that|this)\s+)?(?:(?:still|also|now|currently|just|really|actually)\s+)*"
@@ -51,12 +54,16 @@ _SHORTEST_POINT = 3
 def statement(text: str) -> str:
     """A question as what it wonders about: `Why does the page load twice?` as `the page loads twice`.
 
-    `What does the flag do?` is `what the flag does`.
+    `What does the flag do?` is `what the flag does`, `How does it end a line?` is `how it ends a line`.
     """
     low = folded(text)
     if ("what do" in low or "how do" in low) and (meant := _MEANING.match(low)):
         verb = meant[3] if meant[1].endswith("do") else _third(meant[3])
         return f"{text[: meant.start(1)]}{meant[1].partition(' ')[0]} {text[slice(*meant.span(2))]} {verb}"
+    how = _HOW.match(low) if low[:16].find(" do") > 0 else None
+    if how and (at := _verb(said := text[slice(*how.span(3))].split())) is not None:
+        said[at] = _third(said[at]) if how[2] == "does" else said[at]
+        return f"{how[1]} {' '.join(said)}{text[how.end() :]}"
     asked = _WHY.match(low) if "why " in low else None
     if not asked:
         return text

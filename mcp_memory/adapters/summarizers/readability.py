@@ -46,7 +46,8 @@ _INCOMPLETE = _set(
 )
 # What can be done to nothing in particular.
 _ALONE = _set(
-    "start restart stop load reload open close continue run go build commit push sync deploy release ship merge"
+    "start restart stop load reload open close continue run go build commit push sync deploy release ship merge render "
+    "finish connect scale train download upload retry"
 )
 # Before these they are states: `when not set`.
 _BEFORE_STATE = _set("not is are was were be been being already never")
@@ -74,15 +75,22 @@ _BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.6), (_WONDERING, 0.85), (_SWEEPING, 0.
 _NEVER_OBJECT = _set("this it that them these those all")
 _VAGUE = _set("it it's that's there's them something stuff thing things again")
 _SHOWING = _set("this that these those")
-_POINTS_AT_NOTHING = re.compile(r"\b(?:this|that|these|those)\b(?! (?:\w{5,}|test|file|code|repo|page|week))")
+_POINTS_AT_NOTHING = re.compile(
+    r"\b(?:this|that|these|those)\b(?! (?!(?:without|before|after|again|because|between|instead|properly|through|where|"
+    r"while|which|would|should|could|works?|always|until|there|first|about)\b)(?:\w{5,}|test|file|code|repo|page|week))"
+)
 _ONES = _set("one ones last other remaining")
 _SOME_ONE = re.compile(r"\bthe (?:\w+ ){0,2}ones?\b|\b(?:last|other|remaining) (?:two|three|four|few)\b")
 _POINTING = re.compile(
     r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b"
 )
-_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\w=\w|\w\(")
+_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\s\+\s|\w=\w|\w\(")
 _DASH = re.compile(r"\s[-–—]\s")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
+# What sort of work it was, before what it was about.
+_LABELLED = re.compile(
+    r"(?:code |design |security )?(?:review|audit|analysis|comparison|investigation|postmortem)\b[^:]{0,30}: "
+)
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{4,}\b")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
@@ -138,7 +146,8 @@ def _by_shape(title: str) -> float:
         value *= 0.4
     elif first in patterns.REACTIONS or low.startswith("thank you"):
         value *= 0.5
-    value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(len(_BROKEN.findall(title)), 2)
+    breaks = len(_BROKEN.findall(title)) - (_LABELLED.match(low) is not None)
+    value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(breaks, 2)
     value *= 0.7 if _DASH.search(title) else 1.0
     value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if PROBLEM.fits(low, words) else 1.0)
     if first in patterns.IMPERATIVES:

@@ -11,9 +11,10 @@ from mcp_memory.adapters.summarizers.actions import edited_files
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
-from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind
+from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, is_trivial
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
 from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
+from mcp_memory.adapters.summarizers.pasted import own_words, pasted_error, pasted_in
 from mcp_memory.adapters.summarizers.titles import title_of
 from mcp_memory.adapters.summarizers.toolcalls import call_of, commit_span
 from mcp_memory.domain.events import Event, EventType, Role
@@ -31,6 +32,7 @@ _ASKED_BEFORE = 1
 #: Kinds that are worth telling even of a matter that hardly comes up again; any other sentence must be about the rest.
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 _BASE = 0.3
+_PASTED = 0.1
 _SAYS_ENOUGH = 6
 #: What is left of a sentence like `fix all of them`.
 _SAYS_LITTLE, _FEW = 0.4, 4
@@ -161,8 +163,14 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
                 if call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
                     yield Passage(event.text[slice(*subject)].partition("] ")[2], 1.0)
         else:
-            text = spoken(event.text) if event.role is Role.USER else event.text
             weight = 3.0 if event.event_type is EventType.NOTE else by_user if event.role is Role.USER else 1.0
+            text = event.text
+            if event.role is Role.USER:
+                text = spoken(text)
+                if is_trivial(text):
+                    continue
+                yield from _pasted(text, by_user)
+                text = own_words(text)
             for low, high in windows(len(text)):
                 yield Passage(text[low:high], weight)
     for edited, names in targets.items():
@@ -170,6 +178,14 @@ def _passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pas
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     for event in asked[-_ASKED_BEFORE:]:
         yield Passage(spoken(event.text)[:2_000], 0.3)
+
+
+def _pasted(text: str, by_user: float) -> Iterator[Passage]:
+    """What a user pasted: it holds many names, few of which are what the talk is about; an error it names is."""
+    for run in pasted_in(text):
+        yield Passage(text[run.start : run.end], _PASTED, code=True)
+        if run.log and (span := pasted_error(text, run)):
+            yield Passage(text[slice(*span)], by_user)
 
 
 def _fallback(events: Sequence[Event]) -> list[Candidate]:

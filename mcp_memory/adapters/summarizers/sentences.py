@@ -43,6 +43,7 @@ _OPENER = re.compile(
     r"does|do|did|don't|let's|there|maybe|should|but|so|now)\s"
 )
 _SHORT_LINE = 60
+_JOINING_END = re.compile(r"(?:[\s,;:–—-]+(?:and|or|but|so|which|then|to|the|a|of|with|for)?)+$", re.I)
 _STOP = re.compile(
     r"[.!?;](?=\s)|,(?=\s)|\s[-–—]+(?=\s)|\s(?=(?:because|since|so|which|but|while|when|if|unless|until|then)\s)", re.I
 )
@@ -68,7 +69,12 @@ def clipped(text: str, limit: int) -> str:
     full = [stop.start() for stop in ends if stop[0][0] in ".!?"]
     if full:
         return line[: full[-1]]
-    return line[: ends[-1].start()] + ELLIPSIS if ends else one_line(line, limit)
+    return _unjoined(line[: ends[-1].start()] if ends else one_line(line, limit).rstrip(ELLIPSIS)) + ELLIPSIS
+
+
+def _unjoined(part: str) -> str:
+    """The part without a mark or a joining word at its end."""
+    return _JOINING_END.sub("", part)
 
 
 def _whole(part: str) -> bool:

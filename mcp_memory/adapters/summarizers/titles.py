@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple
 
@@ -13,9 +12,10 @@ from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.fitness import rated, worth
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
 from mcp_memory.adapters.summarizers.messages import spoken
-from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, Phrase, phrases, word_count
+from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, word_count
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, is_generic, names_something, readability
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
@@ -25,14 +25,17 @@ _MATTERS = 10
 #: So many names tell a segment apart from others of its task.
 _FURTHER = 2
 _SHORT = 6
-_SECOND = 0.36
+_SECOND = 0.3
 #: A matter is said shortly only if that says so much of what can be said of it.
-_SHORTER = 0.2
+_SHORTER = 0.3
 _DISTINCT = 0.25
+#: So many of its words a short form has in common with what it stands for.
+_PART = 0.5
 _TELLS_ENOUGH = 1.0
 #: How much better what a user opens with names the matter, and what is answered to it.
 _OPENING, _ANSWERING = 1.3, 1.15
-_LED_UP = 0.5
+#: How much better still the words do with which a session begins.
+_BEGINNING = 1.25
 _ASKED_CHARS, _BEFORE = 2_000, 0.8
 #: A title has so many words at least, where there is more to say; a phrase that names something has these.
 _SHORTEST, _NAMING = 5, 3
@@ -76,65 +79,6 @@ _IN_PASSING = frozenset({Kind.OPEN, Kind.FINDING, Kind.STATED, Kind.PLANNED})
 #: Kinds that tell of tools rather than of the matter.
 _DULL = frozenset({Kind.DID, Kind.RESULT, Kind.NOISE})
 
-_LENGTH = (0.0, 0.3, 0.55, 0.8, 0.95, 1.0, 1.0, 1.0, 1.0, 0.95, 0.9)
-
-
-def headline(sentence: str, weights: Mapping[str, float]) -> str:
-    """The most telling five to ten words of a sentence, from whole clauses where possible."""
-    rated = [(rough * readability(text), text) for rough, text in _rated(sentence, weights)]
-    return max(rated, key=lambda entry: entry[0], default=(0.0, ""))[1]
-
-
-def worth(title: str, weights: Mapping[str, float]) -> float:
-    """How much a title tells: the weight of what it names, each thing once however many words its name has."""
-    if has_unspaced_script(title):
-        return _unspaced_worth(title, weights)
-    told: dict[tuple[str, ...], float] = {}
-    for word in title.split():
-        parts = _named_by(word)
-        if len(parts) == 1:
-            if not parts[0].isdigit():
-                told[parts] = weights.get(parts[0], 0.0)
-        elif parts and not all(map(str.isdigit, parts)):
-            ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
-            told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
-    return math.fsum(told.values())
-
-
-@lru_cache(maxsize=1 << 13)
-def _named_by(word: str) -> tuple[str, ...]:
-    return stems_of(word.strip("`'\".,;:()"))
-
-
-def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
-    return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
-
-
-def _rated(sentence: str, weights: Mapping[str, float], *, asked: bool = False) -> list[tuple[float, str]]:
-    """The phrases of a sentence, each once, with how fit they are but for how they read.
-
-    Where something is `asked`, what the user did before only leads up to it.
-    """
-    best: dict[str, Phrase] = {}
-    for phrase in phrases(sentence):
-        known = best.get(phrase.text)
-        if known is None or (phrase.opens, phrase.stops) > (known.opens, known.stops):
-            best[phrase.text] = phrase
-    return [
-        (_rough(phrase, weights) * (_LED_UP if asked and phrase.told else 1.0), phrase.text) for phrase in best.values()
-    ]
-
-
-def _rough(phrase: Phrase, weights: Mapping[str, float]) -> float:
-    length = _LENGTH[min(word_count(phrase.text), MAX_WORDS)]
-    told = math.pow(worth(phrase.text, weights) + 0.2, 1.25)
-    return told * length * phrase.opens * (1.2 if phrase.stops else 1.0)
-
-
-def scored(phrase: Phrase, weights: Mapping[str, float]) -> float:
-    """How fit a phrase is as a title."""
-    return _rough(phrase, weights) * readability(phrase.text)
-
 
 class _Option(NamedTuple):
     """A phrase that could be the title, or half of it; `rough` is how fit it is but for how it reads."""
@@ -156,18 +100,27 @@ class _Option(NamedTuple):
 def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
     """The phrase that names the matter best, together with a second matter where both fit."""
     weights = vocabulary.weights
-    options = _options(_pool(found, weights), weights)
+    options = _options(_pool(found, weights), weights, -1 if context else _opening(found))
     if not options:
         return ""
     fresh = [one for one in options if not _was_said(one.pick, context)]
     if any(_names_matter(one, weights) for one in fresh if _raises(one.pick)):
         options = fresh
+    if plan := _agreed_plan(found, weights):
+        return plan
     best = _fittest(options)
     if not any(_names_matter(one, weights) for one in options if _raises(one.pick)):
         task = _task_before(context, weights)
         if task:
             return _carried(task, best, options, weights, _names(found, vocabulary))
     return _joined(best, options) or _completed(best, options) or _enriched(best, found, vocabulary)
+
+
+def _agreed_plan(found: Sequence[Candidate], weights: Mapping[str, float]) -> str:
+    """The heading of a plan that the user agreed to, if it names a matter: it was written to be the task's name."""
+    headings = [(1.0, pick) for pick in found if pick.kind is Kind.HEADING and pick.event.role is Role.TOOL]
+    options = [one for one in _options(headings[-1:], weights) if _names_matter(one, weights)]
+    return _fittest(options).text if options else ""
 
 
 def _was_said(pick: Candidate, context: Sequence[Event]) -> bool:
@@ -183,12 +136,29 @@ def _raises(pick: Candidate) -> bool:
     return pick.kind in _RAISES or (pick.kind in _TOLD and pick.turn == 1 and pick.text.startswith(_USER))
 
 
-def _options(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float]) -> list[_Option]:
-    return [
-        _Option(value * rough, text, pick)
-        for value, pick in pool
-        for rough, text in _rated(_sentence(pick), weights, asked=pick.kind in (Kind.REQUEST, Kind.REPORT))
-    ]
+def _options(
+    pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float], beginning: int = -1
+) -> list[_Option]:
+    """The phrases of the pool; `beginning` is the turn with which the session begins, if it does here."""
+    options: list[_Option] = []
+    for value, pick in pool:
+        said = rated(_sentence(pick), weights, asked=pick.kind in (Kind.REQUEST, Kind.REPORT))
+        if pick.turn == beginning and _begins(pick, said):
+            value *= _BEGINNING
+        options += [_Option(value * rough, text, pick) for rough, text in said]
+    return options
+
+
+def _opening(found: Sequence[Candidate]) -> int:
+    """The turn in which a user first says something."""
+    return next((pick.turn for pick in found if pick.event.role is Role.USER), -1)
+
+
+def _begins(pick: Candidate, rated: Iterable[tuple[float, str]]) -> bool:
+    """Whether it gives a session its task by itself; `check the comments` is only the way to it."""
+    if pick.event.role is not Role.USER or patterns.INSPECTION.match(folded(_sentence(pick))):
+        return False
+    return any(readability(text) >= _TASK for _, text in rated)
 
 
 def _names_matter(option: _Option, weights: Mapping[str, float]) -> bool:
@@ -261,7 +231,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     """The few candidates worth making a title of, with how fit each is; earlier ones of a kind come first."""
     seen: dict[Kind, int] = {}
     turns = Counter(pick.turn for pick in found)
-    opening = next((pick.turn for pick in found if pick.event.role is Role.USER), -1)
+    opening = _opening(found)
     asked = any(pick.turn == opening and pick.kind is Kind.REQUEST for pick in found)
     rated = []
     for pick in found:
@@ -291,11 +261,15 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     if best.pick.kind not in _RAISES or has_unspaced_script(best.text):
         return ""
     least = _SHORTER * best.score
-    firsts = [one for one in _short_ones([one for one in options if one.pick is best.pick]) if one.score >= least]
+    told = terms(best.text)
+    firsts = [
+        one
+        for one in _short_ones([one for one in options if one.pick is best.pick])
+        if one.score >= least and len(terms(one.text) & told) >= _PART * len(terms(one.text))
+    ]
     # Long phrases score high; what is compared is how shortly each matter can be said.
     low = _SECOND * max((option.score for option in firsts), default=math.inf)
     others = [one for one in options if one.pick.kind in _RAISES and one.pick.turn != best.pick.turn]
-    told = terms(best.text)
     seconds = [
         option
         for option in _short_ones([one for one in others if one.rough * MOST_READABLE >= low])

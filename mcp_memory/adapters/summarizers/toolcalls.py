@@ -33,6 +33,9 @@ _RESULT_LINE = re.compile(
 )
 _STEP = re.compile(r"^\[[~>]\] ([^\n]{8,})$", re.M)
 _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
+# The call gives the plan on one line, where the next heading ends the first one.
+_PLAN_HEAD = re.compile(r"\w+: #{1,3} (\S[^#]{6,80}?) (?=#)")
+_PLAN_LINE = re.compile(r"^#{1,3} (?!Approved Plan)(\S[^\n]{6,90})$", re.M)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
 _CODES = (
     r"(?-i:\bERR_\w+|\bE(?:NOENT|ACCES|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|EXIST|MFILE|AGAIN|INVAL|ISDIR"
@@ -190,6 +193,17 @@ def steps(text: str, start: int) -> list[tuple[int, int]]:
     if not text.startswith("[", start + 1):
         return []
     return [line.span(1) for line in _STEP.finditer(text, start, start + _WINDOW)]
+
+
+def plan_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where a plan that is put before the user names itself: its first heading, in the call or below it."""
+    match = _PLAN_LINE.search(text, start, start + _WINDOW) or _PLAN_HEAD.match(text, 0, start)
+    return match.span(1) if match else None
+
+
+def is_rejected(text: str, start: int) -> bool:
+    """Whether the user turned the call down."""
+    return text.find("doesn't want to proceed", start, start + _WINDOW) >= 0
 
 
 def rejection_span(text: str, start: int) -> tuple[int, int] | None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
+from mcp_memory.adapters.summarizers.fitness import scored, worth
 from mcp_memory.adapters.summarizers.phrases import phrases, trimmed, word_count
 from mcp_memory.adapters.summarizers.readability import readability
-from mcp_memory.adapters.summarizers.titles import scored, worth
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 from mcp_memory.domain.toc import Level
@@ -23,6 +23,8 @@ _WELL = 1.2
 #: So much of any theme's words a child is likely to speak of, and so much a common word counts.
 _BY_CHANCE, _COMMON = 0.5, 0.3
 _OWN_WORDS = 4.0
+#: So much of a segment a theme tells that names another one of its session, since most sessions have one task.
+_SAME_SESSION = 0.4
 #: What a theme loses that names again what another one names.
 _TOLD_TWICE = 0.8
 #: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
@@ -120,6 +122,7 @@ def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[
     # What recurs through the period counts for more than it does among the bullets of one child.
     squared = {part: value * value for part, value in weights.items()}
     spoken_of = [_terms_of(child) for child in children]
+    several = len({child.session_id for child in children}) > 1
     sessions: set[str | None] = set()
     for index, child in enumerate(children):
         parts = _of_child(child, len(children) == 1, squared)
@@ -130,6 +133,11 @@ def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[
             told = (worth(text, squared) / (2.0 + word_count(text)) ** 0.4 + 0.05) ** 0.35
             fit = min(readability(text), _WELL) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
             about = [told_of * most for told_of in _about(terms(text), spoken_of)]
+            if several and child.session_id:
+                about = [
+                    max(told_of, _SAME_SESSION * most) if other.session_id == child.session_id else told_of
+                    for told_of, other in zip(about, children, strict=True)
+                ]
             about[index] = most
             yield _Theme(text, opens * told * fit * _WANTED[min(word_count(text), _SHORT)], tuple(about))
 

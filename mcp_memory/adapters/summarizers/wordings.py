@@ -181,7 +181,7 @@ DECISION = Cue(
 REASON = Cue(
     {
         "because since otherwise": "",
-        "so": r"\bso that\b",
+        "so": r"\bso that\b|, so (?!far\b|on\b|i\b)",
         "avoid": r"\bto avoid\b",
         "instead": r"\binstead of\b",
         "rather": r"\brather than\b",
@@ -220,7 +220,9 @@ OUTCOME = Cue(
         "replaces supersedes": "",
         "longer": r"\bno longer\b",
         "moved switched": r"\b(?:moved|switched) to\b",
-        "gone deprecated obsolete": r"\b(?:is|are) (?:gone|deprecated|obsolete)\b",
+        "gone deprecated obsolete back live place": (
+            r"\b(?:is|are)(?: now| all)? (?:gone|deprecated|obsolete|back|live|in place)\b(?! to\b)"
+        ),
         "pass passes passed passing succeeded succeeds green": (
             r"\b(?:all|the|both|\d+) .{0,60}\b(?:pass|passes|passed|passing|succeeded|succeeds|green)(?=\W*$|[,.;:)]|"
             r" (?:now|again|on|in|with|locally|cleanly|and|after)\b)"
@@ -308,8 +310,8 @@ ASKING = Cue(
     {
         "please pls let's lets consider ensure": "",
         "can could would will": r"\b(?:can|could|would|will) (?:you|we|u|i)\b",
-        "i i'd": r"\bi(?:'d| would)? (?:like|want|need)\b",
-        "we": r"\bwe (?:should|need)\b",
+        "i i'd": r"\bi(?:'d| would)?(?: (?:really|also|just|still|only))* (?:like|want|need)\b",
+        "we": r"\bwe (?:should|need|(?:have to|must) (?:talk|speak|think|discuss|decide|clarify|plan))\b",
         "should": r"\bshould (?:be|not|we|i|also|either|only)\b",
         "help": r"\bhelp me\b",
         "how": r"\bhow about\b",
@@ -329,6 +331,9 @@ PROBLEM = Cue(
         "fail fails failed failing failure error errors broken crash crashes crashed crashing bug wrong outdated "
         "missing lack lacks doesn't isn't can't cannot never incorrect incorrectly duplicate duplicates duplicated "
         "unused without leak leaks issue problem stuck hang hangs": "",
+        "crashloop crashloops crashlooping crashloopbackoff unreachable overlap overlaps overlapping disappear "
+        "disappears disappeared freezes lose loses losing stale flickering unresponsive": "",
+        "gone": r"\b(?:is|are) gone\b",
         "slow slower slowly": r"\bslow(?:er|ly)?\b(?! down)",
         "oom segfault segfaults deadlock deadlocks flicker flickers garbled": "",
         "takes take": r"\btakes? (?:\w+ ){0,2}(?:\d+ ?[a-z]*|ages|forever|minutes|hours|too long)\b",

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from mcp_memory.adapters.summarizers.fitness import worth
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.sentences import clipped
-from mcp_memory.adapters.summarizers.titles import worth
 from mcp_memory.domain.toc import Level
 
 from .conversations import conversation, node, segment_node
@@ -154,7 +154,7 @@ def test_a_go_panic_a_rust_error_and_a_stack_trace_give_their_message() -> None:
         "    at com.acme.Pool.take(Pool.java:88)\n    at com.acme.Api.handle(Api.java:12)\n"
     )
     assert "invalid memory address" in title(("user", go))
-    assert title(("user", rust)).endswith("cannot borrow queue as mutable")
+    assert title(("user", rust)) == "Cannot borrow queue as mutable"
     assert "connection pool exhausted" in title(("user", java))
 
 
