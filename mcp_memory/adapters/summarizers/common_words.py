@@ -58,7 +58,7 @@ FOREIGN = frozenset(
     aber alle allen alles als alte alten auch auf aus bei bitte braucht das dass dem den der des die doch ein eine einem
     einen einer für hat haben hatte hier ich ihn ihr ins ist jetzt kein keine kann mach machen mit nach nicht noch nur
     oder sich sie sind und uns von war was weil wenn werden wie wird wurde wir zum zur avec ce ces cette dans elle est
-    et faire il ils je la le les leur mais nous ou par pas plus pour que qui sont sur une vous como con del el en esta
+    et faire il ils je la le les leur mais nous ou par pas plus pour que qui sont sur une vous à como con del el en esta
     este hay los las más muy para pero por porque ser sin son una uno che della gli non per più questa questo sono aan
     dat een het maar met niet ook voor van zijn com não uma você
     gestern heute dann dadurch dabei schon immer diese dieser dieses diesem wieder muss müssen soll sollen sollte
@@ -68,6 +68,24 @@ FOREIGN = frozenset(
     genial favor puedes puede mirar pasa qué queda solo sólo ahora también está están sobre cuando hacer cómo dónde
     desde hasta entre lo le les se si ya su sus ciao grazie adesso però degli dopo ancora molto puoi thx pls whats gonna
     wanna lol
+    """.split()
+)
+
+#: The same of languages without spaces.
+UNSPACED_COMMON = frozenset(
+    "很好 好的 谢谢 一下 可以 什么 怎么 这个 那个 没有 现在 今天 確認 了解 お願い 一つ 今回 場合".split()
+)
+
+#: Names that look like ordinary words with a capital.
+PRODUCTS = frozenset(
+    """
+    airflow android angular ansible apache azure bitbucket cargo celery chrome claude cloudflare codex copilot cursor
+    dependabot django docker elasticsearch electron express fastapi fastify firebase firefox flask flutter gemini git
+    gitlab google grafana gradle hadoop helm heroku java jenkins jest jira kafka kotlin kubernetes lambda laravel linux
+    maven mongo mongodb nginx node numpy ollama pandas php playwright postgres postgresql prisma prometheus pydantic
+    pytest python pytorch rabbitmq rails react redis redux rollup ruby rust safari sentry slack snowflake spark sqlite
+    stripe svelte swift tailwind terraform typescript ubuntu unity unreal vault vercel vite vue webpack windows xcode
+    zustand
     """.split()
 )
 

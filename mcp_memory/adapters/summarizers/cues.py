@@ -104,6 +104,7 @@ _ASSISTANT = (
     (wordings.OPEN, Kind.OPEN),
     (wordings.RULE, Kind.RULE),
     (wordings.FAILURE, Kind.FINDING),
+    (wordings.CONSEQUENCE, Kind.FINDING),
 )
 
 

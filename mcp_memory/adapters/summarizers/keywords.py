@@ -10,7 +10,13 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
-from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, FOREIGN, GENERIC_STEMS, VERBS
+from mcp_memory.adapters.summarizers.common_words import (
+    COMMON_STEMS,
+    FOREIGN,
+    GENERIC_STEMS,
+    UNSPACED_COMMON,
+    VERBS,
+)
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
@@ -83,7 +89,8 @@ def _shape(token: str) -> tuple[str, float]:
     ):
         return "", 0.0
     if has_unspaced_script(token):
-        return (token, 1.0) if len(token) <= 6 and not _HIRAGANA.fullmatch(token) else ("", 0.0)
+        named = len(token) <= 6 and token not in UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
+        return (token, 1.0) if named else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
         # `read/write` may be a path, and may be two words.
         return token, 1.0 if _EITHER.fullmatch(token) else 1.6
@@ -313,7 +320,7 @@ def _scaled(raw: Mapping[str, float]) -> dict[str, float]:
 
 def _pair(left: str, right: str) -> str:
     """Two ordinary neighbouring words as one term, if both carry meaning."""
-    if left.lower() == right.lower():
+    if left.lower() == right.lower() or has_unspaced_script(left) or has_unspaced_script(right):
         return ""
     first, second = _KNOWN[left], _KNOWN[right]
     fits = max(first.telling, second.telling) >= 1.0 and len(first.word) + len(second.word) <= 30

@@ -142,7 +142,7 @@ IMPERATIVES = frozenset(
 
 #: The same kinds where words are not spaced, best known first.
 UNSPACED_ASKING = Expression(
-    r"请|麻烦|帮我|帮忙|吗[?？]?$|一下[。！!]?$|ください|下さい|ほしい|お願い|頼む|してくれ|もらえ|できますか|て[。！!]?$|주세요|해줘"
+    r"请|麻烦|帮我|帮忙|吗[?？]?$|一下[。！!]?$|^(?:再|也|顺便)?(?:加|改|写|删|换|把)|ください|下さい|ほしい|お願い|頼む|してくれ|もらえ|できますか|て[。！!]?$|주세요|해줘"
 )
 UNSPACED_PROBLEM = Expression(
     r"エラー|不具合|失敗|動かな|動きません|落ち(?:る|ます|て)|バグ|おかしい|真っ白|报错|错误|失败|无法|崩溃|卡住|太慢|这么慢|不工作"
@@ -206,6 +206,14 @@ WHY = Expression(
     r"(?:warum|wieso|weshalb) (?:werden|wird|wurden|wurde|ist|sind|war|waren)\s+|"
     r"(?:pourquoi(?: est-ce que)?|por qué|perché|porque) (?=(?:le|la|les|el|los|las|il|lo|i|gli|o|os|as)\s)"
 )
+#: What goes on with a name, and what stands before one.
+OF = frozenset("à de du des d' von del di da do".split())
+PREPOSITIONS = frozenset(
+    """
+    depuis dans pour avec sur par sans vers chez pendant von für mit seit nach bei auf ohne während durch wegen über
+    desde para con por hasta sobre durante sin entre
+    """.split()
+)
 #: Where a clause of another language ends.
 CLAUSE = Expression(
     r"[.!?…;:](?:\s+|$)|,\s+|\s[-–—]\s|\s(?=(?:weil|aber|sondern|denn|obwohl|sodass|parce|mais|car|afin|alors|porque|pero|"
@@ -233,6 +241,8 @@ REQUEST_TAIL = Expression(
     r"(?:を(?:直|治)して|を修正して|して|て)?(?:ください|下さい|ほしい(?:です)?|お願いします|もらえますか|くれますか|"
     r"いただけますか)[。！!？?]*$"
 )
+#: A look that is asked for at the end, after what is wrong.
+HELP_TAIL = Expression(r"[,，、。](?:请|麻烦你?)?(?:帮我|帮忙)(?:看|查|想|分析|检查)[^，。]{0,10}[。！!？?]*$")
 REQUEST_HEAD = Expression(
     r"(?:请|麻烦)?(?:你|您)?(?:帮我|帮忙|帮)?(?:看一下|看看|检查一下|检查|查一下|修复一下)?(?:为什么)?(?=\S{4})"
 )

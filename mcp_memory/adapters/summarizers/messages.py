@@ -24,6 +24,8 @@ _CLIENT_LINE = re.compile(
     r"This session is being continued from a previous conversation[^\n]*\n|Caveat: The messages below|"
     r"Base directory for this skill:|# AGENTS\.md instructions)"
 )
+# What an editor puts before a request: open files and selected lines.
+_IDE_CONTEXT, _IDE_REQUEST = "# Context from my IDE setup", re.compile(r"^## My request for [^\n]*$", re.M)
 # A command with what was said to it; a directory is none.
 _SLASH = re.compile(r"/(?!(?:tmp|etc|var|usr|home|opt|dev|proc|mnt|srv|root)\b)(?=[a-z][\w-]*\s+\S)")
 _CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
@@ -32,8 +34,9 @@ _SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
 _LONGEST_NAME = 34
 # What a clean line is without: marks that may be markup, and what may be an address or a place.
 _MARK = re.compile(r"[^ -)+-;=-\[\]^_`a-z{}]")
-# An element that is spoken of, by its name: without it the sentence would have a hole.
+# An element that is spoken of, by its name, and an address, by its host: without them the sentence would have a hole.
 _CODED_TAG = re.compile(r"`</?([A-Za-z][\w.:-]*)(?:\s[^`<>]*)?/?>`")
+_CODED_PLACE = re.compile(r"`\w+://([\w.-]*\w)[^`\s]*`")
 _UNDERLINED = re.compile(r"(?<!\w)_")
 _STARTS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ`\"'(")
 _SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
@@ -47,6 +50,8 @@ def spoken(text: str) -> str:
         text = _CLIENT_TAIL.sub(_blank, text)
     if text[:1] == "/" and _SLASH.match(text):
         text = f" {text[1:]}"
+    if text.startswith(_IDE_CONTEXT) and (asked := _IDE_REQUEST.search(text)):
+        text = "\n" * asked.end() + text[asked.end() :]
     line = _CLIENT_LINE.match(text)
     if line:
         # A placeholder or a line stands alone; any other opening makes the whole message the client's.
@@ -80,6 +85,8 @@ def plain(raw: str) -> str:
         return raw
     if "`<" in raw:
         raw = _CODED_TAG.sub(r"`\1`", raw)
+    if "://" in raw and "`" in raw:
+        raw = _CODED_PLACE.sub(r"`\1`", raw)
     text = without_places(strip_markup(raw))
     if text[:1] == "|":
         cells = [cell.strip() for cell in text.strip(" |\n").split("|")]

@@ -12,7 +12,8 @@ from mcp_memory.adapters.summarizers.toolcalls import error_span
 _LOG = re.compile(
     r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d[T ]\d\d:|\d\d:\d\d:\d\d\b|\[\d|[│├└⨯✓✗❯]|\$ |"
     r"[\w./\\-]+:\d+(?::\d+)?:|Traceback|goroutine \d|(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|FAIL|FAILED|PASSED)\b|"
-    r"(?:Error|panic|fatal): |(?:error|warning)(?:\[\w+\])?:|[\w.]+(?:Error|Exception): |Caused by: |-->|"
+    r"\d+\s+\S+\s+0x[0-9a-f]+|Thread \d+ |[Ff]atal error: |(?:Error|panic|fatal): |"
+    r"(?:error|warning)(?:\[\w+\])?:|[\w.]+(?:Error|Exception): |Caused by: |-->|"
     r"(?:---|===) [A-Z]|npm (?:ERR!|WARN|error|warn)|\{\"|"
     # What a compiler draws beside the code it complains of.
     r"\d* *\|(?: |$)|= (?:note|help):|\^\^)"

@@ -16,9 +16,10 @@ _PRAISE = (
     r"could|would|i|i'm|i'd|we|you|let|let's|lets|thanks|what|how|why|where|that|this|it)\b)"
 )
 OPENERS = (
-    rf"(?:(?:{_PRAISE}|now|next|first|firstly|then|ok|okay|agreed|alright|also|so|and|but|actually|finally|yes|hmm+|wait|"
-    r"absolutely|certainly|of course|got it|you're (?:absolutely )?(?:right|correct)|you are (?:absolutely )?(?:right|"
-    r"correct)|understood|no problem|sounds good|my apologies|sorry|apologies)\b[\s,.!:;—–-]*)+"
+    rf"(?:(?:{_PRAISE}|now|next(?! (?:steps?|release|version|time|week|month)\b)|first|firstly|then|ok|okay|agreed|"
+    r"alright|also|so|and|but|actually|finally|yes|hmm+|wait|absolutely|certainly|of course|got it|"
+    r"you're (?:absolutely )?(?:right|correct)|you are (?:absolutely )?(?:right|correct)|understood|"
+    r"no problem|sounds good|my apologies|sorry|apologies)\b[\s,.!:;—–-]*)+"
 )
 OPENING = Expression(rf"(?!now (?:when|that|the|it|you|we|uses|users)\b)(?!so (?:that|it|the)\b){OPENERS}")
 NARRATION = Expression(
@@ -137,9 +138,10 @@ POLITE = Expression(
     rf"btw|fyi)\b[\s,.!:;—–-]*|"
     r"(?:can|could|would|will) (?:you|u|we)\b(?: (?:please|also|now|maybe|just|then|kindly|again|"
     r"help me(?: to)?))*[\s,:]+|i(?:'d|’d| would)? (?:like|love|want|need)(?: (?:for )?(?:you|"
-    r"us))?(?: to)?(?: (?:please|also))?\s+|i was wondering if (?:you|we) could\s+|(?:i think |maybe )?(?:we|"
-    r"you) (?:should|need to|have to|must)\s+|(?:let's|lets|let us|go ahead and|help me(?: to)?|make sure to|"
-    r"your task is to|feel free to|is it possible to|how about we|do you mind|would it be possible to)\s+)+",
+    r"us))?(?: to)?(?: (?:please|also))?\s+|(?:need|want)(?: to| (?=(?:a|an|the|some)\s))\s*|"
+    r"i was wondering if (?:you|we) could\s+|(?:i think |maybe )?(?:we|you) (?:should|need to|have to|must)\s+|"
+    r"(?:let's|lets|let us|go ahead and|help me(?: to)?|make sure to|your task is to|"
+    r"feel free to|is it possible to|how about we|do you mind|would it be possible to)\s+)+",
 )
 LIFE = Expression(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|this) (?:week|weekend|month|year|night|summer|winter|spring|"

@@ -26,6 +26,8 @@ _TALKED_ABOUT = 2.0
 _POINT = 1.3
 #: What a sentence loses after which something is asked for.
 _LEADS_UP = 0.8
+#: So many words a preposition may govern.
+_GOVERNED = 5
 
 
 class Phrase(NamedTuple):
@@ -98,6 +100,8 @@ _FRAME = Expression(
     r"(?:i|we)(?:'d|’d| would)(?: (?:also|rather|really|probably|personally|strongly|just|simply))*(?: (?:suggest|"
     r"recommend|propose|prefer|advise))(?: (?:to|that|using|that we|that you|we|you))?\s+|"
     r"(?:i|we)(?:'d|’d| would)(?: (?:also|rather|really|probably|personally|just|simply))+\s+|"
+    r"(?:give|show|write)(?: me| us)? (?:a|an|the)(?: \w+)? (?:overview|summary|explanation|description|idea)"
+    r"(?: of| about| on| for)\s+|walk (?:me|us) through\s+|"
     r"(?:start|begin)(?: by| with)? (?=\w{3,}ing\b)|"
     r"(?:in|on|for|with) [\w./`'-]+,? (?=(?:the|our|my|we|i)\s)|it (?:would|might|could) (?:make sense|be (?:good|nice|"
     r"better|great|useful|helpful|possible)) to\s+|it makes sense to\s+|"
@@ -149,7 +153,7 @@ _JOINING = frozenset("and but or so because since which that then also plus now 
 _DANGLING = frozenset(
     """
     a an the of to in on at by for with without from and or but so as is are was were be been that which this these
-    those its it if when while into over under than then also not just only very our my your his her their we i you
+    those its if when while into over under than then also not just only very our my your his her their we i you
     he she they has have had do does did will would can could should may might must because since where who via per
     using about any all some each every both either no more most such like e.g i.e until before after between
     through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
@@ -170,6 +174,8 @@ _FILLER = Expression(
 )
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _OURS = re.compile(r" our (?!own\b)")
+# Of texts without spaces commas, too, often stand without one.
+_UNSPACED_COMMA = re.compile(r"(?<=[^\x00-\x7f]),(?=[^\x00-\x7f])")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
@@ -210,10 +216,19 @@ def _of_other_language(text: str) -> Iterator[Phrase]:
             own = article.end()
         words = text[begun + own : stop.start()].split()
         cut = words[:MAX_WORDS]
+        whole = len(words) <= MAX_WORDS
+        if not whole and cut[-1].lower() in languages.OF:
+            cut, whole = _before_preposition(cut), True
         while len(cut) > 1 and cut[-1].lower() in FOREIGN:
             cut = cut[:-1]
         if cut and (named := finished(" ".join(cut))):
-            yield Phrase(named[:1].upper() + named[1:], opens, len(words) <= MAX_WORDS)
+            yield Phrase(named[:1].upper() + named[1:], opens, whole)
+
+
+def _before_preposition(words: list[str]) -> list[str]:
+    """The words up to the last preposition among their last, where they were cut within what it governs."""
+    at = max((index for index, word in enumerate(words) if word.lower() in languages.PREPOSITIONS), default=0)
+    return words[:at] if at >= len(words) - _GOVERNED else words
 
 
 def _of_clauses(text: str) -> Iterator[Phrase]:
@@ -382,6 +397,9 @@ def _unspaced(text: str) -> str:
     """A phrase of a text without spaces: its first clauses that fit, without the words with which one asks."""
     if head := languages.REQUEST_HEAD.match(text):
         text = text[head.end() :]
+    text = _UNSPACED_COMMA.sub("，", text)
+    if (asks := languages.HELP_TAIL.search(text)) and asks.start() > _SHORTEST_UNSPACED:
+        text = text[: asks.start()]
     _, ends = _clauses(folded(text))
     end = max((end for end, _ in ends if end <= _MAX_UNSPACED), default=ends[0][0])
     named = text[:end][:_MAX_UNSPACED]

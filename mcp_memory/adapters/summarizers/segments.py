@@ -29,7 +29,8 @@ _MIN_GAIN = 0.2
 _POOL = 30
 #: So many of the last requests before a segment tell which of its words matter.
 _ASKED_BEFORE = 1
-#: Kinds that are worth telling even of a matter that hardly comes up again; any other sentence must be about the rest.
+#: Kinds that are worth telling even of a matter that hardly comes up again, like whatever a user opens with; any other
+#: sentence must be about the rest.
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 _BASE = 0.3
 _PASTED = 0.1
@@ -57,7 +58,8 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     chosen: list[Candidate] = []
     covered: set[str] = set()
     weighed = _Weights(weights)
-    rest = _most_telling([_Option(pick, weighed) for pick in found if pick.kind is not Kind.HEADING])
+    opening = _opening(found)
+    rest = _most_telling([_Option(pick, weighed, pick is opening) for pick in found if pick.kind is not Kind.HEADING])
     while rest and len(chosen) < high:
         best = max(rest, key=_GAIN)
         if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):
@@ -69,6 +71,13 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
         for option in rest:
             option.after(best.pick, covered if not fresh.isdisjoint(option.own) else None)
     return sorted(chosen, key=lambda pick: pick.order)
+
+
+def _opening(found: Sequence[Candidate]) -> Candidate | None:
+    """The words with which a user opens, unless they only lead up to what the same message asks or reports."""
+    first = next((pick for pick in found if pick.event.role is Role.USER), None)
+    leads = first and any(pick.event is first.event and pick.kind in (Kind.REQUEST, Kind.REPORT) for pick in found)
+    return None if leads else first
 
 
 _GAIN = attrgetter("gain")
@@ -86,13 +95,13 @@ class _Option:
 
     __slots__ = ("_base", "_factor", "_told", "_weights", "gain", "own", "pick")
 
-    def __init__(self, pick: Candidate, weights: _Weights) -> None:
+    def __init__(self, pick: Candidate, weights: _Weights, opens: bool) -> None:
         self.pick = pick
         self.own = terms(pick.text)
         self._weights = weights
         # Words that say nothing by themselves make no bullet, whatever they announce.
         said = len(self.own) - len(self.own & COMMON_STEMS)
-        self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if pick.kind in _TELLING else 0.0
+        self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if opens or pick.kind in _TELLING else 0.0
         self._factor = _SAYS_LITTLE if said < 2 and len(self.own) <= _FEW else 1.0
         self._tell(frozenset())
 

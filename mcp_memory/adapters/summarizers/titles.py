@@ -34,6 +34,8 @@ _PART = 0.5
 _TELLS_ENOUGH = 1.0
 #: How much better what a user opens with names the matter, and what is answered to it.
 _OPENING, _ANSWERING = 1.3, 1.15
+#: How much better the subject of a commit does than other outcomes: it was written as a title.
+_COMMITTED = 1.6
 #: How much better still the words do with which a session begins.
 _BEGINNING = 1.25
 _ASKED_CHARS, _BEFORE = 2_000, 0.8
@@ -238,6 +240,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
         value = _fitness(pick, opening, asked) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
+        value *= _COMMITTED if pick.text.startswith("Committed: ") else 1.0
         value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
         if pick.turn == opening:
             value *= _OPENING if pick.event.role is Role.USER else _ANSWERING

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
+from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, PRODUCTS
 from mcp_memory.adapters.summarizers.fitness import scored, worth
 from mcp_memory.adapters.summarizers.phrases import phrases, trimmed, word_count
 from mcp_memory.adapters.summarizers.readability import readability
@@ -163,7 +163,7 @@ def _count(found: frozenset[str]) -> float:
 def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
     """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
     title = child.title.removesuffix(SO_FAR)
-    said = " ".join(bullet.text for bullet in child.bullets)
+    said = "\n".join(bullet.text for bullet in child.bullets)
     parts = title.split("; ") if child.level is Level.SEGMENT else topic_in(child).split(", ")
     limit = _LONE if alone and len(parts) == 1 else _SHORT
     themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
@@ -200,12 +200,20 @@ def _alike(one: str, other: str) -> bool:
     return similar(terms(one), terms(other)) >= _ALIKE
 
 
+def _inside(name: str, said: str) -> bool:
+    """Whether a word with a capital stands within a sentence rather than at its start."""
+    at = said.find(f" {name}")
+    while at > 0:
+        if said[at - 1].islower() or said[at - 1].isdigit() or said[at - 1] == ",":
+            return True
+        at = said.find(f" {name}", at + 1)
+    return False
+
+
 def _lowered(theme: str, said: str) -> str:
     """An ordinary first word in lower case, since a theme stands inside a line; a name that was said so stays."""
     first, gap, rest = theme.partition(" ")
     ordinary = first.replace("'", "").isalpha() and first[1:].islower()
-    at = said.find(f" {first}")
-    inside = at > 0 and (said[at - 1].islower() or said[at - 1] == ",")
-    if not ordinary or (inside and f" {first.lower()}" not in said):
+    if not ordinary or first.lower() in PRODUCTS or (_inside(first, said) and f" {first.lower()}" not in said):
         return theme
     return f"{first.lower()}{gap}{rest}"

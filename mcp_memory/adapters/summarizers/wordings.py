@@ -305,6 +305,8 @@ FAILURE = Cue(
         "not": r"[,–—-] not (?:\w+ ){0,3}\w+\W*$",
     }
 )
+#: What follows from what: an explanation, where nothing else tells what sort of sentence it is.
+CONSEQUENCE = Cue({"so": r"[\w`)\]], so (?!that\b|far\b|on\b|i\b|we\b|let\b|please\b|you\b)\S"})
 #: What a user wants.
 ASKING = Cue(
     {
@@ -312,7 +314,7 @@ ASKING = Cue(
         "can could would will": r"\b(?:can|could|would|will) (?:you|we|u|i)\b",
         "i i'd": r"\bi(?:'d| would)?(?: (?:really|also|just|still|only))* (?:like|want|need)\b",
         "we": r"\bwe (?:should|need|(?:have to|must) (?:talk|speak|think|discuss|decide|clarify|plan))\b",
-        "should": r"\bshould (?:be|not|we|i|also|either|only)\b",
+        "should": r"\bshould (?!(?:have|work|already|probably|actually|happen|you|that|this|it)\b)\w",
         "help": r"\bhelp me\b",
         "how": r"\bhow about\b",
         # What one does not want, and then what one does.
@@ -321,6 +323,7 @@ ASKING = Cue(
             r"return|throw|raise|fail)\b"
         ),
         "make": r"\bmake sure\b",
+        "need want": r"^(?:need|want) (?:to|a|an|the|some|you)\b",
         "don't dont": r"\bdon'?t\b.{0,20}\b(?:want|need)\b",
     },
     languages.ASKING,
@@ -334,6 +337,7 @@ PROBLEM = Cue(
         "crashloop crashloops crashlooping crashloopbackoff unreachable overlap overlaps overlapping disappear "
         "disappears disappeared freezes lose loses losing stale flickering unresponsive": "",
         "gone": r"\b(?:is|are) gone\b",
+        "drops": r"\bdrops (?:to|below|from)\b",
         "slow slower slowly": r"\bslow(?:er|ly)?\b(?! down)",
         "oom segfault segfaults deadlock deadlocks flicker flickers garbled": "",
         "takes take": r"\btakes? (?:\w+ ){0,2}(?:\d+ ?[a-z]*|ages|forever|minutes|hours|too long)\b",

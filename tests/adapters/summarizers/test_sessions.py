@@ -192,6 +192,74 @@ def test_more_ways_in_which_outcomes_and_causes_are_told(said: str, kind: Kind) 
     assert assistant_kind(said) is kind
 
 
+def test_what_an_editor_puts_before_a_request_is_not_the_users() -> None:
+    told = summary(
+        (
+            "user",
+            "# Context from my IDE setup:\n\n## Active file: tools/mirror.py\n\n## Open tabs:\n"
+            "- mirror.py: tools/mirror.py\n- NOTES.md: NOTES.md\n\n"
+            "## My request for Codex:\nthe mirror should keep the times of the files it copies",
+        ),
+        ("assistant", "`copy2` keeps the times, so the mirror now uses it."),
+    )
+    assert told.title == "Mirror should keep the times of the files it copies"
+    assert told.bullets[0].text == "Asked: the mirror should keep the times of the files it copies"
+    assert "NOTES.md" not in told.keywords
+
+
+def test_whatever_a_user_opens_with_is_told_unless_it_leads_up_to_more() -> None:
+    turns = (
+        ("assistant", "The doors in `Hall.scene` lost their flag in the last commit, so the path ignores them."),
+        ("user", "ok set the flag on the model then"),
+        ("tool", "Edit: /models/Door.model\nok"),
+        ("assistant", "`Door.model` now carries the flag, so every hall that uses it gets it."),
+        ("user", "works. now the frame rate drops to 20 in the hall with many guests"),
+        ("assistant", "Every guest asks for its path in each frame, which is 4,800 queries per second."),
+        ("assistant", "Paths are now asked for every 0.25 s, and only if the door moved."),
+    )
+    assert "User: guests run through the doors since i built the paths again" in bullets(
+        ("user", "guests run through the doors since i built the paths again"), *turns
+    )
+    background = (
+        "A bit of background first: the hall was built by Ada two years ago and nobody has touched it since.\n\n"
+    )
+    led_up = bullets(("user", f"{background}Please find out why the guests run through the doors."), *turns)
+    assert not [text for text in led_up if "background" in text]
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (
+            "I'm new here. give me an overview of how a parcel gets from the shop to the van",
+            "How a parcel gets from the shop to",
+        ),
+        ("need a script that sorts my scans by year, like 2026/scan-1.pdf", "Script that sorts my scans by year"),
+        (
+            "Bonjour, les factures du client partent sans numéro depuis la mise à jour de ce matin, tu peux regarder ?",
+            "Factures du client partent sans numéro",
+        ),
+        ("用户上传照片时超过一百张就失败,帮我看一下怎么处理", "用户上传照片时超过一百张就失败"),
+    ],
+)
+def test_still_more_ways_of_saying_what_is_wanted(said: str, named: str) -> None:
+    assert title(("user", said)).startswith(named)
+
+
+def test_a_consequence_tells_more_than_a_plain_statement() -> None:
+    assert assistant_kind("The tags stay in the first file, so readers pass over the second") is Kind.FINDING
+    assert assistant_kind("The tags stay in the first file") is Kind.STATED
+
+
+def test_pairs_of_unspaced_words_are_no_terms() -> None:
+    told = summary(
+        ("user", "订单查询太慢,订单查询要十秒"),
+        ("assistant", "订单查询没有索引,所以订单查询会扫描全部订单。已添加索引。"),
+    )
+    assert told.keywords
+    assert not [word for word in told.keywords if " " in word]
+
+
 def test_praise_is_left_out_only_where_it_stands_alone() -> None:
     assert (
         without_politeness("good catch on the tax rate. use the new one")
@@ -210,6 +278,10 @@ def test_thanks_in_other_languages_are_left_out() -> None:
 def test_an_element_in_code_keeps_its_name() -> None:
     told = bullets(("user", "use links"), ("assistant", 'I replaced `<Button kind="ghost">` with `<a>` in the footer.'))
     assert "I replaced `Button` with `a` in the footer" in told
+    told = bullets(
+        ("user", "why?"), ("assistant", "The slashes of `https://feeds.acme.dev/all` start a comment, so it is cut.")
+    )
+    assert "The slashes of `feeds.acme.dev` start a comment, so it is cut" in told
 
 
 def test_a_clause_that_depends_on_another_keeps_its_verb() -> None:
@@ -256,3 +328,34 @@ def test_a_day_names_each_of_its_sessions_before_it_names_one_twice() -> None:
     topic = roll_up(Level.DAY, children).topic
     assert "labels" in topic
     assert "newsletter" in topic
+
+
+def test_a_product_keeps_its_capital_at_the_start_of_a_theme() -> None:
+    child = segment_node(1, "Terraform plan replaces the disks", ["Asked: terraform plan replaces the disks, why?"])
+    assert roll_up(Level.DAY, [child]).topic == "Terraform plan replaces the disks"
+    said = ["Asked: Mango price list is wrong", "The list of 2025 Mango prices was read"]
+    assert roll_up(Level.DAY, [segment_node(1, "Mango price list is wrong", said)]).topic == "Mango price list is wrong"
+    plain = segment_node(1, "Basket keeps old prices", ["Reported: the basket keeps old prices"])
+    assert roll_up(Level.DAY, [plain]).topic == "basket keeps old prices"
+
+
+def test_the_subject_of_a_commit_names_what_short_answers_do_not() -> None:
+    named = title(
+        ("user", "fix it"),
+        ("tool", "Bash: npm test\nExit code 1\n 1 failed, 80 passed"),
+        ("assistant", "`roundPrice` now rounds on whole cents."),
+        ("user", "no"),
+        ("user", "use big.js"),
+        ("tool", "Edit: /src/price.ts\nok"),
+        (
+            "tool",
+            "Bash: git commit -F msg\n[main 1f2e3d4] Round prices of all baskets with big.js\n",
+        ),
+        ("assistant", "Pushed."),
+    )
+    assert named == "Round prices of all baskets with big.js"
+
+
+def test_a_phrase_does_not_end_before_its_pronoun() -> None:
+    said = "Migration 0042 adds the column, and the job fills it in 241 batches of 5,000 rows"
+    assert not [phrase.text for phrase in phrases(said) if phrase.text.endswith("job fills")]
