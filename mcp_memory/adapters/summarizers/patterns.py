@@ -9,14 +9,39 @@ from __future__ import annotations
 from mcp_memory.adapters.summarizers import languages
 from mcp_memory.adapters.summarizers.expressions import Expression
 
+#: Words with which one asks for something to be done.
+IMPERATIVES = frozenset(
+    """
+    add address adjust align allow analyse analyze append apply archive attach audit backfill benchmark build bump
+    calculate call center change check clean close combine commit compare compute configure connect continue convert
+    copy correct cover create crop debug deduplicate define delete deploy describe design detach detect diagnose
+    disable do dockerize document don't download draft drop edit embed enable encrypt enforce ensure escape estimate
+    evaluate exclude expand explain export expose extend extract fetch figure find finish fix flatten focus format
+    generate get give go handle harden hide highlight ignore implement import improve include increase inline insert
+    inspect install integrate investigate join keep leave limit link list load look make measure mention merge migrate
+    minimize mock move normalize open optimise optimize paginate parse pass persist pin plan polish prepare print
+    profile proofread propose publish push put read rebase rebuild redo reduce refactor refine reformat register
+    release reload remove rename render reorder rephrase replace reply report reproduce rerun research resize
+    resolve respond restart restore retry return revert review revise reword rework rewrite rollback rotate run save
+    scale schedule search send serialize set setup ship shorten show simplify skip sort split squash start stop
+    store submit suggest summarise summarize support swap switch sync take tell test throttle tidy trace track train
+    translate trim troubleshoot truncate try tune tweak undo unify unpin update upgrade upload use validate
+    vectorize verify visualize walk wire wrap write
+    """.split()
+)
 # Praise opens a sentence where it stands alone or before a new start: `good catch on the key` is whole.
 _PRAISE = (
     r"(?:great|perfect|good|nice|excellent|interesting|wonderful|awesome|right|well|sure|good (?:catch|idea|point|"
     r"question|thinking)|great question)(?=\s*(?:[,.!:;—–-]|$)|\s+(?:now|next|then|so|and|but|also|please|pls|can|"
     r"could|would|i|i'm|i'd|we|you|let|let's|lets|thanks|what|how|why|where|that|this|it)\b)"
 )
+# So does a word of order: `next would be the index` is whole.
+_ORDER = (
+    r"(?:next|first)(?=\s*[,:;.—–-]|\s+(?:i|i'll|i'm|we|we'll|let|let's|you|please|can|could|then)\b|"
+    rf"\s+(?:{'|'.join(sorted(IMPERATIVES))}) (?:the|a|an|all|it|this|that|these|my|our|every|each|to|up|out|in|on)\b)"
+)
 OPENERS = (
-    rf"(?:(?:{_PRAISE}|now|next(?! (?:steps?|release|version|time|week|month)\b)|first|firstly|then|ok|okay|agreed|"
+    rf"(?:(?:{_PRAISE}|{_ORDER}|now|firstly|then|ok|okay|agreed|"
     r"alright|also|so|and|but|actually|finally|yes|hmm+|wait|absolutely|certainly|of course|got it|"
     r"you're (?:absolutely )?(?:right|correct)|you are (?:absolutely )?(?:right|correct)|understood|"
     r"no problem|sounds good|my apologies|sorry|apologies)\b[\s,.!:;—–-]*)+"
@@ -92,26 +117,6 @@ NAMED_FIGURE = Expression(
 ASKING = Expression(
     r"[?？](?=\W*$|\s)",
 )
-#: Words with which one asks for something to be done.
-IMPERATIVES = frozenset(
-    """
-    add address adjust align allow analyse analyze append apply archive attach audit backfill benchmark build bump
-    calculate call center change check clean close combine commit compare compute configure connect continue convert
-    copy correct cover create crop debug deduplicate define delete deploy describe design detach detect diagnose
-    disable do dockerize document don't download draft drop edit embed enable encrypt enforce ensure escape estimate
-    evaluate exclude expand explain export expose extend extract fetch figure find finish fix flatten focus format
-    generate get give go handle harden hide highlight ignore implement import improve include increase inline insert
-    inspect install integrate investigate join keep leave limit link list load look make measure merge migrate
-    minimize mock move normalize open optimise optimize paginate parse pass persist pin plan polish prepare print
-    profile proofread propose publish push put read rebase rebuild redo reduce refactor refine reformat register
-    release reload remove rename render reorder rephrase replace reply report reproduce rerun research resize
-    resolve respond restart restore retry return revert review revise reword rework rewrite rollback rotate run save
-    scale schedule search send serialize set setup ship shorten show simplify skip sort split squash start stop
-    store submit suggest summarise summarize support swap switch sync take tell test throttle tidy trace track train
-    translate trim troubleshoot truncate try tune tweak undo unify unpin update upgrade upload use validate
-    vectorize verify visualize walk wire wrap write
-    """.split()
-)
 _FIRST_WORD = Expression(r"([a-z]+)\b('t\b)?")
 
 
@@ -122,7 +127,10 @@ def opens_with_task(low: str, start: int = 0) -> bool:
 
 
 #: A later sentence of a message that asks for something: `Not by header. Make it a parameter.`
-THEN_ASKED = Expression(r"[.!?]\s+(?:please |then |also )?([a-z]+(?:'[a-z]+)?)\b")
+THEN_ASKED = Expression(
+    r"(?:[.!?]\s+(?:please |then |also )?|,\s+(?:please |then |and )?(?=(?:find|fix|tell|explain|investigate|"
+    r"figure)\b))([a-z]+(?:'[a-z]+)?)\b"
+)
 INTERJECTION = Expression(
     r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hm+|ugh|argh|ouch|oops|damn|thanks|agreed|"
     rf"{languages.INTERJECTIONS})[,.!…]+\s+|{languages.UNSPACED_INTERJECTIONS})+"
@@ -160,6 +168,8 @@ CAN_YOU = Expression(r"\b(?:can|could|would|will) (?:you|u|we)\b")
 WH = Expression(rf"(?:what|why|how|when|where|who|which|is|are|does|do|did|if|{languages.WH})\b")
 #: Asking to see something; the rest of such a sentence may still name the matter.
 SHOWING = Expression(r"(?:show|see|explain|tell|list|look|read|open|walk)\b")
+#: Bringing branches together, which is told apart by what it touched.
+MERGING = Expression(r"(?:merge|rebase|pull|sync|resolve (?:the |all )?(?:merge )?conflicts?)\b")
 #: Answers made of these words alone mean nothing outside their conversation.
 TRIVIAL = frozenset(
     """

@@ -59,7 +59,11 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     covered: set[str] = set()
     weighed = _Weights(weights)
     opening = _opening(found)
-    rest = _most_telling([_Option(pick, weighed, pick is opening) for pick in found if pick.kind is not Kind.HEADING])
+    told = [pick for pick in found if pick.kind is not Kind.HEADING]
+    # What is about to be done is told only where little else is.
+    done = [pick for pick in told if pick.kind is not Kind.PLANNED]
+    told = done if len(done) >= low else told
+    rest = _most_telling([_Option(pick, weighed, pick is opening) for pick in told])
     while rest and len(chosen) < high:
         best = max(rest, key=_GAIN)
         if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):

@@ -370,7 +370,7 @@ def _sentence(pick: Candidate) -> str:
 def _enriched(best: _Option, found: Sequence[Candidate], vocabulary: Vocabulary) -> str:
     """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
     title = best.text
-    if best.pick.kind in _IN_PASSING and not names_something(title):
+    if (best.pick.kind in _IN_PASSING or patterns.MERGING.match(folded(title))) and not names_something(title):
         return _distinguished(title, _names(found, vocabulary))
     enough = worth(title, vocabulary.weights) >= _TELLS_ENOUGH and not is_generic(title)
     if word_count(title) > 7 or (word_count(title) > 2 and enough):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, user_kind, without_politeness
+from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, unopened, user_kind, without_politeness
 from mcp_memory.adapters.summarizers.phrases import phrases
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
@@ -168,6 +168,8 @@ def test_a_run_in_which_nothing_failed_gives_way_to_what_was_said() -> None:
         ("What I'd really like is that you look at the importer", Kind.REQUEST),
         ("the gateway is crashlooping since noon", Kind.REPORT),
         ("labels overlap on narrow phones", Kind.REPORT),
+        ("page load went from 2s to 6s after the redesign, find out what changed", Kind.REQUEST),
+        ("mention that the stamp must be younger than a minute", Kind.REQUEST),
         ("年度の切り替えのテストも追加して", Kind.REQUEST),
         ("Ahora añade también un límite", Kind.REQUEST),
     ],
@@ -359,3 +361,32 @@ def test_the_subject_of_a_commit_names_what_short_answers_do_not() -> None:
 def test_a_phrase_does_not_end_before_its_pronoun() -> None:
     said = "Migration 0042 adds the column, and the job fills it in 241 batches of 5,000 rows"
     assert not [phrase.text for phrase in phrases(said) if phrase.text.endswith("job fills")]
+
+
+def test_a_merge_is_told_apart_by_what_it_touched() -> None:
+    named = title(
+        ("user", "merge main into my branch"),
+        ("tool", "Edit: /src/tax/rounding.py\nok"),
+        ("assistant", "Merged. Your fix moved to `rounding.py`."),
+    )
+    assert named == "Merge main into my branch: rounding.py"
+
+
+def test_a_word_of_order_is_left_out_only_before_a_new_start() -> None:
+    assert unopened("Next would be the index of the orders") == "Next would be the index of the orders"
+    assert unopened("First draft of the letter is in place") == "First draft of the letter is in place"
+    assert unopened("Next, I'll add the index") == "I'll add the index"
+    assert unopened("First rename the page") == "rename the page"
+
+
+def test_what_is_about_to_be_done_is_told_only_where_little_else_is() -> None:
+    plan = ("assistant", "Let me check the state of the importer to see what was in progress.")
+    told = bullets(
+        plan,
+        ("assistant", "The importer was changed to return None for missing rows."),
+        ("assistant", "Two callers of the importer do not handle None yet."),
+        ("assistant", "The tests of the importer cover neither of them."),
+    )
+    assert told
+    assert not [text for text in told if text.startswith("Check")]
+    assert bullets(plan) == ["Check the state of the importer to see what was in progress"]
