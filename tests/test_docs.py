@@ -299,7 +299,12 @@ def test_the_registered_events_of_each_client_are_documented() -> None:
 def test_every_event_type_and_redaction_mark_is_documented() -> None:
     page = read("docs/CAPTURE.md")
     assert [kind.value for kind in EventType if f"`{kind.value}`" not in page] == []
-    kinds = {kind for kind, *_ in redaction._RULES} | {"private", "private-key", "authorization", "cookie"}
+    kinds = {kind for _, rules in redaction._RULES for kind, *_ in rules} | {
+        "private",
+        "private-key",
+        "authorization",
+        "cookie",
+    }
     assert [kind for kind in sorted(kinds) if f"`[redacted:{kind}]`" not in page] == []
 
 

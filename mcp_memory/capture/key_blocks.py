@@ -8,6 +8,10 @@ from mcp_memory.capture.patterns import lazy
 _EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BEGIN = lazy(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = lazy(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+#: A block in base 64, as Kubernetes and CI settings hold it; it may be wrapped. Its own first words tell what it is.
+_ENCODED = lazy(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*")
+_ENCODED_SIGN = "LS0tLS1CRUdJTi"
+_FIRST_LINE = 72
 _RUN = lazy(r"[A-Za-z0-9+/=]{30,}")
 _REST = lazy(r"(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,76}(?=\s*\Z)")
 #: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
@@ -18,6 +22,9 @@ _GAP = 80
 
 def redact_key_blocks(text: str) -> str:
     """Take out private keys. The bare words `BEGIN PRIVATE KEY`, with no key behind them, stay."""
+    if _ENCODED_SIGN in text:
+        spans = [(*block.span(), "private-key") for block in _ENCODED().finditer(text) if _is_encoded_key(block[0])]
+        text = replace_spans(text, spans)
     if "PRIVATE KEY" not in text:
         return text
     spans = []
@@ -34,6 +41,15 @@ def redact_key_blocks(text: str) -> str:
         if found:
             spans.append((start, last, "private-key"))
     return replace_spans(text, spans)
+
+
+def _is_encoded_key(block: str) -> bool:
+    from binascii import Error, a2b_base64
+
+    try:
+        return b"PRIVATE KEY" in a2b_base64("".join(block.split())[:_FIRST_LINE])
+    except (Error, ValueError):
+        return False
 
 
 def _end_of_key(text: str, start: int) -> int:

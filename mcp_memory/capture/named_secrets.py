@@ -11,8 +11,8 @@ import re
 from mcp_memory.capture.marks import OPENING, replace_spans
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_entries import listed, name_of_list, paired, start_of_name
-from mcp_memory.capture.secret_names import Named, classify
-from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random, is_reference
+from mcp_memory.capture.secret_names import BASIC, Named, classify
+from mcp_memory.capture.secret_values import is_basic, is_code, is_literal, is_mixed, is_path, is_random, is_reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,13 +23,24 @@ if TYPE_CHECKING:
 
 _KEY = ("key", "Key", "KEY", "keys", "Keys", "KEYS")
 
+#: Colours of a terminal, and the stars of bold text.
+_DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
 #: The rest of the name, its closing quote, what joins it to the value, and the value: quoted, quoted inside a string,
-#: or bare. An annotated type may stand between (`token: str = …`).
+#: or bare. An annotated type may stand between (`token: str = …`), or a default in brackets, an anchor or tag of YAML.
+#: A comma or a parenthesis joins only what is quoted; a bar, the cells of a table.
 _ASSIGNED = lazy(
-    r"""(?P<name>[\w-]{2,60}) (?:\\{0,7}["'`]\]?)?
+    r"""(?P<name>[\w-]{2,60}) (?:\\{0,7}["'`]\]?)? """
+    + _DRESS
+    + r"""
         (?P<join> [ \t]{0,20} (?: :=|=>|={1,3}|:[ \t]{0,4}[\w.\[\]<>|?&*]{1,40}[ \t]{1,4}=
-                                 | :(?:[ \t]{1,4}[|>][+-]?\d?[ \t]{0,4}(?=\r?\n))? ) \s{0,40}
-                | [ \t]{1,4} (?:is|was)(?:[ ]now)?:? [ \t]{1,4} | [ \t]{1,8} | > )
+                                 | (?:\[[^\]\r\n]{0,40}\])? :
+                                   (?: [ \t]{1,4} [|>] [+-]?\d? [ \t]{0,4} (?=\r?\n)
+                                     | [ \t]{1,4} [&!] [\w!.:/-]{1,40} (?=[ \t]) )?
+                                 | →|\| ) \s{0,40}
+                | [ \t]{1,4} (?:is|was)(?:[ ]now)?:? [ \t]{1,4} | [ \t]{1,8} | > | </key>\s{0,40}<string>
+                | [ \t]{0,4} [,(] \s{0,40} (?=["'`]) ) """
+    + _DRESS
+    + r""" [ \t]{0,4}
         (?: [bBrRuUfFL@$]{0,2} (?P<quote>\"{3}|'{3}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
           | (?P<deep>\\{1,7}["']) (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,1024})
           | (?P<bare>[^\s"'`<>\\]{1,256}) )""",
@@ -43,8 +54,11 @@ _LED = lazy(
     re.X | re.I,
 )
 _SCHEMES = frozenset("bearer basic token digest negotiate apikey api-key bot key".split())
+#: How far before a name its command is looked for.
+_COMMAND = 40
+_LINE = 200
 #: What comes before a name whose value follows it after a mere space.
-_SETTERS = ("ENV", "env", "setx", "SETX", "setenv")
+_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET")
 _LOGIN = lazy(r"(?:(?P<sure>machine\s+\S+\s+|default\s+)(?:login\s+\S+\s+)?(?:account\s+\S+\s+)?|login\s+\S+\s+)\Z")
 #: The further lines of a block: what a machine wrote is often wrapped.
 _BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
@@ -69,6 +83,10 @@ _COOKIE = lazy(
 _ENDS = lazy(r"[&;,)\]}|]")
 _REST = lazy(r"[\w+/=~-]*", re.ASCII)
 #: The end of a line, a quote, a comment or the next option: nothing of the value can follow.
+#: What a command, or a list of settings in a line, looks like up to a name within it.
+_WITHIN = lazy(
+    r"(?:[ \t]-{1,2}[A-Za-z][\w-]*(?:[ \t=](?!and[ ]|or[ ])\S+)?[ \t=]+[\"']?|[\w.-]=[^\s,()]+[ \t]+)(?:[\w-]+\.)*\Z"
+)
 _NEXT = lazy(r"[ \t]*(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#|\\?[\"'`])")
 
 
@@ -109,21 +127,11 @@ def _authorization(text: str, position: int) -> Span | None:
         if parameters:
             return (parameters.start(), parameters.start() + len(parameters[0].rstrip(" \t,;")), "authorization")
     if scheme == "basic":
-        secret = _is_basic(value) or is_random(value)
+        secret = is_basic(value) or is_random(value)
     else:
         secret = is_mixed(value) and len(value) >= 8 if scheme else is_random(value) and len(value) >= 16
     start = found.start("value")
     return (start, start + len(value), "authorization") if secret else None
-
-
-def _is_basic(value: str) -> bool:
-    """Whether the value is what the scheme demands: `user:password` in base 64."""
-    from binascii import Error, a2b_base64
-
-    try:
-        return b":" in a2b_base64(value + "=" * (-len(value) % 4))
-    except (Error, ValueError):
-        return False
 
 
 def _bearer(text: str, position: int) -> Span | None:
@@ -148,7 +156,7 @@ def _assigned(text: str, position: int) -> Sequence[Span]:
         items = listed(text, found.start("bare"), _named(text, start, found, name_of_list)[1])
         if items:
             return items
-    span = _single(text, start, found)
+    span = _single(text, start, found) or paired(text, position)
     return (span,) if span else ()
 
 
@@ -179,17 +187,34 @@ def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
     group = found.lastgroup or ""
     if group == "bare":
         return _bare(text, start, name, named, found)
-    spaced = not found["join"].strip()
-    if spaced and not (named.kind == "password" or name.startswith("--") or _is_set(text, start)):
+    join = found["join"].strip()
+    value = found[group]
+    if not join and not (named.kind == "password" or name.startswith("--") or _is_set(text, start)):
         return None
+    if join in (",", "("):
+        return (*found.span(group), named.kind) if _is_handed(text, start, found, named) else None
     sure = named.sure or _is_shell(name, found["join"])
-    return (*found.span(group), named.kind) if _is_quoted_secret(found[group], named.kind, sure) else None
+    return (*found.span(group), named.kind) if _is_quoted_secret(value, named.kind, sure) else None
+
+
+def _is_handed(text: str, start: int, found: re.Match[str], named: Named) -> bool:
+    """Whether a call is given the secret, by its own name or after it: `setPassword("…")`, `("X-Api-Key", "…")`."""
+    value, end = found[found.lastgroup or ""], found.end()
+    if found["join"].strip() == "," and not (
+        text[start - 2 : start - 1] in ("(", "[") and text[end + 1 : end + 2] in (")", "]")
+    ):
+        return False  # one of a list of names
+    return named.sure and is_random(value) and is_literal(value) and not is_path(value) and " " not in value
 
 
 def _is_set(text: str, start: int) -> bool:
     """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
-    before = text[max(0, start - 12) : start].split(" ")
-    return len(before) > 1 and not before[-1] and before[-2].split("\n")[-1] in _SETTERS
+    before = text[max(0, start - _COMMAND) : start].split("\n")[-1].split(" ")
+    if len(before) < 2 or before.pop():
+        return False
+    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
+        before.pop()
+    return bool(before) and before[-1] in _SETTERS
 
 
 def _is_shell(name: str, join: str) -> bool:
@@ -198,6 +223,8 @@ def _is_shell(name: str, join: str) -> bool:
 
 
 def _is_quoted_secret(value: str, kind: str, sure: bool) -> bool:
+    if kind == BASIC:
+        return is_basic(value)
     # After `"password="` the quote closes a string of code, and its continuation follows.
     if value[0] in "+,)]};:|&. \t" or not is_literal(value) or is_path(value):
         return False
@@ -210,11 +237,16 @@ def _is_quoted_secret(value: str, kind: str, sure: bool) -> bool:
 
 def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> Span | None:
     join, value = found["join"], found["bare"].partition(OPENING)[0]
+    if named.kind == BASIC:
+        first = found.start("bare")
+        return (first, first + len(value), BASIC) if join.strip() and is_basic(value) else None
+    if join.strip() == "|" and not _is_row(text, start):
+        return None
     if value.endswith(":") or value.lower() in _SCHEMES:
         led = _led(text, found.start("bare"), value, named)
         if led or classify(value[:-1]).kind:
             return led
-    if "\n" in join:
+    if "\n" in join and not join.endswith(">"):
         return _below(text, join, value, named, found)
     if not join.strip() and not name.startswith("--"):
         return _spaced(text, start, name, value, named, found)
@@ -227,17 +259,32 @@ def _bare(text: str, start: int, name: str, named: Named, found: re.Match[str]) 
         value = value.rstrip(".,;)]}" if "s" in join else ",;)]}")
     if len(value) < 3 or not is_literal(value) or is_code(value) or is_path(value):
         return None
-    if value.isdigit() and (named.kind != "password" or len(value) < 4):
-        return None
     first = found.start("bare")
+    if value.isdigit():
+        number = named.kind == "password" and named.sure and len(value) >= 6 and join.strip() in (":", "=")
+        return (first, first + len(value), named.kind) if number or (shell and len(value) >= 4) else None
     last = first + len(value)
     before = text[start - 1 : start] if not name.startswith("--") else "--"
     alone = bool(_NEXT().match(text, last))
-    if join == ">":
-        secret = before == "<" and text.startswith("</", last)
+    if join.endswith(">"):
+        secret = (before == "<" or join != ">") and text.startswith("</", last)
     else:
-        secret = shell or _is_bare_secret(named, join.strip(), value, before, alone)
+        secret = shell or _is_bare_secret(named, join.strip(), value, before, alone or _within(text, start, last))
     return (first, last, named.kind) if secret else None
+
+
+def _is_row(text: str, start: int) -> bool:
+    """Whether the name stands in a table, whose lines begin with a bar."""
+    line = text.rfind("\n", max(0, start - _LINE), start)
+    return (line >= 0 or start <= _LINE) and text[line + 1 : start].lstrip().startswith("|")
+
+
+def _within(text: str, start: int, last: int) -> bool:
+    """Whether name and value stand among others of a command or of a connection's settings: there it is no code."""
+    if text[last : last + 1] not in (" ", "\t"):
+        return False
+    line = max(text.rfind("\n", 0, start) + 1, start - _LINE)
+    return bool(_WITHIN().search(text[line:start]))
 
 
 def _led(text: str, first: int, value: str, named: Named) -> Span | None:
@@ -272,7 +319,7 @@ def _spaced(text: str, start: int, name: str, value: str, named: Named, found: r
     last = first + len(value)
     if len(value) < 3 or not is_literal(value) or is_code(value) or is_path(value) or value.isdigit():
         return None
-    if _is_set(text, start):
+    if _is_set(text, start) and (name.isupper() or is_random(value)):
         secret = is_mixed(value) or (name.isupper() and bool(_NEXT().match(text, last)))
     else:
         login = _LOGIN().search(text, max(0, start - 120), start) if named.kind == "password" else None
@@ -295,12 +342,20 @@ def _is_bare_secret(named: Named, join: str, value: str, before: str, alone: boo
         return is_random(value)
     if is_mixed(value):
         return len(value) >= 6 or named.kind == "password"
-    return named.kind == "password" and alone and before in ("", "\n", " ", "\t", ".") and value.islower()
+    return (
+        named.kind == "password"
+        and alone
+        and (before in ("", "\n", " ", "\t", ".") or (join == "=" and before in ("=", "'", '"')))
+        and value.islower()
+    )
 
 
 #: Where each word is found, one of these looks whether it belongs to the name of a secret.
 _READERS = (
-    *((word, _assigned) for word in ("pass", "pwd", "secret", "token", "key", "credential", "auth")),
+    *(
+        (word, _assigned)
+        for word in ("pass", "pw", "psk", "secret", "token", "key", "credential", "auth", "dockerconfigjson")
+    ),
     ("authorization", _alone(_authorization)),
     ("bearer ", _alone(_bearer)),
     ("cookie", _alone(_cookie)),

@@ -1,7 +1,8 @@
 """Taking secrets out of texts before they reach the disk: the one set of rules, for the hook and for every importer.
 
-`_KEYS` and `_SHAPES` tell secrets by their form; `key_blocks` takes private keys, `named_secrets` whatever is said to
-be a password, key or token. A rule is looked at only when the text holds its trigger; most texts hold none.
+`vendor_keys` and `_SHAPES` tell secrets by their form; `key_blocks` takes private keys, `secret_commands` what is
+handed to a command as a password, `named_secrets` whatever is said to be a password, key or token. A rule is looked at
+only when the text holds its trigger; most texts hold none.
 """
 
 from __future__ import annotations
@@ -13,50 +14,17 @@ from mcp_memory.capture.bot_tokens import redact_bot_tokens
 from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
 from mcp_memory.capture.named_secrets import redact_named
-from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.patterns import by_rarest, lazy
+from mcp_memory.capture.secret_commands import redact_commands
 from mcp_memory.capture.secret_entries import is_value, name_of_list, value_beside
-from mcp_memory.capture.secret_names import NOT_SECRET, Named, classify
-from mcp_memory.capture.secret_values import is_literal, is_mixed, is_random, is_reference
+from mcp_memory.capture.secret_names import BASIC, NOT_SECRET, Named, classify
+from mcp_memory.capture.secret_values import is_basic, is_literal, is_mixed, is_random, is_reference
+from mcp_memory.capture.vendor_keys import KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-#: Kind, the prefix it is told by, what follows it. Every body takes all letters and digits that follow, so that
-#: nothing of a secret stays behind its mark.
-_KEYS = (
-    ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
-    (
-        "openai-key",
-        "sk-",
-        r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)",
-    ),
-    ("aws-key-id", "AKIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ("aws-key-id", "ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ("google-key", "AIza", r"[\w-]{35,}"),
-    ("google-secret", "GOCSPX-", r"[\w-]{20,}"),
-    ("google-token", "ya29.", r"[\w.-]{20,}"),
-    ("github-token", "gh", r"[pousr]_[A-Za-z0-9]{20,}"),
-    ("github-token", "github_pat_", r"\w{20,}"),
-    ("gitlab-token", "glpat-", r"[\w.-]{16,}"),
-    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
-    ("slack-token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
-    ("stripe-key", "sk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("stripe-key", "rk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
-    ("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
-    ("pypi-token", "pypi-", r"(?:AgE[\w-]{16,}|[A-Za-z0-9_]{40,}[\w-]*)"),
-    ("huggingface-token", "hf_", r"[A-Za-z0-9]{30,}"),
-    ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,}"),
-    ("twilio-key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9])"),
-    ("vercel-token", "vcp_", r"[A-Za-z0-9]{40,}"),
-    ("netlify-token", "nfp_", r"[A-Za-z0-9]{30,}"),
-    ("vault-token", "hvs.", r"[\w-]{20,}"),
-    ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
-    ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
-    ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}(?![A-Za-z0-9])"),
-)
 
 _IN_ADDRESS = r"https?://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)"
 #: The password follows the letter without a space; after one, the name of a database would.
@@ -67,15 +35,12 @@ _SHAPES = (
     ("discord-webhook", "/api/webhooks/", r"/api/webhooks/\d{5,20}/([\w-]{30,})"),
     ("telegram-token", ":AA", r":(?<=\d{8}:)(AA[\w-]{32,})"),
     ("digitalocean-token", "_v1_", r"(do[opr]_v1_[a-f0-9]{40,}(?![A-Za-z0-9]))"),
+    ("terraform-token", ".atlasv1.", r"(?:(?<=[A-Za-z0-9]{14})(?=\.atlasv1))(\.atlasv1\.[\w-]{60,})"),
+    ("azure-secret", "Q~", r"Q~(?<=\dQ~)([\w~.-]{31,34})(?![A-Za-z0-9])"),
+    ("azure-token", "AZDO", r"(?<![A-Za-z0-9])([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])"),
     ("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{20,}={0,2})"),
     ("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{20,}={0,2})"),
     ("azure-signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/-]{30,}=?)"),
-    ("password", "IDENTIFIED BY", r"IDENTIFIED BY (?:PASSWORD )?['\"]([^'\"\r\n]{1,200})"),
-    (
-        "password",
-        "curl ",
-        r"curl [^\r\n]{0,120}?(?<=\s)(?:-u|--user)[ =]?['\"]?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})",
-    ),
     ("password", " -p", _MYSQL),
 )
 
@@ -102,7 +67,7 @@ _PRIVATE = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b[^<>\\&]{0,100}(?:>|&gt;|\\u003
 
 
 def _rules() -> Iterator[tuple[str, str, str]]:
-    for kind, prefix, body in _KEYS:
+    for kind, prefix, body in KEYS:
         # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
         before = "" if len(prefix) >= _DISTINCT else _before(prefix, "A-Za-z0-9")
         yield kind, prefix, "(" + re.escape(prefix) + before + body + ")"
@@ -119,7 +84,10 @@ def _rare(narrow: str) -> str:
     return narrow.encode("latin-1").translate(None, _COMMON).decode("latin-1")
 
 
-_RULES = tuple((kind, trigger, _rare(trigger), lazy(expression, re.ASCII)) for kind, trigger, expression in _rules())
+_RULES = by_rarest(
+    (_rare(trigger), (kind, trigger, _rare(trigger), lazy(expression, re.ASCII)))
+    for kind, trigger, expression in _rules()
+)
 
 
 def redact(text: str) -> str:
@@ -148,12 +116,15 @@ def _redact_once(text: str) -> str:
     clear = _redact_private(text) if "private" in low else text
     clear = redact_bot_tokens(redact_key_blocks(clear))
     rare = _rare(narrow)
-    for kind, trigger, sign, pattern in _RULES:
-        if sign in rare and trigger in narrow:
-            clear = _replace(clear, pattern(), kind)
+    for char, rules in _RULES:
+        if char in rare:
+            for kind, trigger, sign, pattern in rules:
+                if sign in rare and trigger in narrow:
+                    clear = _replace(clear, pattern(), kind)
     if "@" in narrow and "://" in narrow:
         for kind, pattern in _ADDRESSES:
             clear = _replace(clear, pattern(), kind)
+    clear = redact_commands(clear, low if clear is text else _lowered(_narrow(clear)))
     return redact_named(clear, low if clear is text else _lowered(_narrow(clear)))
 
 
@@ -237,6 +208,12 @@ def _redact_item(item: Any, named: Named) -> Any:
 
 
 def _is_secret(value: str, named: Named) -> bool:
+    if named.kind == BASIC:
+        return is_basic(value)
     if named.sure:
         return bool(value) and not is_reference(value)
+    if named.kind == "api-key":
+        return is_random(value)
+    if named.kind == "password" and not is_mixed(value):  # `pass` may be what a test does
+        return False
     return is_literal(value) and not any(map(str.isspace, value))

@@ -21,6 +21,8 @@ else:
     Named = namedtuple("Named", "kind sure")
 
 NOT_SECRET = Named("", False)
+#: The kind of what is called `auth`, which may be anything: it is a secret if it is a user and a password in base 64.
+BASIC = "authorization"
 
 _WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 #: Words that may end a secret's name and say nothing about it.
@@ -32,6 +34,11 @@ _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort")
 #: `…_key` is a secret after one of these; a primary, public or cache key is none.
 _KEY_OF = frozenset(
     "api access private secret account signing encryption master auth shared license deploy app subscription".split()
+)
+#: After one of these it may be one, or a name like any other: what it looks like decides.
+_PERHAPS_KEY_OF = frozenset(
+    "fernet hmac jwt cipher crypto aes preshared session cookie storage service function webhook consumer admin "
+    "bot".split()
 )
 #: `…_token` is no secret after one of these: paging, parsing and language models have tokens too.
 _TOKEN_OF = frozenset(
@@ -51,16 +58,30 @@ def classify(name: str) -> Named:
     if not words:
         return NOT_SECRET
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last.endswith(_PASSWORDS) or last == "pwd" or (last == "pass" and before):
+    if last.endswith(_PASSWORDS) or last == "pwd" or (last in ("pass", "pw") and before):
         return Named("password", True)
+    if last in ("pass", "pw", "psk"):
+        return Named("password", False)
     if last.endswith("secret"):
         return Named("secret", bool(before) or last != "secret")
     if last.endswith("token"):
         return NOT_SECRET if before in _TOKEN_OF else Named("token", bool(before) or last != "token")
+    return _key(last, before) or _credential(last, name)
+
+
+def _key(last: str, before: str) -> Named | None:
     if last == "key" and before in _KEY_OF:
         return Named("private-key" if before == "private" else "api-key", True)
+    if last == "key" and before in _PERHAPS_KEY_OF:
+        return Named("api-key", False)
     if last.endswith(("apikey", "accesskey", "secretkey", "privatekey")):
         return Named("api-key", True)
-    if last in ("credential", "credentials") or (last == "auth" and name.startswith("_")):
+    return None
+
+
+def _credential(last: str, name: str) -> Named:
+    if last == "auth" and not name.startswith("_"):
+        return Named(BASIC, False)
+    if last in ("credential", "credentials", "auth", "dockerconfigjson"):
         return Named("credential", False)
     return NOT_SECRET

@@ -8,7 +8,7 @@ from mcp_memory.capture.marks import OPENING
 from mcp_memory.capture.patterns import lazy
 
 _REFERENCE = lazy(
-    r"\$[A-Za-z_{(<\[]|[{<`]|%[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|\[?redacted|![A-Z][a-z]+|[&:@?][A-Za-z_]+\Z|#\{"
+    r"\$[A-Za-z_{(<\[]|[{<`]|%[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|\[?redacted|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
     r"|(?:process|import\.meta)\.env|os\.(?:environ|getenv)|getenv|(?:secrets|vars?|env|local)\.\w"
     r"|your[ _-]|my[ _-](?:password|secret|token|api)\b|(?:insert|enter|paste|replace)[ _-]",
     re.I,
@@ -47,7 +47,24 @@ def is_code(value: str) -> bool:
 
 
 def is_path(value: str) -> bool:
-    return bool(_PATH().match(value))
+    """Whether the value names a place. A key in base 64 may hold slashes, too: one part of it then looks made up."""
+    return bool(_PATH().match(value)) and not any(map(_is_scrambled, value.replace("\\", "/").split("/")))
+
+
+def _is_scrambled(part: str) -> bool:
+    cases = any(map(str.isupper, part)) and any(map(str.islower, part)) and any(map(str.isdigit, part))
+    return cases and len(part) >= 8 and part.isalnum() and is_random(part)
+
+
+def is_basic(value: str) -> bool:
+    """Whether the value is `user:password` in base 64."""
+    from binascii import Error, a2b_base64
+
+    try:
+        plain = a2b_base64(value + "=" * (-len(value) % 4))
+    except (Error, ValueError):
+        return False
+    return b":" in plain
 
 
 def is_mixed(value: str) -> bool:

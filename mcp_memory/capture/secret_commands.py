@@ -1,0 +1,131 @@
+"""Secrets that no name announces, but the command or call they are handed to: `sshpass -p …`, `Credential("u", "…")`.
+
+A command is looked for first, in the lower-cased text, and only where one stands is its expression tried.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcp_memory.capture.marks import replace_spans
+from mcp_memory.capture.patterns import by_rarest, lazy
+from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    _Rule = tuple[tuple[str, ...], str, bool | None]
+    _Sought = tuple[str, Callable[[], re.Pattern[str]], bool | None]
+
+#: What may stand between a command and its option: the rest of the line, and lines that go on after a backslash.
+_ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
+_WORD = r"""["']?([^\s"'|;&<>]{3,256})"""
+_TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
+
+
+def _option(letters: str) -> str:
+    """What follows one of these options, with a space or without."""
+    return _ON + r"(?-i:" + letters + r")[ \t=]{0,4}" + _WORD
+
+
+def _login(option: str) -> str:
+    """The password of a user, where both are given as one word."""
+    return _ON + r"(?:" + option + r")[ \t=]{0,4}[\"']?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})"
+
+
+#: How the command begins, in lower case; what follows it; whether the secret must look like one, if that matters.
+_COMMANDS: tuple[_Rule, ...] = (
+    (("sshpass",), _option("-p"), False),
+    (
+        tuple(
+            f"{tool} login" for tool in ("docker", "podman", "nerdctl", "buildah", "skopeo", "oras", "registry", "az")
+        ),
+        _option("-p"),
+        False,
+    ),
+    (("redis-cli",), _option("-a"), False),
+    (("mongo",), r"(?:sh|dump|restore|export|import|stat|top)?" + _option("-p"), True),
+    (("sqlcmd", "bcp"), _option("-P"), False),
+    (("zip",), _option("-P"), True),
+    (("7z",), r"a?" + _option(r"-p(?=\S)"), True),
+    (("ldap",), r"(?:search|modify|add|delete|passwd|whoami)" + _option("-w"), False),
+    (("htpasswd",), r"[ \t]+-\w*b\w*[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
+    (("smbclient", "rpcclient"), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
+    ((" -storepass", " -keypass", " -srcstorepass", " -deststorepass"), r"[ \t]+" + _WORD, False),
+    ((" -pass", " -passin", " -passout"), r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", False),
+    (("curl",), _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), False),
+    (("curl",), _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", True),
+    (("http",), r"s?(?=[ \t])" + _login(r"-a|--auth"), False),
+    (("secret set", "secret put"), _ON + r"(?:-b|--body|--value)[ \t=]{0,4}" + _WORD, False),
+    (("--with-token",), r"[ \t]*<<<[ \t]*" + _WORD, False),
+)
+_CALLS: tuple[_Rule, ...] = (
+    (
+        ("echo ", "printf "),
+        r"[ \t]*(?:-n[ \t]+)?" + _WORD + r"[\"']?[ \t]*\|[^\r\n|]{0,120}"
+        r"(?:--password-stdin|--with-token|\bsecret[ \t]+(?:put|set|create)\b)",
+        False,
+    ),
+    (("poetry config http-basic.",), r"\S{1,80}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
+    (("jdbc:oracle:",), r"\w{2,6}:[\w$#]{1,60}/([^\s@/\"']{3,128})@", False),
+    (("convertto-securestring",), r"[ \t]+(?:-String[ \t]+)?" + _TEXT, False),
+    (
+        ("credential(", "credentials("),
+        r"[ \t]{0,4}(?:\"[^\"\r\n]{0,100}\",\s{0,20}){1,3}\"([^\"\r\n]{3,256})\"",
+        True,
+    ),
+    (("auth=(", "auth = ("), r"[ \t]{0,4}[\"'][^\"'\r\n]{1,100}[\"'],\s{0,20}[\"']([^\"'\r\n]{3,256})[\"']", True),
+    (("identified by",), r"[ \t]+(?:password[ \t]+)?['\"]([^'\"\r\n]{1,200})", False),
+    (("identified with",), r"[ \t]+\S{1,60}[ \t]+by[ \t]+['\"]([^'\"\r\n]{1,200})", False),
+    (
+        ("mnemonic", "seed phrase", "seed_phrase"),
+        r"(?:[ ](?:is|was))?\W{1,12}((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])",
+        None,
+    ),
+)
+
+
+def _grouped(rules: Sequence[_Rule]) -> list[tuple[str, list[_Sought]]]:
+    sought = [(words, lazy(expression, re.I), strict) for words, expression, strict in rules]
+    return by_rarest((word, (word, pattern, strict)) for words, pattern, strict in sought for word in words)
+
+
+_WITH_OPTION, _WITHOUT = _grouped(_COMMANDS), _grouped(_CALLS)
+
+
+def redact_commands(text: str, low: str) -> str:
+    """Take out what is handed to commands as a password. `low` is the text in lower case, character for character."""
+    spans = list(_spans(text, low, _WITHOUT))
+    if " -" in low or "\t-" in low:
+        spans += _spans(text, low, _WITH_OPTION)
+    return replace_spans(text, spans) if spans else text
+
+
+def _spans(text: str, low: str, groups: Sequence[tuple[str, Sequence[_Sought]]]) -> Iterator[tuple[int, int, str]]:
+    for char, rules in groups:
+        if char in low:
+            for word, pattern, strict in rules:
+                if word in low:
+                    yield from _handed(text, low, word, pattern(), strict)
+
+
+def _handed(
+    text: str, low: str, word: str, pattern: re.Pattern[str], strict: bool | None
+) -> Iterator[tuple[int, int, str]]:
+    position = low.find(word)
+    while position >= 0:
+        behind = position + len(word)
+        found = pattern.match(text, behind)
+        if found and _is_secret(found[pattern.groups], strict):
+            yield (*found.span(pattern.groups), "password")
+            behind = found.end()
+        position = low.find(word, behind)
+
+
+def _is_secret(value: str, strict: bool | None) -> bool:
+    if strict is None:
+        return True
+    if value.startswith("-") or not is_literal(value) or is_path(value) or is_code(value):
+        return False
+    return (is_mixed(value) or is_random(value)) if strict else bool(value.strip("0123456789.:"))
