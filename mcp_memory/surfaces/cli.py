@@ -16,6 +16,8 @@ _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY
 
 #: How many objects a command makes before garbage is looked for.
 OBJECTS_MADE = 50_000
+#: How much of a file's name a message repeats.
+SHOWN_NAME = 200
 _CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
 
 
@@ -55,7 +57,7 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
     import logging
 
     logging.getLogger("mcp_memory").info("A command failed", exc_info=error)
-    message = f"{type(error).__name__}: {error}. `mcp-memory doctor` looks for what is wrong."
+    message = f"{_short(error)}. `mcp-memory doctor` looks for what is wrong."
     try:
         if as_json:
             print(json.dumps({"error": message}))
@@ -67,10 +69,25 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
     return 1
 
 
+def _short(error: Exception) -> str:
+    """What went wrong, in a line. A name can be the very thing that was too long."""
+    if isinstance(error, OSError) and error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+        shown = name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…"
+        return f"{shown}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
+
+
 class _Parser(argparse.ArgumentParser):
     """Tells wrong usage as JSON too, where that is asked for."""
 
     as_json = False
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
+        # Given as an option's value, two dashes are dropped, and what is left is a list with nothing in it.
+        if action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "'--' is no value; give one or leave the option out")
+        return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         if self.as_json:
