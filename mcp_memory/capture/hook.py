@@ -111,7 +111,7 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
 def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:
     """What the server keeps for a session that goes on without its earlier words, if it has a record of it."""
     session = payload.get("session_id")
-    if payload.get("source") not in _GOING_ON or not isinstance(session, str) or not session:
+    if str(payload.get("source")) not in _GOING_ON or not isinstance(session, str) or not session:
         return ""
     return read_brief(home, "session:%s:%s" % (client, session))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from anyio import to_thread
 
+from mcp_memory.capture.clipping import clean
 from mcp_memory.domain.events import Captured
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 SPOOL_BATCH = 500
+#: The end of the years a calendar can count.
+_LATEST_MS = 253_370_764_800_000
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 
@@ -85,7 +88,7 @@ def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> Hooked:
         return Hooked(unknown=True)
     try:
         payload = json.loads(row.payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Hooked(unknown=True)
     if not isinstance(payload, dict):
         return Hooked(unknown=True)
@@ -146,14 +149,19 @@ async def drain_spool(log: EventLog, folder: Path) -> int:
 
 
 def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
+    """What a file holds, if it can go into the inbox: one that cannot must not keep all others out."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
         row = json.loads(path.read_text("utf-8"))
         received, client, root, label, payload = (row[name] for name in _FIELDS)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
         return None
-    return received, client, root, label, payload
+    if not 0 <= received < _LATEST_MS:
+        return None
+    return received, clean(client), clean(root), clean(label), clean(payload)
 
 
 def checkpoint_name(path: Path) -> str:

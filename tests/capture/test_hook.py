@@ -214,6 +214,14 @@ def test_brief_is_printed_at_the_start_of_a_session(machine: Machine) -> None:
     assert len(machine.rows()) == 2
 
 
+@pytest.mark.parametrize("source", [{}, [], None, 1])
+def test_brief_is_printed_whatever_a_client_calls_the_source(machine: Machine, source: object) -> None:
+    machine.make_database()
+    machine.say("Before.")
+    done = machine.hook(machine.payload("SessionStart", source=source))
+    assert (b"Before." in done.stdout, done.stderr) == (True, b"")
+
+
 def test_cursor_is_told_by_its_payload_and_answered_in_its_own_way(machine: Machine) -> None:
     machine.make_database()
     machine.say("Before.")

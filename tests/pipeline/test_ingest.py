@@ -128,6 +128,44 @@ async def test_what_the_hook_had_to_spool_arrives(client: Client) -> None:
     assert not list((client.home / "spool").glob("*.json"))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"received_ms": 99999999999999999999999, "client": "x", "root": "/", "label": "", "payload": "{}"}',
+        '{"received_ms": -1, "client": "x", "root": "/", "label": "", "payload": "{}"}',
+        '{"received_ms": 1, "client": ["x"], "root": "/", "label": "", "payload": "{}"}',
+        "[" * 100_000,
+        None,
+    ],
+)
+async def test_one_odd_file_in_the_spool_does_not_keep_the_others_out(client: Client, odd: str | None) -> None:
+    spool = client.home / "spool"
+    spool.mkdir(parents=True)
+    if odd is None:
+        os.mkfifo(spool / "0.json")
+    else:
+        (spool / "0.json").write_text(odd)
+    payload = {"session_id": "s", "cwd": "/", "hook_event_name": "UserPromptSubmit", "prompt": "Said \ud800 beside it"}
+    row = {"received_ms": 1, "client": "claude-code", "root": "/\ud800", "label": "", "payload": json.dumps(payload)}
+    (spool / "1.json").write_text(json.dumps(row))
+    async with memory(client.home) as app:
+        await app.pipeline.until_idle()
+        assert await texts(app) == [("user", "Said \ufffd beside it")]
+    assert [file.name for file in spool.iterdir()] == ["0.unreadable"]
+
+
+@pytest.mark.parametrize("transcript", ["pipe", "\0", "/dev/zero", "x" * 5000])
+async def test_a_transcript_that_is_no_file_stops_nothing(client: Client, tmp_path: Path, transcript: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    client.transcript = tmp_path / transcript
+    client.fire("UserPromptSubmit", prompt="How many pears?")
+    client.fire("Stop", stop_hook_active=False)
+    async with memory(client.home) as app:
+        with anyio.fail_after(20):
+            await app.pipeline.until_idle()
+        assert ("user", "How many pears?") in await texts(app)
+
+
 async def test_a_spool_file_of_no_known_form_is_set_aside(client: Client) -> None:
     spool = client.home / "spool"
     spool.mkdir(parents=True)

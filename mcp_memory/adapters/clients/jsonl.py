@@ -97,7 +97,8 @@ def _exported(value: Mapping[str, Any]) -> tuple[str, bytes]:
             moment, key = parse_ulid(event_id)
         except BadId:
             return GenericJsonl.name, b""
-        if moment == milliseconds(str(value.get("timestamp"))):
+        told = milliseconds(str(value.get("timestamp")))
+        if told is not None and moment == max(told, 0):  # an id holds no time before 1970
             return client, key
     return GenericJsonl.name, b""
 

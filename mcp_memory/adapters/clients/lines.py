@@ -15,11 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from mcp_memory.capture.clipping import clean
 from mcp_memory.capture.redaction import redact
 from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+#: Years that leave room on both sides: a zone moves a time, a week and a year end after it, and Python has 1 to 9999.
+_YEARS = range(2, 9999)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)")
 _DECODER = json.JSONDecoder()
 _DIGESTED = 2_000
@@ -42,8 +45,11 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
     or was replaced is read from its start.
     """
     try:
-        file = path.open("rb", _READ_BYTES)
-    except FileNotFoundError:  # a client names its transcript before it writes it
+        # A client names its transcript before it writes it; a pipe by that name would be waited for forever.
+        file = path.open("rb", _READ_BYTES) if path.is_file() else None
+    except FileNotFoundError:
+        file = None
+    if file is None:
         return
     with file:
         _seek(file, state)
@@ -155,7 +161,7 @@ def _glued(text: str) -> tuple[list[Any], str]:
 def whole(value: Any) -> Any:
     """The value without halves of surrogate pairs, which JSON can spell and no file can hold."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return clean(value)
     if isinstance(value, dict):
         return {whole(key): whole(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -164,13 +170,14 @@ def whole(value: Any) -> Any:
 
 
 def milliseconds(timestamp: object) -> int | None:
-    """An RFC 3339 time as milliseconds since 1970; None if it is no such time."""
+    """An RFC 3339 time as milliseconds since 1970; None if it is no such time, or none the calendar can hold."""
     if not isinstance(timestamp, str) or not _RFC3339.fullmatch(timestamp):
         return None
     try:
-        return (datetime.fromisoformat(timestamp.upper()) - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError):
+        moment = datetime.fromisoformat(timestamp.upper())
+    except ValueError:
         return None
+    return (moment - _EPOCH) // _MILLISECOND if moment.year in _YEARS else None
 
 
 def modified_ms(path: Path) -> int:
@@ -203,8 +210,10 @@ def settled(text: str) -> str:
 def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
     """The whole of a file that its client writes anew each time, if it has changed since it was read."""
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if path.is_file() else None
     except FileNotFoundError:
+        data = None
+    if data is None:
         return
     seen = hashlib.blake2b(data, digest_size=8).hexdigest()
     if state.memory.get("seen") == seen:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_memory.adapters.clients.jsonl import GenericJsonl
+from mcp_memory.adapters.clients.jsonl import GenericJsonl, told_of
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.ids import parse_ulid, ulid
 from mcp_memory.ports.clients import Hooked
 
 if TYPE_CHECKING:
@@ -124,3 +124,10 @@ def test_an_id_of_another_system_is_none_of_ours(generic: Transcript, change: di
 def test_a_line_of_an_export_with_bad_names_of_its_lines_is_reported(generic: Transcript) -> None:
     assert generic.write({**EXPORTED, "source_ids": [1]}).events() == []
     assert generic.bad[0].reason == "source_ids is not a list of names: [1]"
+
+
+def test_an_exported_event_from_before_1970_is_the_same_event_again() -> None:
+    line = {"client": "codex", "session_id": "s", "timestamp": "1969-07-20T20:17:40.000Z", "role": "user", "text": "a"}
+    key = b"0123456789"
+    told = told_of({**line, "event_id": ulid(0, key), "source_ids": []})
+    assert (told.event.client, told.event.key) == ("codex", key)
