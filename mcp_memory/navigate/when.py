@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
 from mcp_memory.errors import BadId, UnknownTimePhrase
 from mcp_memory.navigate import when_find
+from mcp_memory.navigate.when_dates import OVER_FEAST
 from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, Backwards, Frame, Span, normal
 from mcp_memory.navigate.when_periods import period
 
@@ -29,7 +30,7 @@ _OPEN = re.compile(
 )
 _ENCLOSED = re.compile(r"(?P<how>between|from) (?P<rest>.+)")
 _JOINTS = re.compile(
-    r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=[a-z])-(?=[a-z])|(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)"
+    r" ?\.\.+ ?| - | (?:to|until|till|through|and|or) |(?<=[a-z])-(?=[a-z])|(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)"
 )
 _YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
 
@@ -101,21 +102,27 @@ def _range(text: str, frame: Frame) -> Span:
         raise ValueError("too long for a time phrase")
     enclosed = _ENCLOSED.fullmatch(text)
     rest = enclosed["rest"] if enclosed else text
+    if enclosed and enclosed["how"] == "between" and not _JOINTS.search(rest):
+        raise ValueError("a range needs two ends")
     backwards: Backwards | None = None
-    for first, last in _split(rest):
+    for first, last in ((rest, ""), *_split(rest)):
         try:
-            return _joined(first, last, frame)
+            # Days that are joined to one month are one phrase: the 3rd and 4th of October.
+            return _joined(first, last, frame) if last else _one(rest, frame)
         except Backwards as error:
             backwards = error
         except ValueError:
             continue
     if backwards:
         raise backwards
-    if enclosed and enclosed["how"] == "between" and not _JOINTS.search(rest):
-        raise ValueError("a range needs two ends")
     if half_open := _OPEN.fullmatch(text):
         return _half_open(half_open["how"], period(_plain(half_open["base"]), frame), frame)
-    return period(_plain(rest), frame)
+    raise ValueError("no such phrase")
+
+
+def _one(text: str, frame: Frame) -> Span:
+    """One period; a few mean more with their preposition than without: over Christmas."""
+    return period(text if OVER_FEAST.match(text) else _plain(text), frame)
 
 
 def _plain(text: str) -> str:

@@ -36,6 +36,11 @@ _HOLIDAYS = {
 #: Feasts whose day changes: so many days after Easter, or which weekday of a month, counted from 0.
 _AFTER_EASTER = {"good friday": -2, "easter sunday": 0, "easter monday": 1, "easter": 0, "pentecost": 49}
 _NTH_WEEKDAY = {"thanksgiving": (11, 3, 3), "labor day": (9, 0, 0)}
+_AFTER_THANKSGIVING = {"black friday": 1, "cyber monday": 4}
+_FEASTS = "|".join([*_AFTER_EASTER, *_NTH_WEEKDAY, *_AFTER_THANKSGIVING])
+#: What "over" such a feast means: the days of it, by how they lie to the named one.
+_OVER = {"christmas": (-1, 1), "xmas": (-1, 1), "easter": (-2, 1), "thanksgiving": (0, 3), "new year": (-1, 0)}
+OVER_FEAST = re.compile(rf"(?:over|around) (?:the )?(?:{'|'.join(_OVER)})\b(?!['’]s| day| eve)", re.I)
 #: The months that seasons begin with, as the north has them; each lasts three.
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
@@ -85,10 +90,12 @@ def _numbers(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _season(match: re.Match[str], frame: Frame) -> Span:
-    if match["which"] and match["which"] != "this":
-        frame = replace(frame, latest=frame.today - timedelta(days=60))
+    """Last autumn is never the one we are in."""
     first = _dated(match, frame, _SEASONS[match["season"]], 1)
-    return frame.months(first, 3)
+    span = frame.months(first, 3)
+    if match["which"] in ("last", "past") and span.end_ms > frame.now_ms:
+        return frame.months(first_of_month(first, 12), 3)
+    return span
 
 
 def _half_of_year(match: re.Match[str], frame: Frame) -> Span:
@@ -99,8 +106,17 @@ def _feast(match: re.Match[str], frame: Frame) -> Span:
     name, year = match["feast"], match["year"]
     if match["which"]:
         frame = replace(frame, latest=frame.today - ONE_DAY)
-    in_year = _after_easter(_AFTER_EASTER[name]) if name in _AFTER_EASTER else _nth_weekday(*_NTH_WEEKDAY[name])
+    in_year = _feast_in(name)
     return frame.day(in_year(_full(year)) if year else frame.pick(in_year))
+
+
+def _feast_in(name: str) -> Callable[[int], date]:
+    if name in _AFTER_EASTER:
+        return _after_easter(_AFTER_EASTER[name])
+    if name in _NTH_WEEKDAY:
+        return _nth_weekday(*_NTH_WEEKDAY[name])
+    thanksgiving = _nth_weekday(*_NTH_WEEKDAY["thanksgiving"])
+    return lambda year: thanksgiving(year) + timedelta(days=_AFTER_THANKSGIVING[name])
 
 
 def _after_easter(days: int) -> Callable[[int], date]:
@@ -151,7 +167,8 @@ def _year(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _quarter(match: re.Match[str], frame: Frame) -> Span:
-    return frame.months(_dated(match, frame, int(match["quarter"]) * 3 - 2, 1), 3)
+    named = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4}.get(match["quarter"])
+    return frame.months(_dated(match, frame, (named or int(match["quarter"][0])) * 3 - 2, 1), 3)
 
 
 def _iso_week(match: re.Match[str], frame: Frame) -> Span:
@@ -172,6 +189,21 @@ def _holiday(match: re.Match[str], frame: Frame) -> Span:
     if match["which"]:
         frame = replace(frame, latest=frame.today - ONE_DAY)
     return frame.day(_dated(match, frame, month, day))
+
+
+def _over_feast(match: re.Match[str], frame: Frame) -> Span:
+    name, year = match["feast"], match["year"]
+    fixed = {"christmas": (12, 25), "xmas": (12, 25), "new year": (1, 1)}.get(name)
+    in_year = (lambda year: date(year, *fixed)) if fixed else _feast_in(name)
+    day = in_year(_full(year)) if year else frame.pick(in_year)
+    before, after = _OVER[name]
+    return frame.days(day + timedelta(days=before), day + timedelta(days=after) + ONE_DAY)
+
+
+def _holidays(match: re.Match[str], frame: Frame) -> Span:
+    """From shortly before Christmas to shortly after New Year."""
+    first = _dated(match, frame, 12, 22)
+    return frame.days(first, first + timedelta(days=12))
 
 
 _IN = "in during throughout from of"
@@ -196,22 +228,21 @@ ROWS = (
     row(rf"(?P<which>this|last|past) (?P<season>{'|'.join(_SEASONS)})(?P<year>)", _season),
     row(rf"h(?P<half>[12])(?: of)? {YEAR}", _half_of_year),
     row(r"h(?P<half>[12])(?P<year>)", _half_of_year, "in during"),
-    row(
-        rf"(?:(?P<which>last|past) )?(?P<feast>{'|'.join([*_AFTER_EASTER, *_NTH_WEEKDAY])}){_IN_YEAR}",
-        _feast,
-        "on at over around from of during",
-    ),
+    row(rf"(?:over|around) (?P<feast>{'|'.join(_OVER)}){_IN_YEAR}", _over_feast),
+    row(rf"(?:(?:christmas|winter) )?holidays{_IN_YEAR}", _holidays, "over during"),
+    row(rf"(?P<which>)(?P<feast>{_FEASTS}){_IN_YEAR}", _feast, "on at over around from of during"),
+    row(rf"(?P<which>last|past) (?P<feast>{_FEASTS}){_IN_YEAR}", _feast),
     row(rf"{YEAR}-(?P<month>\d\d)", _iso_month, _IN),
     row(rf"(?:year (?:of )?)?{YEAR}", _year, _IN),
     row(rf"{YEAR}-w(?P<week>\d\d)", _iso_week),
     row(rf"(?:calendar )?(?:week|w) ?(?P<week>\d\d?)(?: of| in)? {YEAR}", _iso_week),
     row(r"(?:calendar )?week (?P<week>\d\d?)(?P<year>)", _iso_week, _IN),
-    row(rf"q(?P<quarter>[1-4])(?: of)? {YEAR}", _quarter),
+    row(rf"q(?P<quarter>[1-4])(?: of | |/|-){YEAR}", _quarter),
+    row(rf"{YEAR}[ /-]q(?P<quarter>[1-4])", _quarter),
+    row(rf"(?P<quarter>first|second|third|fourth|last|[1-4](?:st|nd|rd|th)) quarter(?: of| in)? {YEAR}", _quarter),
+    row(r"(?P<quarter>first|second|third|fourth|[1-4](?:st|nd|rd|th)) quarter(?P<year>)", _quarter, _IN),
     row(r"q(?P<quarter>[1-4])(?P<year>)", _quarter, _IN),
     row(r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:z|[+-]\d\d:?\d\d)?", _instant, "at around"),
-    row(
-        rf"(?:(?P<which>last|past) )?(?P<holiday>{'|'.join(_HOLIDAYS)}){_IN_YEAR}",
-        _holiday,
-        "on at over around from of during",
-    ),
+    row(rf"(?P<which>)(?P<holiday>{'|'.join(_HOLIDAYS)}){_IN_YEAR}", _holiday, "on at over around from of during"),
+    row(rf"(?P<which>last|past) (?P<holiday>{'|'.join(_HOLIDAYS)}){_IN_YEAR}", _holiday),
 )

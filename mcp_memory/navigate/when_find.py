@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mcp_memory.navigate.when_dates import OVER_FEAST
 from mcp_memory.navigate.when_frame import normal
 from mcp_memory.navigate.when_periods import find_row
 
@@ -21,15 +22,20 @@ _STARTER = re.compile(
     r"|up|by|between|toda|yest|toni|day|week|mont|quar|year|earl|late|mid|star|begi|end|last|this|curr|past|prev"
     r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|some|seco|firs"
     r"|am\b|im\b|vor\b|gest|heut|vorg|letz|vori|dies|kw\b"
-    r"|half|fort|other|noon|midd|midn|lunc|spri|summ|autu|fall|wint|h[12]\b|roug|near|almo|appr"
+    r"|half|fort|other|noon|chri|xmas|east|than|hall|vale|blac|new|midd|midn|lunc|spri|summ|autu|fall|wint|h[12]\b|roug|near|almo|appr"
     r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
     re.I,
 )
 #: No phrase is without one of these; looking for them first spares most runs of words a closer look.
 _ANCHOR = re.compile(
     r"\d|(?<![a-z])(?:tod|yest|toni|minu|hour|day|week|mont|quar|year|morn|afte|even|nigh|jan|feb|mar|apr|may|jun|jul|aug"
-    r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|chri|xmas|boxi|new|fort|spri|summ|autu|fall|wint|east"
+    r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|holi|chri|xmas|boxi|new|fort|spri|summ|autu|fall|wint|east"
     r"|pent|than|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|frei|sams|sonn)",
+    re.I,
+)
+#: Nor does one end with any other word.
+_ENDING = re.compile(
+    r"ago|back|last|noon|midd|lunc|o'clock|[ap]m\b|h\b|eve|fool|half|firs|seco|thir|[a-z-]+th\b|[a-z-]+(?:first|second|third)",
     re.I,
 )
 _PREPOSITION = re.compile(
@@ -37,7 +43,7 @@ _PREPOSITION = re.compile(
 )
 _BOUND = re.compile(r"(?P<word>since|after|before|prior to|until|till|up to|by|as of) (?P<core>.+)")
 _ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
-_JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and) |(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)")
+_JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and|or) |(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)")
 _SKIPPED = re.compile(
     r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about|am|im)\s+)?(?:the\s+(?!last\s))?",
     re.I,
@@ -46,7 +52,16 @@ _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
 _ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
-_SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls".split())
+_SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls due".split())
+#: What is named after a time: "the last month column", "this week view".
+_THINGS = frozenset(
+    "view views button buttons column columns tab tabs label labels field fields header headers widget widgets format "
+    "helper function variable page report reports setting settings banner theme component module picker option string "
+    "feature sale job schedule edition date badge filter filters dropdown parser constant enum parameter".split()
+)
+_VERSIONS = frozenset("edition version copyright port rfc iso".split())
+_YEAR_ALONE = re.compile(r"(?:in |of |from )?\d{4}")
+_PLAN = re.compile(r",?\s+(?:we|i|you|they|it|he|she)(?:\s+(?:will|shall|should|can)\b|['’]ll\b)", re.I)
 #: "What did we do Monday?": a weekday needs no preposition where a question of the past ends with it.
 _WEEKDAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?")
 _PAST = re.compile(r"\b(?:did|was|were|had|happened|(?:have|has) (?:we|i|you|he|she|they|it))\b", re.I)
@@ -81,12 +96,15 @@ def candidates(text: str, this_year: int) -> Iterator[Candidate]:
         return
     words = [match for _, match in zip(range(_MOST_WORDS), _WORD.finditer(text), strict=False)]
     anchors = [number for number, word in enumerate(words) if _ANCHOR.search(word[0])]
+    ends = {*anchors, *(number for number, word in enumerate(words) if _ENDING.match(word[0]))}
     for first, word in enumerate(words):
         anchor = next((number for number in anchors if number >= first), len(words))
         if anchor - first >= _LONGEST or not _STARTER.match(word[0]):
             continue
         before = words[first - 1][0].lower() if first else ""
         for last in reversed(_ends(words, first)[anchor - first :]):
+            if last not in ends:
+                continue
             after = words[last + 1][0] if last + 1 < len(words) else ""
             candidate = _trimmed(text, word.start(), words[last].end())
             if candidate and _sure(candidate, text, this_year, before, after):
@@ -115,6 +133,8 @@ def _trimmed(text: str, start: int, end: int) -> Candidate | None:
 
 
 def _without_preposition(candidate: Candidate) -> Candidate:
+    if OVER_FEAST.match(candidate.phrase):
+        return candidate  # more than the one day
     skipped = _SKIPPED.match(candidate.phrase)
     return Candidate(candidate.start, candidate.end, candidate.phrase[skipped.end() if skipped else 0 :])
 
@@ -134,6 +154,12 @@ def _sure(candidate: Candidate, text: str, this_year: int, before: str, after: s
         return False  # a count or a size, or the head of a pasted log line
     if before in _SCHEDULE and phrase.endswith("day"):
         return False
+    if not ended and after.lower().strip("?.,;:!)") in _THINGS:
+        return False
+    if before in _VERSIONS and _YEAR_ALONE.fullmatch(phrase):
+        return False
+    if _PLAN.match(text, candidate.end) or candidate.phrase.lower().endswith(" the"):
+        return False
     return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
 
 
@@ -142,14 +168,16 @@ def _is_past_day(phrase: str, asked: str, before: str) -> bool:
 
 
 def _means_time(phrase: str, said: str) -> bool:
-    enclosed = _ENCLOSED.fullmatch(phrase)
+    enclosed, leading = _ENCLOSED.fullmatch(phrase), _PREPOSITION.fullmatch(phrase)
     if _joins(enclosed["rest"] if enclosed else phrase, enclosed is not None):
+        return True
+    if leading and _joins(leading["core"], False, leading["word"]) and not _doubtful(leading["core"], said, "in"):
         return True
     if bound := _BOUND.fullmatch(phrase):
         if bound["word"] == "by" and not _BARE_YEAR.search(phrase):
             return False  # "by Friday" is a plan
         return find_row(bound["core"]) is not None and not _doubtful(bound["core"], said, bound["word"])
-    if leading := _PREPOSITION.fullmatch(phrase):
+    if leading:
         found = find_row(leading["core"])
         if found is None or _doubtful(leading["core"], said, leading["word"]):
             return False
@@ -160,13 +188,16 @@ def _means_time(phrase: str, said: str) -> bool:
     return found is not None and found[0].after is None and not _doubtful(phrase, said, "")
 
 
-def _joins(phrase: str, enclosed: bool) -> bool:
-    """Whether two periods are joined to a range; without "between" or "from" one of them must be beyond doubt."""
+def _joins(phrase: str, enclosed: bool, word: str = "") -> bool:
+    """Whether two periods are joined to a range; without "between" or "from" one of them must be beyond doubt.
+
+    "And" joins much else: there both must be so, if need be by the `word` before them, as in "in May and June".
+    """
     for joint in _JOINT.finditer(phrase):
         rows = find_row(phrase[: joint.start()]), find_row(phrase[joint.end() :])
         if rows[0] and rows[1]:
-            alone = rows[0][0].after is None or rows[1][0].after is None
-            if enclosed or (alone and joint[0] != " and "):
+            sure = [row.after is None or (word != "" and word in row.after.split()) for row, _ in (rows[0], rows[1])]
+            if enclosed or all(sure) or (any(sure) and joint[0] not in (" and ", " or ")):
                 return True
     return enclosed and _JOINT.search(phrase) is not None and find_row(phrase) is not None
 

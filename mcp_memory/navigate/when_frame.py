@@ -21,6 +21,23 @@ ONE_DAY = timedelta(days=1)
 _DASHES = str.maketrans(dict.fromkeys("–—―−", " - ") | {"‐": "-", "‑": "-", "’": "'"})
 
 
+_ORDINALS = [
+    *"first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth".split(),
+    *"fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(),
+    *(f"twenty-{each}" for each in "first second third fourth fifth sixth seventh eighth ninth".split()),
+    *("thirtieth", "thirty-first"),
+]
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b"
+_NUMBERED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
+_SPELLED = re.compile(r"first|second|third|[a-z]th\b")
+#: A day of a month in words: the twentieth of October, October twentieth; not October first week.
+_ORDINAL = re.compile(
+    rf"\b(?P<of>{_NUMBERED}) of (?={_MONTH})"
+    rf"|\b(?P<month>{_MONTH}) (?:the )?(?P<after>{_NUMBERED})\b"
+    r"(?! (?:week|half|quarter|day|mon|tue|wed|thu|fri|sat|sun))"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Milliseconds from `start_ms` up to, not including, `end_ms`; both are equal for an instant."""
@@ -113,9 +130,16 @@ def normal(text: str) -> str:
     """
     text = " ".join(re.sub(r"--+", " - ", text.translate(_DASHES).lower().replace(",", " ")).split())
     text = in_english(text)
+    if _SPELLED.search(text):
+        text = _ORDINAL.sub(_in_figures, text)
     text = re.sub(r"\bthe last (?=(?:week|month|quarter|year)\b(?! (?:of|in) ))", "past ", text)
     text = re.sub(r"(?<=[a-z])\.(?=\s|$)|\bthe\b", " ", text)
     return " ".join(text.split()).strip(" .;:?!")
+
+
+def _in_figures(match: re.Match[str]) -> str:
+    number = _ORDINALS.index(match["of"] or match["after"]) + 1
+    return f"{number}th of " if match["of"] else f"{match['month']} {number}th"
 
 
 def first_of_month(day: date, back: int) -> date:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from mcp_memory.domain.toc import first_day_of_month
 from mcp_memory.navigate import when_dates, when_relative
 from mcp_memory.navigate.when_frame import ONE_DAY, Frame, Row, Span, row
-from mcp_memory.navigate.when_relative import COUNT, PART, PARTS, UNIT, WEEKDAY, WEEKDAYS, units_before
+from mcp_memory.navigate.when_relative import COUNT, PART, PARTS, UNIT, WEEKDAY, WEEKDAYS, counted, units_before
 
 _ORDINALS = {
     "first": 1,
@@ -130,6 +130,37 @@ def _weekday_in(match: re.Match[str], frame: Frame) -> Span:
     return frame.day(day)
 
 
+def _some_of(match: re.Match[str], frame: Frame) -> Span:
+    """The first or last so many days or weeks of a period."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    days = timedelta(days=counted(match)[1] * (7 if match["unit"] == "week" else 1))
+    if match["which"] == "first":
+        return frame.days(first, min(first + days, last + ONE_DAY))
+    return frame.days(max(last + ONE_DAY - days, first), last + ONE_DAY)
+
+
+def _weekend_of(match: re.Match[str], frame: Frame) -> Span:
+    """The weekend nearest to a day, or the one before or after it."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    if (last - first).days > 1:
+        raise ValueError("a weekend is told by a day")
+    saturday = first - timedelta(days=(first.weekday() - 5) % 7)
+    if match["how"] == "after" or (match["how"] in ("of", "around") and (first - saturday).days > 3):
+        saturday += timedelta(days=7)
+    if match["how"] == "before" and first - saturday < timedelta(days=2):
+        saturday -= timedelta(days=7)
+    return frame.days(saturday, saturday + timedelta(days=2))
+
+
+def _in_that_year(match: re.Match[str], frame: Frame) -> Span:
+    """October last year, Christmas this year."""
+    return period(f"{match['base']} {frame.today.year - (match['which'] != 'this')}", frame)
+
+
+def _half_of_this(match: re.Match[str], frame: Frame) -> Span:
+    return period(f"{match['which']} half of this {match['unit']}", frame)
+
+
 def _half(match: re.Match[str], frame: Frame) -> Span:
     first, last = frame.first_and_last(period(match["base"], frame))
     middle = first + timedelta(days=((last - first).days + 1) // 2)
@@ -182,6 +213,9 @@ _TABLE: tuple[Row, ...] = (
     row(rf"day(?P<days>s)? (?P<how>before|after) {_BASE}", _day_beside),
     row(rf"(?P<which>first|last) day (?:of|in) {_BASE}", _end_day),
     row(rf"(?P<ordinal>{'|'.join(_ORDINALS)}|last) {WEEKDAY} (?:of|in) {_BASE}", _weekday_in),
+    row(rf"(?P<which>first|last) {COUNT} (?P<unit>day|week)s? (?:of|in) {_BASE}", _some_of),
+    row(rf"weekend (?P<how>of|around|before|after) {_BASE}", _weekend_of),
+    row(r"(?P<which>first|second) half of (?P<unit>year|quarter|month|week)", _half_of_this),
     row(rf"(?P<which>first|second) half of {_BASE}", _half),
     row(rf"{PART} (?:of|on) {_BASE}", _part_of_day),
     row(rf"{COUNT} {UNIT} (?:before|prior to) {_BASE}", _units_before),
@@ -190,5 +224,6 @@ _TABLE: tuple[Row, ...] = (
     row(rf"(?P<how>early|mid|late)(?: in)?[ -]{_BASE}", _third),
     row(r"(?P<how>start of|beginning of|middle of|end of) (?P<unit>year|quarter|month|week)", _third_of_this),
     row(rf"(?P<how>start of|beginning of|middle of|end of) {_BASE}", _third),
+    row(r"(?P<base>.+?) (?:of |in )?(?P<which>last|this|previous) year", _in_that_year),
 )
 _READERS = tuple((each, each.pattern.fullmatch) for each in _TABLE)

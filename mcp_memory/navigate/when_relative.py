@@ -32,6 +32,7 @@ _COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | 
     "several": (3, 8),
 }
 COUNT = rf"(?:a (?=couple|few))?(?P<count>\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
+_ABOUT = "(?:(?:about|around|roughly|nearly|almost|approximately) )?"
 UNIT = r"(?P<unit>minute|hour|day|week|month|year)s?"
 PART = r"(?P<part>morning|afternoon|evening|night)"
 #: Local hours from and until; a night runs into the next day.
@@ -95,6 +96,58 @@ def _fortnight_ago(match: re.Match[str], frame: Frame) -> Span:
     return unit_back("week", frame.today, 2, frame)
 
 
+def _and_a_half_ago(match: re.Match[str], frame: Frame) -> Span:
+    """So many and a half, which nobody counts exactly: some room on both sides, more where more is counted."""
+    count, unit = counted(match)[1], match["unit"]
+    if unit == "year":
+        return frame.months(first_of_month(frame.today, 12 * count + 7), 3)
+    if unit in _CLOCK:
+        middle = frame.now_ms - count * _CLOCK[unit] - _CLOCK[unit] // 2
+        return Span(middle - _CLOCK[unit] // 2, min(middle + _CLOCK[unit] // 2, frame.now_ms))
+    days = {"day": 1, "week": 7, "month": 30}[unit]
+    middle_day, room = frame.today - timedelta(days=count * days + days // 2), timedelta(days=days // 3)
+    return frame.days(middle_day - room, middle_day + room + ONE_DAY)
+
+
+def _half_an_hour_ago(match: re.Match[str], frame: Frame) -> Span:
+    return Span(frame.now_ms - 50 * MINUTE_MS, frame.now_ms - 10 * MINUTE_MS)
+
+
+def _weekends_ago(match: re.Match[str], frame: Frame) -> Span:
+    low, high = counted(match)
+    return Span(
+        unit_back("weekend", frame.today, high, frame).start_ms, unit_back("weekend", frame.today, low, frame).end_ms
+    )
+
+
+def _last_weekends(match: re.Match[str], frame: Frame) -> Span:
+    """So many up to the last one that has begun, and the days between them."""
+    latest = 0 if frame.today.weekday() >= 5 else 1
+    first = unit_back("weekend", frame.today, latest + counted(match)[1] - 1, frame)
+    return Span(first.start_ms, unit_back("weekend", frame.today, latest, frame).end_ms)
+
+
+def _days_ago_today(match: re.Match[str], frame: Frame) -> Span:
+    """To the day."""
+    return frame.day(_back(frame.today, match["unit"], counted(match)[0]))
+
+
+def _same_day(match: re.Match[str], frame: Frame) -> Span:
+    """This day of the last month or year, or some days around it if only about this time is meant."""
+    day, room = _back(frame.today, match["unit"], 1), timedelta(days=0 if match["exact"] == "day" else 7)
+    return frame.days(day - room, day + room + ONE_DAY)
+
+
+def _back(day: date, unit: str, count: int) -> date:
+    if unit == "week":
+        return day - timedelta(weeks=count)
+    return months_earlier(day, count * (12 if unit == "year" else 1))
+
+
+def _last_fortnight(match: re.Match[str], frame: Frame) -> Span:
+    return frame.days(frame.today - timedelta(weeks=2), frame.today + ONE_DAY)
+
+
 def _half_a_year_ago(match: re.Match[str], frame: Frame) -> Span:
     """About six months, which nobody counts exactly."""
     return frame.months(first_of_month(frame.today, 7), 3)
@@ -143,9 +196,18 @@ def _last_weekday(match: re.Match[str], frame: Frame) -> Span:
     return frame.day(yesterday - timedelta(days=(yesterday.weekday() - _number(match)) % 7))
 
 
+def _weekday_before_last(match: re.Match[str], frame: Frame) -> Span:
+    last = frame.first_and_last(_last_weekday(match, frame))[0]
+    return frame.day(last - timedelta(weeks=1))
+
+
 def _weekday_of_week(match: re.Match[str], frame: Frame) -> Span:
     start = monday(frame.today) - timedelta(weeks=0 if match["which"] == "this" else 1)
     return frame.day(start + timedelta(days=_number(match)))
+
+
+def _part_of_weekday(match: re.Match[str], frame: Frame) -> Span:
+    return frame.hours(frame.first_and_last(_weekday_of_week(match, frame))[0], *PARTS[match["part"]])
 
 
 def _number(match: re.Match[str]) -> int:
@@ -156,8 +218,17 @@ ROWS = (
     row(r"(?:earlier )?(?P<day>today|yesterday|day before yesterday)", _near_day),
     row(rf"(?:earlier )?this {PART}", _part_of_today),
     row(r"tonight|(?:late )?(?P<which>last) night", _tonight),
-    row(rf"(?:(?:about|around|roughly|nearly|almost|approximately) )?{COUNT} {UNIT} (?:ago|back)", _ago),
+    row(rf"{_ABOUT}{COUNT} {UNIT} (?:ago|back)", _ago),
+    row(rf"{_ABOUT}{COUNT} {UNIT} and a half (?:ago|back)", _and_a_half_ago),
+    row(rf"{_ABOUT}{COUNT} and a half {UNIT} (?:ago|back)", _and_a_half_ago),
+    row(r"half an hour ago", _half_an_hour_ago),
+    row(rf"{COUNT} (?P<unit>week|month|year)s? ago (?:today|to day)", _days_ago_today),
+    row(r"this (?P<exact>day|time) last (?P<unit>week|month|year)", _same_day),
     row(rf"{COUNT} {WEEKDAY}s ago", _weekdays_ago),
+    row(rf"{COUNT} weekends? (?:ago|back)", _weekends_ago),
+    row(rf"(?:last|past|previous) {COUNT} weekends", _last_weekends),
+    row(r"(?:last|past) fortnight", _last_fortnight),
+    row(rf"{WEEKDAY} before last", _weekday_before_last),
     row(r"(?:a )?fortnight ago", _fortnight_ago),
     row(r"half a year ago", _half_a_year_ago),
     row(r"other (?:day|night|week)", _other_day),
@@ -173,6 +244,7 @@ ROWS = (
     row(WEEKDAY, _weekday, "on from"),
     row(rf"(?:last|past|previous) {WEEKDAY}", _last_weekday),
     row(rf"(?P<which>this) {WEEKDAY}", _weekday_of_week),
+    row(rf"{WEEKDAY} {PART}(?: of)? (?P<which>this|last|previous) week", _part_of_weekday),
     row(rf"{WEEKDAY}(?: of)? (?P<which>this|last|previous) week", _weekday_of_week),
     row(rf"(?P<which>this|last|previous) week(?: on)? {WEEKDAY}", _weekday_of_week),
 )
