@@ -27,19 +27,35 @@ _QUESTION_END = 200
 _CHANGED = re.compile(
     r"\b(?:instead|no longer|not any ?more|changed? (?:\S+ ){0,4}(?:to|from)"
     r"|switch(?:ed|ing)? (?:\S+ ){0,4}(?:to|from|over)|we now|revert(?:s|ed|ing)?|revers(?:e|es|ed|ing)"
-    r"|replac(?:es|ed|ing) (?:\S+ ){1,6}(?:with|by)|supersed(?:es|ed)|overrul(?:es|ed)|changed? (?:my|our) mind)\b"
+    r"|replac(?:es|ed|ing) (?:\S+ ){1,6}(?:with|by)|supersed(?:es|ed)|overrul(?:es|ed)|changed? (?:my|our) mind"
+    r"|from now on|on second thoughts?|correction\b|we (?:have )?(?:dropped|ditched|abandoned)|forget (?:about )?\w+"
+    r"|(?:move|moved|migrate|migrated|raised|lowered|bumped|increased|reduced|renamed) (?:\S+ ){1,8}to)\b"
     r"|(?:^|[.!?] )(?:no, |ok, |sorry, )?actually\b",
     re.I,
 )
+#: What sounds so but changes nothing that was decided: a manner of working, a fault that is gone.
+_ONLY_SOUNDS = re.compile(
+    r"\binstead of \w+ing\b|\bno longer (?:\w+ )?(?:fail|br[eo]|crash|hang|error|flak|tim|throw|complain|leak)"
+    r"|\b(?:show|tell) me\b|\bhow (?:do|does|did|to)\b",
+    re.I,
+)
+_ACTUALLY = re.compile(r"(?:^|[.!?] )\s*(?:no, |ok, |sorry, )?actually\b", re.I)
 #: No such message is without one of these; looking for them first spares most messages a closer look.
 _OF_CHANGE = tuple(
-    "instead,no longer,not any,change,switch,we now,revert,revers,replac,supersed,overrul,actually".split(",")
+    "instead,no longer,not any,change,switch,we now,revert,revers,replac,supersed,overrul,actually,from now on,"
+    "second thought,correction,dropped,ditched,abandoned,forget,move,migrat,raised,lowered,bumped,increased,reduced,"
+    "renamed".split(",")
 )
+_FIGURE = re.compile(r"\d")
 _SENTENCE = re.compile(r"[^.!?\n。！？]+(?:[.!?](?!\s)[^.!?\n。！？]*)*[.!?。！？]?")
 #: Marks of code, tables and headings: their words stand there for other reasons than what was decided.
 _MARKUP = re.compile(r"[|{}<>#=]|;(?!\s+\w)|^\s*[+-]\s|//")
-#: How many words of the matter a later message must share with the older one, and how much of the question.
-_SHARED, _OF_SENTENCE, _ASKED = 3, 0.3, 0.5
+#: How many words of the matter a later message must share with the older one, and how much of the question: of how
+#: many of its words, and of what they tell. Of short statements two words are enough, if they are half of them.
+_SHARED, _OF_SENTENCE, _ASKED, _TOLD = 3, 0.3, 0.5, 0.6
+_SHARED_SHORT, _OF_SHORT = 2, 0.4
+#: A statement so like the older one that has other figures says how it is by then.
+_ALIKE = 0.6
 _REPEATED = 0.92
 _STATED = 300
 _LATER_IN = 2_000
@@ -84,7 +100,7 @@ async def _reply(library: Library, hit: Hit, question: Question) -> Beside | Non
 async def _with_later(library: Library, found: Found, question: Question) -> Found:
     """Older hits, each with the latest plain change of the same matter among the candidates."""
     changes = [change for change in (_change(item) for item in found.candidates) if change]
-    chosen = {hit.id: change for hit in found.hits if (change := _later(hit, question, changes))}
+    chosen = {hit.id: change for hit in found.hits if (change := _later(hit, question, found.weights, changes))}
     read = await library.events([change.number for change in chosen.values()]) if chosen else {}
     hits = list(found.hits)
     for at, hit in enumerate(hits):
@@ -99,11 +115,15 @@ async def _with_later(library: Library, found: Found, question: Question) -> Fou
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A message that says that something has changed: where it does, and the sentence that says so."""
+    """A message that may say how something is by then: where it does, and the sentence that says so.
+
+    `plain`: it says in so many words that something has changed; else it only names a figure.
+    """
 
     item: Weighed
     place: int
     sentence: str
+    plain: bool = True
 
     @property
     def number(self) -> int:
@@ -112,35 +132,45 @@ class _Change:
 
 def _change(item: Weighed) -> _Change | None:
     spot = item.spot
-    pasted = spot.role == "user" and len(spot.text) > _OWN_WORDS
-    if spot.role not in ("user", "assistant") or spot.kind == "compaction" or pasted:
+    short = len(spot.text) <= _OWN_WORDS
+    if spot.role not in ("user", "assistant") or spot.kind == "compaction" or (spot.role == "user" and not short):
         return None
     text = spot.text[:_LATER_IN]
     low = text.lower()
-    if not any(word in low for word in _OF_CHANGE):
+    plain = any(word in low for word in _OF_CHANGE)
+    if not plain and not (short and len(item.near) > 1 and _FIGURE.search(text)):
         return None
-    for sentence in _SENTENCE.finditer(text):
-        if _says_so(sentence[0]):
-            return _Change(item, sentence.start() + len(sentence[0]) - len(sentence[0].lstrip()), sentence[0])
+    for says_so in (_says_so, _names_a_figure) if short else (_says_so,):
+        for sentence in _SENTENCE.finditer(text):
+            if says_so(sentence[0]) and not (spot.role == "assistant" and _ACTUALLY.search(sentence[0])):
+                begin = sentence.start() + len(sentence[0]) - len(sentence[0].lstrip())
+                return _Change(item, begin, sentence[0], says_so is _says_so)
     return None
 
 
 def _says_so(sentence: str) -> bool:
-    plain = len(sentence) <= _SENTENCE_MOST and not sentence.rstrip().endswith("?") and not _MARKUP.search(sentence)
-    return plain and _CHANGED.search(sentence) is not None
+    return _is_plain(sentence) and _CHANGED.search(sentence) is not None and not _ONLY_SOUNDS.search(sentence)
 
 
-def _later(hit: Hit, question: Question, changes: Sequence[_Change]) -> _Change | None:
+def _names_a_figure(sentence: str) -> bool:
+    return _is_plain(sentence) and _FIGURE.search(sentence) is not None
+
+
+def _is_plain(sentence: str) -> bool:
+    return len(sentence) <= _SENTENCE_MOST and not sentence.rstrip().endswith("?") and not _MARKUP.search(sentence)
+
+
+def _later(hit: Hit, question: Question, weights: Sequence[float], changes: Sequence[_Change]) -> _Change | None:
     if hit.role not in ("user", "assistant"):
         return None
     stated = hit.passage.window(_STATED)
     if stated.rstrip(" …").endswith("?"):
         return None
-    fitting = [change for change in changes if _fits(change, hit, question, stated)]
+    fitting = [change for change in changes if _fits(change, hit, question, weights, stated)]
     return max(fitting, key=lambda change: change.item.spot.timestamp_ms, default=None)
 
 
-def _fits(change: _Change, hit: Hit, question: Question, stated: str) -> bool:
+def _fits(change: _Change, hit: Hit, question: Question, weights: Sequence[float], stated: str) -> bool:
     """The same matter, on another occasion: what changed is what was stated, and what was asked for.
 
     On the same occasion only the user's words count: an agent says "instead" of every other line that it edits.
@@ -151,7 +181,20 @@ def _fits(change: _Change, hit: Hit, question: Question, stated: str) -> bool:
     if spot.role != "user" and spot.timestamp_ms - hit.start_ms < _OCCASION_MS:
         return False
     held, told = (places.keys() for places in question.places([stated, change.sentence]))
+    if len(held & told) < max(2, _ASKED * len(held)):
+        return False
+    if weights and sum(weights[unit] for unit in held & told) < _TOLD * sum(weights[unit] for unit in held):
+        return False
+    return _same_matter(change, stated)
+
+
+def _same_matter(change: _Change, stated: str) -> bool:
     words, others = terms(change.sentence), terms(stated)
+    if not change.plain:
+        figures, known = ({word for word in each if _FIGURE.match(word)} for each in (words, others))
+        alike = similar(words - figures, others - known)
+        return bool(known) and not figures <= known and alike >= _ALIKE and len(words & others - known) >= _SHARED_SHORT
     shared = len(words & others)
-    same = shared >= _SHARED and shared >= _OF_SENTENCE * len(words) and similar(words, others) < _REPEATED
-    return same and len(held & told) >= max(2, _ASKED * len(held))
+    short = shared >= _SHARED_SHORT and shared >= _OF_SHORT * max(len(words), len(others))
+    much = shared >= _SHARED and shared >= _OF_SENTENCE * len(words)
+    return (short or much) and similar(words, others) < _REPEATED

@@ -92,8 +92,14 @@ async def test_the_user_takes_back_what_was_said_a_minute_ago(tmp_path: Path) ->
         ("Should the rate limit be a token bucket instead of the fixed window of 60 requests per minute?", {}),
         (NEW, {"project": "beta"}),
         (OLD, {}),
+        ("Instead of guessing I read how the rate limit counts requests per minute and key in its window.", {}),
+        ("The rate limit no longer fails for the fixed window of 60 requests per minute and key.", {}),
+        ("Actually the rate limit counts requests per minute and key in one fixed window for all.", {}),
     ],
-    ids=["another matter", "no change", "a question", "another project", "the same again"],
+    ids=[
+        *("another matter", "no change", "a question", "another project", "the same again", "a manner of working"),
+        *("a fault that is gone", "an explanation"),
+    ],
 )
 async def test_nothing_is_called_later_that_is_not_plainly_so(tmp_path: Path, text: str, more: dict[str, str]) -> None:
     lines = [
@@ -111,4 +117,47 @@ async def test_an_agent_that_edits_does_not_correct_itself_with_every_line(tmp_p
         said(NEW, "2026-03-02T09:05:00Z", role="assistant"),
     ]
     found, _ = await asked(tmp_path, lines, "rate limit window per key")
+    assert all(hit.later is None for hit in found.hits)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "query"),
+    [
+        ("We use Postgres for the ledger database.", "Let's move the ledger database to Cockroach.", "ledger database"),
+        ("Use Redux for the cart state.", "Forget Redux for the cart state, use Zustand.", "cart state"),
+        (
+            "The site is deployed on Fridays.",
+            "From now on the site is deployed on Tuesdays.",
+            "when is the site deployed",
+        ),
+        ("Backups of staging run nightly.", "Correction: backups of staging run weekly.", "staging backups"),
+        ("Flags of features come from Darkly.", "We dropped Darkly for flags of features.", "flags of features"),
+        (
+            "Log retention of the gateway is 30 days.",
+            "Make log retention of the gateway 90 days.",
+            "gateway log retention",
+        ),
+        ("Uploads have a retry limit of 5.", "Uploads have a retry limit of 8.", "retry limit of uploads"),
+    ],
+)
+async def test_a_later_word_on_the_same_matter_is_shown_however_it_is_put(
+    tmp_path: Path, older: str, newer: str, query: str
+) -> None:
+    lines = [said(older, "2026-03-02T09:00:00Z"), said(newer, "2026-03-16T09:00:00Z", session="s2")]
+    found, _ = await asked(tmp_path, lines, query)
+    beside = next(hit for hit in found.hits if hit.passage.text == older).later
+    assert beside is not None
+    assert beside.event.text == newer
+
+
+async def test_another_figure_of_another_matter_is_not_shown_as_later(tmp_path: Path) -> None:
+    lines = [
+        said("Uploads have a retry limit of 5.", "2026-03-02T09:00:00Z"),
+        said(
+            "The retry of uploads failed 8 times at night, so I looked for the cause.",
+            "2026-03-16T09:00:00Z",
+            session="s2",
+        ),
+    ]
+    found, _ = await asked(tmp_path, lines, "retry limit of uploads")
     assert all(hit.later is None for hit in found.hits)
