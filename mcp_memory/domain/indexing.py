@@ -7,8 +7,10 @@ themselves. What it cannot see is added: the words inside camelCase, and pairs o
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from mcp_memory.domain.abbreviations import shortened, written
 from mcp_memory.domain.compounds import Compound, compound_in, compound_of
@@ -29,11 +31,16 @@ _CHANGES = (b"aA", b"0A", b"AAa")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
 )
-_CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
+#: What a question is made of: quoted strings and what stands between two blanks.
+CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
 _TOKEN = re.compile(r"[^\W_]+")
 #: Tried only where a word begins, and without going back: an endless word is read once.
 _INNER = re.compile(r"(?<![^\W_])[^\W_]++[_./:\\-]++[^\W_]")
 _ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
+
+#: Figures and letters of a hexadecimal number, as commits are named; words have no figures, most numbers no letters.
+_COMMIT = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}")
+SHORTEST_COMMIT = 7
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
 MAX_TERMS = 24
@@ -68,9 +75,9 @@ class Columns:
 class Term:
     """One thing asked for: how it was written, its words as the index knows them, and how much it weighs.
 
-    It is found where any of its `phrases` stands: words in a row; with `prefix`, a word that begins so. `match` says
-    the same as an expression of FTS5, and is the name by which the term is counted. `others` may stand for it:
-    the short form of a long word, or the other way round.
+    It is found where any of its `phrases` stands: words in a row; with `prefix`, the first of them is how a word
+    begins. `match` says the same as an expression of FTS5, and is the name by which the term is counted. `others` may
+    stand for it: the short form of a long word, or the other way round.
     """
 
     shown: str
@@ -166,7 +173,9 @@ def terms_of(query: str) -> list[Term]:
     """What a question asks for: any text gives terms, unless it holds no letter or digit at all."""
     found: dict[str, Term] = {}
     before = ""
-    for chunk in _CHUNK.findall(query[:20_000]):
+    # Letters in one piece with their accents; one Turkish letter would come in two pieces when lowered.
+    query = unicodedata.normalize("NFC", query[:20_000]).replace("İ", "I")
+    for chunk in CHUNK.findall(query):
         low = chunk.lower().rstrip(".,;:?!)")
         terms = _terms_of_chunk(chunk)
         if parts := compound_in(before, low):
@@ -218,7 +227,9 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
 
 def _identifier(chunk: str) -> list[Term]:
     """An identifier or path: found as a whole or by its parts in a row, however it is written."""
-    words = identifier_parts(chunk)[:12]
+    # Where figures follow letters the index does not part them: utf8mb4 is one word.
+    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(chunk))
+    words = list(chain.from_iterable(tokens))[:12]
     if len(words) < 2:
         return _single(words)
     whole = "".join(words)
@@ -246,7 +257,17 @@ def _unspaced_terms(text: str) -> list[Term]:
 
 
 def _single(words: list[str]) -> list[Term]:
-    return [Term(word, (word,), _weight(word), tuple((form,) for form in forms(word))) for word in words]
+    return [_commit(word) if _COMMIT.fullmatch(word) else _word(word) for word in words]
+
+
+def _word(word: str) -> Term:
+    return Term(word, (word,), _weight(word), tuple((form,) for form in forms(word)))
+
+
+def _commit(word: str) -> Term:
+    """The name of a commit, of which any beginning of some length is as good as the whole."""
+    shorter = tuple((word[:length],) for length in range(SHORTEST_COMMIT, len(word)))
+    return Term(word, (word,), _weight(word), ((word,), *shorter), prefix=True)
 
 
 def _or(term: Term, others: Sequence[tuple[str, ...]]) -> Term:
@@ -264,5 +285,5 @@ def _weight(word: str) -> float:
 def _expression(phrases: Sequence[Sequence[str]], prefix: bool) -> str:
     quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in phrases]
     if prefix:
-        return f"{quoted[0]}*"
+        quoted[0] += "*"
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"

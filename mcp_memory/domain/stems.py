@@ -7,6 +7,7 @@ and the answer was said with another.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 _VOWELS = frozenset("aeiou")
@@ -63,6 +64,8 @@ reduce reduction, repeat repetition, reproduce reproduction, resolve resolution,
 scan scanner, simplify simplification, solve solution, store storage, strong strength, submit submission,
 subscribe subscription, succeed success, suspend suspension, transmit transmission, verify verification, wed wedding
 """
+#: Where German has a letter of its own for ss, which not everyone can or may write: after a long vowel.
+_LONG_S = re.compile(r"([aou]|ei|ie)ss")
 _GROUPS = [group.split() for group in _IRREGULAR.split(",")]
 _BASE = {form: group[0] for group in _GROUPS for form in group[1:]}
 _FORMS = {group[0]: tuple(group) for group in _GROUPS}
@@ -71,6 +74,7 @@ _FORMS = {group[0]: tuple(group) for group in _GROUPS}
 @lru_cache(maxsize=1 << 16)
 def root(word: str) -> str:
     """What all forms of a lower-case word have in common: the stem of its regular form, in its first spelling."""
+    word = word.replace("ß", "ss")
     stem = porter(_BASE.get(word, word))
     spelled = _SPELLED.get(stem)
     return porter(spelled[0]) if spelled else stem
@@ -78,7 +82,9 @@ def root(word: str) -> str:
 
 def forms(word: str) -> tuple[str, ...]:
     """The word with its irregular forms and other spellings, which the index keeps apart."""
-    return _FORMS.get(_BASE.get(word, word)) or _SPELLED.get(porter(word)) or (word,)
+    known = _FORMS.get(_BASE.get(word, word)) or _SPELLED.get(porter(word)) or (word,)
+    other = word.replace("ß", "ss") if "ß" in word else _LONG_S.sub(r"\1ß", word, count=1)
+    return known if other == word else (*known, other)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -10,9 +10,11 @@ from dataclasses import replace
 from mcp_memory.domain.offers import Within
 from mcp_memory.domain.spelling import slips
 from mcp_memory.domain.stems import porter
+from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.around import asks_for_anything
+from mcp_memory.navigate.nearest import day_after, day_before
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import Advice, Found, teleport
 from mcp_memory.navigate.scope import Scope
@@ -38,9 +40,17 @@ async def advised(library: Library, scope: Scope, found: Found, when: TimeRange 
         elsewhere = await _better(library, scope, found) if poor else found.elsewhere
         return replace(found, advice=Advice(near), elsewhere=elsewhere) if near or elsewhere else found
     anytime = (await teleport(library, scope, found.query, limit=1)).hits if when and _has_words(found.query) else []
-    days = await library.top(scope.project, Level.DAY, _DAYS, bullets=False)
+    nearest = await _nearest(library, scope, when) if when else []
+    days = nearest or await library.top(scope.project, Level.DAY, _DAYS, bullets=False)
     names = tuple(scope.id_of(day.node_id, day.project) for day in days)
-    return replace(found, advice=Advice(near, names, anytime[0].start_ms if anytime else None))
+    return replace(found, advice=Advice(near, names, anytime[0].start_ms if anytime else None, bool(nearest)))
+
+
+async def _nearest(library: Library, scope: Scope, when: TimeRange) -> list[Node]:
+    """The days just before and just after a time on which something was said."""
+    before = await day_before(library, scope.project, when.start_ms)
+    after = await day_after(library, scope.project, when.end_ms)
+    return [day for day in (before, after) if day]
 
 
 def _has_words(query: str) -> bool:

@@ -12,6 +12,7 @@ from mcp_memory.navigate import browse, recall
 from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.around import asks_for_anything, found_around
 from mcp_memory.navigate.beside import with_surroundings
+from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
 from mcp_memory.navigate.topic import topic_of
@@ -125,8 +126,8 @@ class Answers:
             if found:
                 return found, ""
         said, asked = inside or (given, query)
-        if said and kind is None and asks_for_anything(asked):
-            return await self._of_time(scope, asked, said, limit, offset, diverse), ""
+        if said and asks_for_anything(asked):
+            return await self._of_time(scope, asked, said, kind, limit, offset, diverse), ""
         if said is None or inside is None:
             return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
         if not await self.library.is_silent(Within(scope.project, said.start_ms, said.end_ms)):
@@ -134,14 +135,18 @@ class Answers:
             if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
                 return found, ""
         note = f" Nothing was found in {said.phrase!r}, so all times were searched."
-        return await self._teleport(scope, query, None, None, kind, limit, offset, diverse), note
+        found = await self._teleport(scope, query, None, None, kind, limit, offset, diverse)
+        if not _is_told(found, asked):
+            # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
+            found = await self._teleport(scope, asked, None, None, kind, limit, offset, diverse)
+        return found, note
 
     async def _of_time(
-        self, scope: Scope, asked: str, said: TimeRange, limit: int, offset: int, diverse: bool
+        self, scope: Scope, asked: str, said: TimeRange, kind: str | None, limit: int, offset: int, diverse: bool
     ) -> recall.Found:
         """Whatever there was in a time: as the tree tells it or, where it does not yet, as it was said."""
-        found = await recall.of_time(self.library, scope, asked, said, limit, offset)
-        return found if found.hits else await self._teleport(scope, asked, said, None, None, limit, offset, diverse)
+        found = await recall.of_time(self.library, scope, asked, said, limit, offset, kind)
+        return found if found.hits else await self._teleport(scope, asked, said, None, kind, limit, offset, diverse)
 
     async def _teleport(
         self,
@@ -185,6 +190,16 @@ class Answers:
 
         found, note = await self.library.at_once(read)
         return found, self.renderer.hits(found, checked(budget), note)
+
+
+def _is_told(found: recall.Found, asked: str) -> bool:
+    """Whether something that was said holds a word of the question beyond what is `asked` without its time.
+
+    Where only summaries were found they are those of times near by, whose dates have the same words.
+    """
+    rest = {term.shown for term in question_of(asked).terms}
+    said = [hit for hit in found.hits if hit.role]
+    return not rest or not said or any(word not in rest for hit in said for word in hit.matched)
 
 
 def checked(budget: int) -> int:

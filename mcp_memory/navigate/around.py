@@ -13,12 +13,16 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS, words
 from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.nearest import day_after, day_before
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import Found, Hit, segment_hits, teleport
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.ports.library import Library
 
-_AROUND = re.compile(r"(?P<head>\W*wh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S)
+_AROUND = (
+    re.compile(r"(?P<head>.{0,40}?\bwh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S),
+    re.compile(r"\W*(?P<how>before|after)\s+(?P<named>.{3,120}?),?\s+(?P<head>wh(?:at|ich)\b.{0,80})", re.I | re.S),
+)
 #: What may stand beside words without a topic: they ask for whatever there was.
 _PLAIN = frozenset(
     """
@@ -30,10 +34,10 @@ _PLAIN = frozenset(
 )
 #: Below this score a hit that does not hold all that was named may be about something else, and so may its time.
 _SURE = 0.3
-_MANY, _READ = 3, 60
+_MANY, _READ = 3, 200
 _DAY_MS = 24 * 3_600_000
-#: How far away it may lie, in days; a longer time is only looked at if the shorter holds nothing.
-_REACH = (1, 14)
+#: From the nearest day on which anything was, so much is looked through.
+_REACH_MS = 14 * _DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def asks_for_anything(text: str) -> bool:
 
 def around(query: str) -> Around | None:
     """What a question asks to look around for; None if it asks for anything else as well."""
-    match = _AROUND.fullmatch(query)
+    match = next((match for each in _AROUND if (match := each.fullmatch(query))), None)
     if match is None or not asks_for_anything(match["head"]):
         return None
     named = match["named"].strip(" ?!.")
@@ -82,13 +86,21 @@ async def found_around(
 
 async def _beside(library: Library, best: Hit, *, later: bool) -> Sequence[Node]:
     """The segments of the hit's project that ended before it, or began after it, nearest first."""
-    for days in _REACH:
-        start, end = (0, days * _DAY_MS) if later else (-days * _DAY_MS, 0)
-        nodes = await library.between(best.project, Level.SEGMENT, best.start_ms + start, best.start_ms + end, _READ)
-        if later:
-            near = [node for node in nodes if node.start_ms > best.start_ms]
-        else:
-            near = [node for node in reversed(nodes) if node.end_ms < best.start_ms]
-        if near:
-            return near[:_MANY]
-    return ()
+    start, end = (best.start_ms, best.start_ms + _DAY_MS) if later else (best.start_ms - _DAY_MS, best.start_ms)
+    near = await _segments(library, best, start, end, later=later)
+    day = None if near else await (day_after if later else day_before)(library, best.project, best.start_ms)
+    if day is None:
+        return near
+    start, end = (day.start_ms, day.start_ms + _REACH_MS) if later else (day.end_ms - _REACH_MS, day.end_ms)
+    return await _segments(library, best, start, end, later=later) or await _segments(
+        library, best, day.start_ms, day.end_ms, later=later
+    )
+
+
+async def _segments(library: Library, best: Hit, start: int, end: int, *, later: bool) -> Sequence[Node]:
+    """A few of them; none where there are too many to read up to the nearest."""
+    nodes = await library.between(best.project, Level.SEGMENT, start, end, _READ)
+    if later:
+        return [node for node in nodes if node.start_ms > best.start_ms][:_MANY]
+    ended = [node for node in reversed(nodes) if node.end_ms < best.start_ms][:_MANY]
+    return ended if len(nodes) < _READ else ()

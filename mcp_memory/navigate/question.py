@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.compounds import written
-from mcp_memory.domain.indexing import Term, terms_of
+from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, terms_of
 from mcp_memory.domain.stems import forms, porter, root
 from mcp_memory.domain.text import has_unspaced_script
-from mcp_memory.navigate.sought import APART, Row, Unit, folded
+from mcp_memory.navigate.sought import APART, Row, Unit, ends_acronym, folded
 
 _TOLD = re.compile(
     r"\b(?:you (?:had |have |also |just )?(?:told|said|mentioned|suggested|recommended|gave|wrote|provided|listed"
@@ -84,6 +84,12 @@ _CUES = (
     ),
 )
 
+#: What looks like code: a sign that no sentence has, signs inside words, camelCase, a flag, a name like .NET.
+_CODE = re.compile(r"[^\w\s'’.,;:?!()\"“”…–—-]|_|\w[.:/\\]\w|[a-z0-9][A-Z]|^--?\w|^\.\w")
+_CLOSING = ".,;:?!)]}>\"'“”`"
+#: How many such pieces are looked for, and what is taken for a pasted line: so many blanks, no more characters.
+_EXACT, _PASTED, _LINE = 6, 3, 300
+
 #: Where each unit stands in a text, in order; those that do not are left out.
 Places = dict[int, list[int]]
 
@@ -109,6 +115,8 @@ class Question:
     gathers: bool
     #: Whether what was said last is asked for, so that of what fits the newest comes first.
     newest: bool
+    #: What in the question looks like code or is quoted, as it is written there, in lower case.
+    exact: tuple[re.Pattern[str], ...] = ()
 
     @property
     def sought(self) -> list[Term]:
@@ -141,6 +149,11 @@ class Question:
         here = [row.holds(unit) for unit in self.units]
         return [here[number] for number in self.unit_of]
 
+    def told(self, text: str, units: Collection[int] | None = None) -> list[bool]:
+        """Which of the terms a text holds, as `holds` says or, if they are known, these `units`; parts of names too."""
+        here = self.holds(text) if units is None else [unit in units for unit in self.unit_of]
+        return [found or ends_acronym(self.units[unit], text) for unit, found in zip(self.unit_of, here, strict=True)]
+
     def held(self, texts: Sequence[str]) -> list[list[bool]]:
         """The same of several texts, which are looked through together."""
         return [[number in here for number in self.unit_of] for here in self.places(texts)]
@@ -172,6 +185,7 @@ def question_of(asked: str) -> Question:
         _speaker(asked),
         bool(_GATHERS.search(asked)),
         bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
+        _exact(asked),
     )
 
 
@@ -181,12 +195,23 @@ def _unit(term: Term) -> Unit:
         pattern = written(words[0], words[1])
         return Unit(" ".join(words), (words[0].removesuffix("e"),), pattern, term.weight, term.match)
     if len(words) > 1 or has_unspaced_script(words[0]):
-        # However it is written: refreshToken, refresh_token, "refresh token".
-        pattern = re.compile(rf"[\W_]{{0,{APART}}}".join(re.escape(word) for word in words))
+        # However it is written: refreshToken, refresh_token, "refresh token". But v1.2.3 is not in v1.2.30.
+        first, last = "(?<![0-9])" * words[0][0].isdigit(), "(?![0-9])" * words[-1][-1].isdigit()
+        inner = rf"[\W_]{{0,{APART}}}".join(re.escape(word) for word in words)
+        pattern = re.compile(first + inner + last)
         return Unit(" ".join(words), (words[0],), pattern, term.weight, term.match)
+    if term.prefix:
+        return Unit(words[0], (words[0][:SHORTEST_COMMIT],), _beginnings(words[0]), term.weight, term.match)
     starts = tuple(dict.fromkeys(_start(form) for form in forms(words[0])))
     others = tuple(_unit(other) for other in term.others)
     return Unit(root(words[0]), starts, None, term.weight, term.match, others)
+
+
+def _beginnings(name: str) -> re.Pattern[str]:
+    """The name of a commit, or as much of it as someone wrote, or a longer one that begins so."""
+    rest = "".join(f"(?:{letter}" for letter in name[SHORTEST_COMMIT:])
+    ends = ")?" * len(name[SHORTEST_COMMIT:])
+    return re.compile(rf"(?<![^\W_]){name[:SHORTEST_COMMIT]}{rest}[0-9a-f]*{ends}(?![^\W_])")
 
 
 def _start(form: str) -> str:
@@ -201,6 +226,28 @@ def _roles(asked: str) -> dict[str, float]:
         return {"user": 1.0, "assistant": 1.3, **others}
     user = 2.6 if _ME.search(asked) else 1.3 if _US.search(asked) else 1.1
     return {"user": user, "assistant": 1.0, **others}
+
+
+def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
+    """What is kept as it is written; of a line that holds such a thing, as one that is pasted, the whole line, too."""
+    found = [written for chunk in CHUNK.findall(asked) if (written := _as_written(chunk))]
+    if found and len(asked) <= _LINE and asked.count(" ") >= _PASTED and not asked.rstrip().endswith("?"):
+        found.append(asked.strip().rstrip(_CLOSING))
+    return tuple(_alone(folded(written)) for written in dict.fromkeys(found[:_EXACT]))
+
+
+def _as_written(chunk: str) -> str:
+    """A piece of a question that looks like code or is quoted, without the marks of the sentence around it."""
+    if len(chunk) > 2 and chunk[0] == chunk[-1] and chunk[0] in '"`':
+        return chunk[1:-1]
+    chunk = chunk.strip("\"'“”`").lstrip("([{<").rstrip(_CLOSING)
+    return chunk if _CODE.search(chunk) and not has_unspaced_script(chunk) else ""
+
+
+def _alone(written: str) -> re.Pattern[str]:
+    """Where it stands by itself: v1.2.3 does not stand in v1.2.30, but C++ does in C++20."""
+    before, after = r"(?<!\w)" * written[0].isalnum(), r"(?!\w)" * written[-1].isalnum()
+    return re.compile(before + re.escape(written) + after)
 
 
 def _speaker(asked: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.offers import Pool, Spot
 from mcp_memory.navigate.question import Places, Question
-from mcp_memory.navigate.sought import Unit
+from mcp_memory.navigate.sought import Unit, folded
 from mcp_memory.navigate.turns import answers, closing, is_later, name_end, only_asks, speakers
 from mcp_memory.navigate.when import TimeRange
 
@@ -36,11 +36,19 @@ _COVER = 0.1
 _COMPACTION = 0.6
 _FAVOUR = 2.0
 _CUE = 1.25
+#: How much more a text is worth that writes what looks like code, or is quoted, just as the question does.
+_WRITTEN = 0.5
 _AGAIN, _SAME_SESSION = 0.9, 0.4
+#: In so many sessions the same may be said.
 _REPEATS = 2
+#: Characters of a passage by which it is told whether the same was said before; how long one must be to be the same
+#: within another message or with other figures, how much is then compared, and how much is looked at first.
+_COMPARED, _FEW_WORDS, _ALIKE, _BEGIN = 160, 80, 144, 12
+_NO_FIGURES = str.maketrans("", "", "0123456789")
 #: Where the newest is asked for: what holds so much of what the best does is as good, and the newest of it worth more.
 _AS_GOOD, _NEWER = 0.6, 0.5
-_READ = 30
+#: How many are read for what an answer looks like, and among how many what is repeated is looked for.
+_READ, _SIFTED = 30, 60
 #: How much a word counts that is only told by its short or long form.
 _OTHER = 0.7
 
@@ -134,7 +142,8 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
         best = _newest_first(best, rare)
     if diverse or question.gathers:
         best = _spread(best, rare, _SAME_SESSION if diverse else _AGAIN)
-    return _originals_first([*best, *weighed[_READ:]])
+    ranked = [*best, *weighed[_READ:]]
+    return [*_originals_first(ranked[:_SIFTED]), *ranked[_SIFTED:]]
 
 
 def _order(item: Weighed) -> tuple[float, int]:
@@ -145,6 +154,10 @@ def _answering(question: Question, item: Weighed) -> Weighed:
     """Worth more if it looks like an answer: it names a number or a time where one is asked for, and does not ask."""
     if only_asks(item.spot):
         item = item.worth(item.value * _ASKS)
+    if item.near and question.exact:
+        low = folded(item.spot.text)
+        written = sum([each.search(low) is not None for each in question.exact])
+        item = item.worth(item.value * (1 + _WRITTEN * written / len(question.exact)))
     if not item.near or not question.cues:
         return item
     passage = item.spot.text[max(0, item.focus - PASSAGE // 3) : item.focus + PASSAGE * 2 // 3].lower()
@@ -331,11 +344,31 @@ def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[i
 
 
 def _originals_first(ranked: Sequence[Weighed]) -> list[Weighed]:
-    """What is said over and over is boilerplate, and does not crowd out what was said once."""
-    seen: dict[str, int] = {}
+    """What is said over and over is boilerplate, and does not crowd out what was said once.
+
+    Passages are compared, not whole messages: a report may be repeated within another one. Once in a session is
+    enough, and in two of them.
+    """
+    begun: dict[str, list[Weighed]] = {}
     originals, repeated = list[Weighed](), list[Weighed]()
     for item in ranked:
-        often = seen.get(item.spot.text, 0)
-        (originals if often < _REPEATS else repeated).append(item)
-        seen[item.spot.text] = often + 1
+        # Few passages begin alike, and only those need a closer look.
+        others = begun.setdefault(item.spot.text[item.focus : item.focus + _BEGIN], [])
+        same = [other for other in others if _gist(other) == _gist(item)] if others else []
+        told = len(same) >= _REPEATS or any(other.spot.session == item.spot.session for other in same)
+        (repeated if told else originals).append(item)
+        if not told:
+            others.append(item)
     return originals + repeated
+
+
+def _said(item: Weighed) -> str:
+    text, focus = item.spot.text, item.focus
+    enough = min(_COMPARED, max(_FEW_WORDS, len(text) // 2))
+    return text[focus : focus + _COMPARED] if len(text) - focus >= enough else text
+
+
+def _gist(item: Weighed) -> tuple[str, frozenset[int]]:
+    """A longer passage that comes with other figures is the same, unless a figure is what was asked for."""
+    said = _said(item)
+    return said.translate(_NO_FIGURES)[:_ALIKE] if len(said) >= _FEW_WORDS else said, item.near

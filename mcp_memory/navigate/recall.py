@@ -74,11 +74,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to try instead: known words for unknown ones, days to browse, when there is a hit outside of the time."""
+    """What to try instead: known words for unknown ones, days to browse, when there is a hit outside of the time.
+
+    The days are the latest or, if `nearest`, those nearest to the time that was asked for.
+    """
 
     near: Mapping[str, tuple[str, ...]]
     days: tuple[str, ...] = ()
     anytime_ms: int | None = None
+    nearest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ async def teleport(
         raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
     question = question_of(query)
     if not question.terms:
-        return await _by_time(library, scope, query, when or favoured, limit, offset)
+        return await _by_time(library, scope, query, when or favoured, limit, offset, kind)
     candidates: list[Weighed] = []
     if kind in _LEVELS:
         ranked = await _nodes(library, question, scope.project, frozenset([kind]), when, limit + offset + 1)
@@ -222,8 +226,7 @@ async def _beyond(
 
 def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The terms that stand in a text, and those that do not, as far as its passage does not tell already."""
-    in_passage = [unit in passage.units for unit in question.unit_of] if passage else []
-    return _split(question, in_passage or question.holds(text[:_LONGEST]))
+    return _split(question, question.told(text[:_LONGEST], passage.units if passage else None))
 
 
 def _split(question: Question, here: Sequence[bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -233,7 +236,7 @@ def _split(question: Question, here: Sequence[bool]) -> tuple[tuple[str, ...], t
 
 
 async def _by_time(
-    library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int, offset: int
+    library: Library, scope: Scope, query: str, when: TimeRange | None, limit: int, offset: int, kind: str | None
 ) -> Found:
     """Nothing to look for but a time: what the tree says of it."""
     if when is None:
@@ -242,15 +245,43 @@ async def _by_time(
                 "The query is empty: there is no word to look for. Name a term, or give a time with `when`."
             )
         return Found(query, None, [], None, {}, note=" It holds no word to look for: name one, or give a time as when.")
-    return await of_time(library, scope, query, when, limit, offset)
+    return await of_time(library, scope, query, when, limit, offset, kind)
 
 
-async def of_time(library: Library, scope: Scope, query: str, when: TimeRange, limit: int, offset: int = 0) -> Found:
-    """What the tree says of a time, for a query that names nothing else to look for."""
+async def of_time(
+    library: Library,
+    scope: Scope,
+    query: str,
+    when: TimeRange,
+    limit: int,
+    offset: int = 0,
+    kind: str | None = None,
+) -> Found:
+    """What the tree says of a time, for a query that names nothing else to look for; of one kind, if one is given."""
     question, end = question_of(""), offset + limit
-    ranked = await _periods(library, question, scope.project, when, end + 1)
+    if kind in _LEVELS:
+        levels = [level for level in Level if level.label == kind]
+        nodes = await library.between(scope.project, levels[0], when.start_ms, when.end_ms, _NODES)
+        ranked = _of_time(nodes, question)
+    else:
+        ranked = await _periods(library, question, scope.project, when, end + 1)
+        ranked = await _words_behind(library, ranked, when) if kind else ranked
     hits = await _hits(library, scope, ranked[offset:end], question)
+    if kind == "grip":
+        hits = [replace(hit, id=hit.grip_id, kind="grip") for hit in hits]
     return Found(query, when, hits, end if len(ranked) > end else None, {})
+
+
+async def _words_behind(library: Library, ranked: Sequence[Ranked], when: TimeRange) -> list[Ranked]:
+    """The words that nodes cite, in their order, as far as they were said in the time."""
+    bullets = [(item, bullet) for item in ranked if item.candidate.node for bullet in item.candidate.node.bullets]
+    grips = {grip: item.score for item, bullet in bullets for grip in bullet.grip_ids[:1]}
+    cited = await library.event_ids(list(grips)[:_NODES])
+    return [
+        Ranked(Candidate("event", 0.0, event.project, event.timestamp_ms, event, grip, event.text), grips[grip])
+        for grip, event in cited.items()
+        if when.start_ms <= event.timestamp_ms < when.end_ms
+    ]
 
 
 async def _periods(

@@ -274,7 +274,10 @@ class Renderer:
             head = f"No hit{times} for {safe(found.query, 80)!r}.{found.note}{note}"
             return self.page(head, told, steps.ASK_OTHERWISE, budget)
         note += "".join(f" {line}" for line in [*near, *self._projects(found)])
-        head = f"Records{times}, best first:{note}"
+        outside = found.when and any(not _lies_in(found.when, hit) for hit in found.hits)
+        head = (
+            f"Records, best first, preferring those{times}:{note}" if outside else f"Records{times}, best first:{note}"
+        )
         page = self._hits(found.hits, head, budget)
         if page.left and (self.typed or not page.shown):
             # An agent is told of what is left by a cursor; without a hit it would not know that there is any.
@@ -297,7 +300,8 @@ class Renderer:
             lines.append(f"Outside of that time there is a hit, on {day}: {self.say(otherwise)}.")
         lines += self._projects(found)
         if advice and advice.days:
-            lines.append(f"The latest days: {', '.join(advice.days)}; {self.say(steps.ANY_OTHER_DAY)}")
+            which = "nearest" if advice.nearest else "latest"
+            lines.append(f"The {which} days: {', '.join(advice.days)}; {self.say(steps.ANY_OTHER_DAY)}")
         return lines
 
     def _projects(self, found: Found) -> list[str]:
@@ -368,6 +372,11 @@ class Renderer:
 
 def _segment_step(node_id: str) -> Step:
     return Step(f'get_node("{node_id}") for its segment', f"`node {node_id}` for its segment")
+
+
+def _lies_in(when: TimeRange, hit: Hit) -> bool:
+    """Whether something was said in a time; periods are only shown if they touch it."""
+    return not hit.role or when.start_ms <= hit.start_ms < when.end_ms
 
 
 def _near(advice: Advice | None) -> list[str]:

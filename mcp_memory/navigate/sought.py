@@ -15,6 +15,7 @@ from mcp_memory.domain.stems import root
 
 _WORD = re.compile(r"[^\W_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_AFTER_CAPITALS = re.compile(r"(?<=[A-Z])[A-Z][a-z]+")
 _ASCII = re.compile("[\x00-\x7f]+")
 _ACCENT = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _LATIN = {
@@ -120,6 +121,21 @@ def _words(wanted: str, start: str, text: str, low: str, most: int) -> list[int]
                     break
         place = find(start, place + 1)
     return found
+
+
+def ends_acronym(unit: Unit, text: str) -> bool:
+    """Whether a word stands in a text right after capitals, as Server does in HTTPServer.
+
+    Where texts are weighed it does not count there: such names stand in much that says little of the matter.
+    """
+    for start in unit.starts if unit.pattern is None else ():
+        place = text.find(start.capitalize())
+        while place >= 0:
+            word = _AFTER_CAPITALS.match(text, place)
+            if word and root(word[0].lower()) == unit.root:
+                return True
+            place = text.find(start.capitalize(), place + 1)
+    return False
 
 
 def _is_part(wanted: str, word: str, low: str) -> bool:

@@ -131,6 +131,14 @@ async def test_an_identifier_is_found_however_it_is_written(tmp_path: Path, kind
         ("Ошибка подключения", "ОШИБКА"),
         ("error E4021 in worker-7", "E4021"),
         ("see src/auth/token_store.py", "token_store.py"),
+        ("Der Fußball liegt da", "fussball"),
+        ("Die Strasse ist gesperrt", "Straße"),
+        ("İstanbul sunucusu", "istanbul"),
+        ("the İstanbul server", "İSTANBUL"),
+        ("broken by 9f8e7d6c5b4a3f2e", "9f8e7d6c"),
+        ("broken by 9f8e7d6", "9f8e7d6c5b4a3f2e"),
+        ("collation utf8mb4_0900_ai_ci", "utf8mb4_0900_ai_ci"),
+        ("it took 3.5ms", "3.5ms"),
     ],
 )
 async def test_words_are_found_in_their_forms_and_scripts(tmp_path: Path, kind: str, stored: str, asked: str) -> None:
@@ -192,6 +200,18 @@ async def test_what_is_found_is_bounded_by_the_limit(tmp_path: Path, kind: str) 
         await store(app, [said(f"walrus {n}", at(n), session=f"s{n}") for n in range(20)])
         assert (await pool(app, "walrus", limit=5)).matched == 5
         assert len(await search(app, "walrus", limit=5)) == 5
+
+
+async def test_what_is_said_over_and_over_leaves_room_for_other_words(tmp_path: Path, kind: str) -> None:
+    again = "walrus walrus walrus: the walrus was fed, which took {} seconds, and the keeper went home"
+    async with memory(tmp_path, kind) as app:
+        loud = [said(again.format(n), f"2026-03-02T{n // 60:02}:{n % 60:02}:00Z", session="s1") for n in range(600)]
+        quiet = said("there was one walrus among many other animals in that zoo", at(1, 9), session="s2")
+        await store(app, [*loud, quiet])
+        for project in (None, "alpha"):
+            found = await texts(app, "walrus", limit=20, project=project)
+            assert found[2] == quiet["text"]
+            assert len(found) == 20
 
 
 async def test_nodes_do_not_take_the_places_of_events(tmp_path: Path, kind: str) -> None:

@@ -78,6 +78,46 @@ async def test_a_hit_outside_of_the_time_is_named_by_its_day(app: App) -> None:
     assert "2026-03-02" in text
 
 
+async def test_a_time_in_which_nothing_was_said_is_answered_with_the_days_nearest_to_it(tmp_path: Path) -> None:
+    days = ("2026-01-05", "2026-02-02", "2026-04-06", "2026-05-04")
+    async with memory(tmp_path / "days") as app:
+        await learn(app, [said("The limiter is a bucket.", f"{day}T09:00:00Z", session=day) for day in days])
+        text = await told(app, "what did we do in March?")
+        assert "The nearest days: toc:day:2026-02-02@alpha, toc:day:2026-04-06@alpha" in text
+        late = await told(app, "what did we do in the last week of May?")
+        assert "The nearest days: toc:day:2026-05-04@alpha;" in late
+
+
+async def test_a_time_that_was_dropped_is_not_among_the_missing_words(app: App) -> None:
+    found, page = await app.answers.teleport("token bucket per kiosk on 2026-01-07", "alpha", None, None, 5, 400, None)
+    assert "Nothing was found in '2026-01-07', so all times were searched." in page.text
+    assert not found.hits[0].missing
+
+
+async def test_a_date_that_is_a_word_of_the_matter_is_still_looked_for(tmp_path: Path) -> None:
+    async with memory(tmp_path / "dates") as app:
+        lines = [
+            said("The fixture 2025-01-07 is wrong.", "2026-03-02T09:00:00Z"),
+            said("Mend it.", "2026-03-02T09:01:00Z"),
+        ]
+        await learn(app, lines)
+        found, _ = await app.answers.teleport(
+            "which fixture of 2025-01-07 is wrong?", "alpha", None, None, 5, 400, None
+        )
+        assert "2025-01-07" in found.hits[0].matched
+
+
+async def test_a_hit_outside_of_a_time_that_is_only_preferred_does_not_pass_for_one_within(tmp_path: Path) -> None:
+    async with memory(tmp_path / "times") as app:
+        lines = [
+            said("The limiter is a bucket.", "2026-03-02T09:00:00Z"),
+            said("A bucket of paint.", "2026-05-04T09:00:00Z"),
+        ]
+        await learn(app, lines)
+        both = await told(app, "limiter bucket in May")
+        assert "best first, preferring those in 'May' = 2026-05-01" in both
+
+
 async def test_an_empty_memory_has_no_advice_to_give(tmp_path: Path) -> None:
     async with memory(tmp_path / "empty") as empty:
         assert "No hit" in (await empty.answers.teleport("anything", None, None, None, 5, 400, None))[1].text

@@ -24,6 +24,10 @@ TOLD = [
     [
         ("What did we do after the migration to Postgres?", Around(True, "the migration to Postgres")),
         ("which things happened right before the outage", Around(False, "the outage")),
+        ("Can you tell me what we did after the outage?", Around(True, "the outage")),
+        ("Before the outage, what did we do?", Around(False, "the outage")),
+        ("after the outage what happened next?", Around(True, "the outage")),
+        ("After the outage, which tests failed?", None),
         ("Which tests failed after the upgrade?", None),
         ("What was my name before I changed it?", None),
         ("What did we do before that?", None),
@@ -76,3 +80,18 @@ async def test_without_a_neighbour_or_a_sure_hit_the_words_are_searched_as_ever(
         absent, _ = await app.answers.search("What did we do after the yodelling contest of the migration?", "*")
         assert absent.hits[0].session_id == "migration"
         assert not any(hit.session_id == "vacuum" for hit in absent.hits)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("query", "session"),
+    [
+        ("What did we do after tuning the vacuum of the large tables?", "survey"),
+        ("What did we do before the survey about keyboards?", "vacuum"),
+    ],
+)
+async def test_the_nearest_is_found_however_far_away_it_lies(tmp_path: Path, query: str, session: str) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, TOLD)
+        found, _ = await app.answers.search(query, "*")
+        assert (found.hits[1].session_id, found.hits[1].kind) == (session, "segment")

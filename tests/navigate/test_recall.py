@@ -309,3 +309,33 @@ async def test_what_a_tool_said_late_is_weighed_shown_and_told_as_held(tmp_path:
         assert late.missing == ()
         assert late.score > 0
         assert query in late.passage.window(200)
+
+
+@pytest.mark.anyio
+async def test_a_passage_that_is_repeated_in_other_messages_is_shown_once_in_a_session(tmp_path: Path) -> None:
+    report = (
+        "All done. The importer resumes after a crash, thumbnails are upright, mails reach their inbox. {} tests pass."
+    )
+    lines = [
+        said(f"{'Go on. ' * n}{report.format(200 + n)}", f"2026-03-02T09:0{n}:00Z", role="assistant") for n in range(9)
+    ]
+    original = "The importer keeps a cursor, from which it goes on at the last batch once it comes back from a crash."
+    lines.append(said(original, "2026-03-01T09:00:00Z", role="assistant", session="s0"))
+    async with memory(tmp_path) as app:
+        await learn(app, lines)
+        found, _ = await app.answers.search("how does the importer resume after a crash?", "*")
+        assert original in [hit.passage.text for hit in found.hits[:2]]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_time_alone_is_answered_in_the_kind_that_is_asked_for(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, [*conversation(), *conversation("2026-05-05", "s2")])
+        found, note = await app.answers.search("what did we do in March?", "*", kind=kind)
+        assert not note
+        assert {hit.kind for hit in found.hits} == {kind}
+        assert kind == "year" or all(hit.start_ms < 1_775_000_000_000 for hit in found.hits)
+        assert all(hit.grip_id for hit in found.hits)
+        narrow, _ = await app.answers.search("what did we do?", "*", when="2026-03-02", kind=kind, limit=1)
+        assert [hit.kind for hit in narrow.hits] == [kind]

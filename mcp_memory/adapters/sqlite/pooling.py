@@ -8,7 +8,7 @@ said by the one whose words are meant, and the commonest only rank.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mcp_memory.adapters.sqlite.database import Reads, Row
@@ -30,6 +30,12 @@ LONGEST = 6_000
 #: The head, the tail and the error lines of it.
 _OF_TOOL = 2_000, 400, 400
 _CHUNK, _STEPS = 500, 20
+#: Where so large a share of what was offered is said over and over, only so many of each are taken, and others are
+#: looked for among so many of the best.
+_REPEATED, _OF_EACH, DEEPEST = 0.5, 2, 5_000
+#: What is said again with other figures, such as how long something took, is the same; this much of it is compared.
+_NO_FIGURES, _END, _COMPARED, _BEGIN = str.maketrans("", "", "0123456789"), 80, 64, 24
+_ENDS = f"SELECT e.id, substr(e.text, 1, {_END}), substr(e.text, -{_END}) FROM event e WHERE e.id IN ({{marks}})"
 _COLUMNS = ("user", "assistant")
 
 _COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
@@ -82,7 +88,10 @@ async def pool(
         where, values = _conditions(connection, within, cited)
         said = _said(connection, within)
         numbers = _ranked(connection, match, where, values, limit, said <= _LITTLE) if match and said else []
-        return _pool_of(connection, numbers, cited, documents, counts)
+        spots = _spots(connection, numbers)
+        if len(numbers) == limit and is_flooded(spots):
+            spots = _spots(connection, _originals(connection, match, where, values, limit))
+        return _beside_of(connection, spots, cited, documents, counts)
 
     return await database.read(read)
 
@@ -118,9 +127,14 @@ async def by_number(
 def _pool_of(
     connection: sqlite3.Connection, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
 ) -> Pool:
-    spots = _spots(connection, numbers)
+    return _beside_of(connection, _spots(connection, numbers), cited, documents, counts)
+
+
+def _beside_of(
+    connection: sqlite3.Connection, spots: list[Spot], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
     messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
-    beside = _beside(connection, messages[: max(BESIDE, len(numbers) // 3)])
+    beside = _beside(connection, messages[: max(BESIDE, len(spots) // 3)])
     known = {spot.number for spot in spots}
     others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
     around = [] if cited else _spots(connection, list(others))
@@ -206,6 +220,51 @@ def _ranked(
         kept, order = _AMONG.format(where=where), _SORTED
     sql = _RANKED.format(kept=kept, order=order)
     return [number for (number,) in connection.execute(sql, (match, *values, limit))]
+
+
+def is_flooded(spots: Sequence[Spot]) -> bool:
+    """Whether much of what was offered is said over and over, so that other words may not have been offered at all."""
+    least = (1 - _REPEATED) * len(spots)
+    # Most texts are told apart by how they begin.
+    if len({spot.text[:_BEGIN].translate(_NO_FIGURES) for spot in spots}) >= least:
+        return False
+    return len({_gist(spot.text[:_END], spot.text[-_END:]) for spot in spots}) < least
+
+
+def _gist(head: str, tail: str) -> str:
+    """What two texts have in common that say the same; short ones must be equal."""
+    if len(head) < _END:
+        return head
+    return head.translate(_NO_FIGURES)[:_COMPARED] + tail.translate(_NO_FIGURES)[-_COMPARED:]
+
+
+def _originals(
+    connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int
+) -> list[int]:
+    """The best events that fit, best first, of those that are said over and over only a few, if there are others."""
+    kept = _KEPT.format(where=where) if where else ""
+    handed = connection.execute(_RANKED.format(kept=kept, order=_HANDED), (match, *values, DEEPEST))
+    parts = iter(lambda: [number for (number,) in handed.fetchmany(_CHUNK)], [])
+    return _few_of_each(connection, parts, limit)
+
+
+async def few_of_each(database: Reads, numbers: Sequence[int], limit: int) -> list[int]:
+    """The first of these events, of those that are said over and over only a few, if there are others."""
+    parts = [numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK)]
+    return await database.read(_few_of_each, parts, limit)
+
+
+def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:
+    seen: dict[str, int] = {}
+    chosen, others = list[int](), list[int]()
+    for part in parts:
+        gists = {number: _gist(head, tail) for number, head, tail in _by_number(connection, _ENDS, part)}
+        for number in part:
+            often = seen[gists[number]] = seen.get(gists[number], 0) + 1
+            (chosen if often <= _OF_EACH else others).append(number)
+        if len(chosen) >= limit:
+            break
+    return [*chosen, *others][:limit]
 
 
 def _spots(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Spot]:

@@ -102,9 +102,11 @@ class Finder:
 
     def _phrases(self, term: Term) -> list[tuple[str, ...]]:
         """The term as the index knows its words; nothing of it may be left, as of one that is all marks."""
-        if term.prefix:
-            return [(word,) for word in self._beginning_with("".join(words(term.phrases[0][0])))]
-        analyzed = [tuple(word for given in phrase for word in words(given)) for phrase in term.phrases]
+        begun, whole = (term.phrases[:1], term.phrases[1:]) if term.prefix else ((), term.phrases)
+        analyzed: list[tuple[str, ...]] = [
+            (word,) for phrase in begun for word in self._beginning_with("".join(words(phrase[0])))
+        ]
+        analyzed += [tuple(word for given in phrase for word in words(given)) for phrase in whole]
         return list(dict.fromkeys(phrase for phrase in analyzed if phrase))
 
     def _beginning_with(self, start: str) -> list[str]:

@@ -18,7 +18,16 @@ from anyio import to_thread
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import NODE
-from mcp_memory.adapters.sqlite.pooling import KEPT, SCANNED, by_number, conditions, pool_of
+from mcp_memory.adapters.sqlite.pooling import (
+    DEEPEST,
+    KEPT,
+    SCANNED,
+    by_number,
+    conditions,
+    few_of_each,
+    is_flooded,
+    pool_of,
+)
 from mcp_memory.adapters.sqlite.searching import load
 from mcp_memory.adapters.whoosh.finding import Asked, Found
 from mcp_memory.adapters.whoosh.opening import Opened
@@ -85,7 +94,13 @@ class WhooshIndex:
             numbers = await self._kept(found, where, values, limit) if found else []
         if found is None:
             return await self._otherwise.pool(terms, within, cited=cited, limit=limit, speaker=speaker)
-        return await pool_of(self._database, numbers, cited, found.documents, found.counts)
+        pool = await pool_of(self._database, numbers, cited, found.documents, found.counts)
+        if len(numbers) == limit and is_flooded(pool.spots[: pool.matched]):
+            deeper = await self._find(replace(asked, limit=DEEPEST)) or found
+            numbers = await self._kept(deeper, where, values, DEEPEST)
+            numbers = await few_of_each(self._database, numbers, limit)
+            pool = await pool_of(self._database, numbers, cited, found.documents, found.counts)
+        return pool
 
     async def _kept(self, found: Found, where: str, values: Sequence[object], limit: int) -> list[int]:
         """The best events that a filter of the database lets pass."""
