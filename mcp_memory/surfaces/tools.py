@@ -32,6 +32,7 @@ MaybeWhen = Annotated[str | None, Field(description="only within this time, such
 Topic = Annotated[str | None, Field(description="only branches that speak of it")]
 Project = Annotated[str | None, Field(description="a project's slug; * for all; default: the current one")]
 Kind = Annotated[str | None, Field(description="only event, grip, segment, day, week, month or year")]
+Diverse = Annotated[bool, Field(description="spreads the hits over sessions")]
 Limit = Annotated[int, Field(description="how many hits, 1 to 50")]
 Around = Annotated[int, Field(description="how many events of the session, 0 to 20")]
 Budget = Annotated[int, Field(description="the answer is at most so long")]
@@ -104,12 +105,13 @@ class Verbs:
         limit: Limit = 5,
         budget_tokens: Budget = 400,
         cursor: Cursor = None,
+        diverse: Diverse = False,
     ) -> str:
         """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
 
         Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
         answers = (await self._memory.app()).answers
-        found, page = await answers.teleport(query, project, when, kind, limit, _room(budget_tokens), cursor)
+        found, page = await answers.teleport(query, project, when, kind, limit, _room(budget_tokens), cursor, diverse)
         following = found.more if page.shown == len(found.hits) else _position(cursor) + page.shown
         return _paged(answers, page, following if page.shown else None, budget_tokens)
 

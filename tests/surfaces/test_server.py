@@ -77,7 +77,7 @@ async def test_tools_publish_closed_schemas_hints_and_annotations(settings: Sett
         assert tool.meta["anthropic/searchHint"]
         assert tool.meta.get("anthropic/alwaysLoad", False) is (name in {"toc_root", "teleport"})
     assert set(tools["teleport"].input_schema["properties"]) == {
-        "query", "when", "project", "kind", "limit", "budget_tokens", "cursor",
+        "query", "when", "project", "kind", "limit", "budget_tokens", "cursor", "diverse",
     }  # fmt: skip
 
 
