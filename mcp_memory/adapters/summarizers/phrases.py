@@ -102,6 +102,7 @@ _FRAME = Expression(
     r"(?:i|we)(?:'d|’d| would)(?: (?:also|rather|really|probably|personally|just|simply))+\s+|"
     r"(?:give|show|write)(?: me| us)? (?:a|an|the)(?: \w+)? (?:overview|summary|explanation|description|idea)"
     r"(?: of| about| on| for)\s+|walk (?:me|us) through\s+|"
+    r"(?:i (?:really )?(?:like|love) )?(?:the|your) (?:idea|suggestion) of\s+|"
     r"(?:start|begin)(?: by| with)? (?=\w{3,}ing\b)|"
     r"(?:in|on|for|with) [\w./`'-]+,? (?=(?:the|our|my|we|i)\s)|it (?:would|might|could) (?:make sense|be (?:good|nice|"
     r"better|great|useful|helpful|possible)) to\s+|it makes sense to\s+|"
@@ -158,7 +159,7 @@ _DANGLING = frozenset(
     using about any all some each every both either no more most such like e.g i.e until before after between
     through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
     don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
-    again too please quickly now already currently though anyway first still even vs versus against directly
+    again too please quickly now already currently though anyway first still even vs versus against directly next
     """.split()
 )
 # `explain what the limiter does` is whole.
@@ -382,7 +383,9 @@ def finished(title: str) -> str:
 
 
 def _balanced(title: str) -> str:
-    for opening, closing in ("()", "[]", "{}"):
+    if title.count("{") != title.count("}"):
+        return ""  # it was cut within code
+    for opening, closing in ("()", "[]"):
         if title.count(opening) != title.count(closing):
             title = title.replace(opening, "").replace(closing, "")
     return title

@@ -22,7 +22,7 @@ _OBLIQUE = _set(
     its for their his her instead to not both same there here so no similarly only still even i we was were be been
     being has fails refers takes keeps uses shows returns makes gets contains needs adds means checks says wants calls
     sets looks seems breaks crashes happens appears causes produces requires expects supports allows loses gives goes
-    comes hangs lacks becomes includes provides ensures
+    comes hangs lacks becomes includes provides ensures especially particularly specifically including considering such
     """
 )
 _ASKING = _set("which where who is are does do did can could would should will have any")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from operator import attrgetter
 
+from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.actions import edited_files
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, MAX_EXCERPT, Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
@@ -19,7 +20,7 @@ from mcp_memory.adapters.summarizers.titles import title_of
 from mcp_memory.adapters.summarizers.toolcalls import call_of, commit_span
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.summaries import DraftBullet, Evidence, SegmentSummary
-from mcp_memory.domain.text import ELLIPSIS, one_line, printable, similar, terms
+from mcp_memory.domain.text import ELLIPSIS, folded, one_line, printable, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 
 KEYWORDS = 10
@@ -32,7 +33,12 @@ _ASKED_BEFORE = 1
 #: Kinds that are worth telling even of a matter that hardly comes up again, like whatever a user opens with; any other
 #: sentence must be about the rest.
 _TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
+#: A plain task is preferred that tells so much of what the most telling of a message does.
+_NEARLY = 0.6
+_RAISED = frozenset({Kind.REQUEST, Kind.REPORT})
 _BASE = 0.3
+#: The same for what a session begins with.
+_BEGINS = 0.5
 _PASTED = 0.1
 _SAYS_ENOUGH = 6
 #: What is left of a sentence like `fix all of them`.
@@ -46,24 +52,29 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     people = speakers([*context, *events])
     vocabulary = Vocabulary(_passages(events, context), people, edited_files(events))
     found = candidates(events, named=bool(people))
-    chosen = choose(found, vocabulary.names) or _fallback(events)
+    chosen = choose(found, vocabulary.names, begins=not context) or _fallback(events)
     title = title_of(found or chosen, context, vocabulary) or _plain_title(chosen, events)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
     return SegmentSummary(title, bullets, vocabulary.keywords(KEYWORDS))
 
 
-def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Candidate]:
-    """Up to five candidates that together tell most: different kinds, turns and terms, near-duplicates once."""
+def choose(found: Sequence[Candidate], weights: Mapping[str, float], *, begins: bool) -> list[Candidate]:
+    """Up to five candidates that together tell most: different kinds, turns and terms, near-duplicates once.
+
+    `begins` tells that a session does: what it begins with is what it was for.
+    """
     low, high = BULLETS[Level.SEGMENT]
     chosen: list[Candidate] = []
     covered: set[str] = set()
     weighed = _Weights(weights)
-    opening = _opening(found)
     told = [pick for pick in found if pick.kind is not Kind.HEADING]
     # What is about to be done is told only where little else is.
     done = [pick for pick in told if pick.kind is not Kind.PLANNED]
     told = done if len(done) >= low else told
-    rest = _most_telling([_Option(pick, weighed, pick is opening) for pick in told])
+    options = [_Option(pick, weighed) for pick in told]
+    if opening := _opening(options):
+        opening.tell_of(_BEGINS if begins and not _only_looks(opening.pick) else _BASE)
+    rest = _most_telling(options)
     while rest and len(chosen) < high:
         best = max(rest, key=_GAIN)
         if best.gain < (_MIN_GAIN if len(chosen) >= low else 0.0):
@@ -77,11 +88,9 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[Can
     return sorted(chosen, key=lambda pick: pick.order)
 
 
-def _opening(found: Sequence[Candidate]) -> Candidate | None:
-    """The words with which a user opens, unless they only lead up to what the same message asks or reports."""
-    first = next((pick for pick in found if pick.event.role is Role.USER), None)
-    leads = first and any(pick.event is first.event and pick.kind in (Kind.REQUEST, Kind.REPORT) for pick in found)
-    return None if leads else first
+def _only_looks(pick: Candidate) -> bool:
+    """Whether it asks for a look, which is the way to a matter: `check the comments`."""
+    return patterns.INSPECTION.match(folded(pick.text.partition(": ")[2])) is not None
 
 
 _GAIN = attrgetter("gain")
@@ -97,16 +106,22 @@ class _Weights(dict[str, float]):
 class _Option:
     """A candidate while bullets are chosen, and what it would add to those chosen so far."""
 
-    __slots__ = ("_base", "_factor", "_told", "_weights", "gain", "own", "pick")
+    __slots__ = ("_base", "_factor", "_says", "_told", "_weights", "gain", "own", "pick")
 
-    def __init__(self, pick: Candidate, weights: _Weights, opens: bool) -> None:
+    def __init__(self, pick: Candidate, weights: _Weights) -> None:
         self.pick = pick
         self.own = terms(pick.text)
         self._weights = weights
         # Words that say nothing by themselves make no bullet, whatever they announce.
         said = len(self.own) - len(self.own & COMMON_STEMS)
-        self._base = _BASE * min(said / _SAYS_ENOUGH, 1.0) if opens or pick.kind in _TELLING else 0.0
+        self._says = min(said / _SAYS_ENOUGH, 1.0)
+        self._base = _BASE * self._says if pick.kind in _TELLING else 0.0
         self._factor = _SAYS_LITTLE if said < 2 and len(self.own) <= _FEW else 1.0
+        self._tell(frozenset())
+
+    def tell_of(self, base: float) -> None:
+        """Count it for so much at least, however little its matter comes up again."""
+        self._base = base * self._says
         self._tell(frozenset())
 
     def _tell(self, covered: Set[str]) -> None:
@@ -134,6 +149,17 @@ class _Option:
             self._rate()
         else:
             self._tell(covered)
+
+
+def _opening(options: Sequence[_Option]) -> _Option | None:
+    """What a user opens with: the most telling of what the first message asks or reports, or else its first words."""
+    first = next((option for option in options if option.pick.event.role is Role.USER), None)
+    if first is None:
+        return None
+    raised = [one for one in options if one.pick.event is first.pick.event and one.pick.kind in _RAISED]
+    best = max(raised, key=_GAIN, default=first)
+    tasks = (one for one in raised if patterns.opens_with_task(folded(one.pick.text.partition(": ")[2])))
+    return next((one for one in tasks if one.gain >= _NEARLY * best.gain), best)
 
 
 def _most_telling(options: list[_Option]) -> list[_Option]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from mcp_memory.adapters.summarizers import patterns
+from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
@@ -27,7 +27,7 @@ _FURTHER = 2
 _SHORT = 6
 _SECOND = 0.3
 #: A matter is said shortly only if that says so much of what can be said of it.
-_SHORTER = 0.3
+_SHORTER = 0.2
 _DISTINCT = 0.25
 #: So many of its words a short form has in common with what it stands for.
 _PART = 0.5
@@ -65,6 +65,8 @@ _FITNESS = {
     Kind.DID: 0.25,
     Kind.HEADING: 1.6,
 }
+#: The same for a question in the course of a session.
+_ASKED_ON_THE_WAY = 1.2
 _USER = "User: "
 #: Kinds of a user's words that may open a conversation without asking for anything.
 _TOLD = frozenset({Kind.SAID, Kind.RULE, Kind.DECISION})
@@ -102,7 +104,7 @@ class _Option(NamedTuple):
 def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
     """The phrase that names the matter best, together with a second matter where both fit."""
     weights = vocabulary.weights
-    options = _options(_pool(found, weights), weights, -1 if context else _opening(found))
+    options = _options(_pool(found, weights, begins=not context), weights, -1 if context else _opening(found))
     if not options:
         return ""
     fresh = [one for one in options if not _was_said(one.pick, context)]
@@ -229,7 +231,7 @@ def _fittest(options: Sequence[_Option]) -> _Option:
     return first
 
 
-def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tuple[float, Candidate]]:
+def _pool(found: Sequence[Candidate], weights: Mapping[str, float], *, begins: bool) -> list[tuple[float, Candidate]]:
     """The few candidates worth making a title of, with how fit each is; earlier ones of a kind come first."""
     seen: dict[Kind, int] = {}
     turns = Counter(pick.turn for pick in found)
@@ -238,7 +240,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     rated = []
     for pick in found:
         rank = seen[pick.kind] = seen.get(pick.kind, 0) + 1
-        value = _fitness(pick, opening, asked) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
+        value = _fitness(pick, opening, asked, begins) * (0.88 if pick.kind in _RAISES else 0.95) ** (rank - 1)
         value *= (1.0 + max(pick.bonus, -0.5) * 0.4) * (0.45 if pick.listed else 1.0)
         value *= _COMMITTED if pick.text.startswith("Committed: ") else 1.0
         value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
@@ -250,11 +252,14 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float]) -> list[tupl
     return [(value, pick) for _, value, pick in rated[:_POOL]]
 
 
-def _fitness(pick: Candidate, opening: int, asked: bool) -> float:
+def _fitness(pick: Candidate, opening: int, asked: bool, begins: bool) -> float:
     """How well a candidate's kind names the matter; with whatever words a user opens, they are about it.
 
-    Unless the user goes on to ask for something: then they only lead up to that.
+    Unless the user goes on to ask for something: then they only lead up to that. A question in the course of a session
+    is asked on the way.
     """
+    if pick.kind is Kind.REQUEST and not (begins and pick.turn == opening) and cues.asks_only(_sentence(pick)):
+        return _ASKED_ON_THE_WAY
     told_first = pick.kind in _TOLD and pick.turn == opening and pick.text.startswith(_USER)
     return _FITNESS[Kind.REPORT] if told_first and not asked else _FITNESS.get(pick.kind, 0.5)
 

@@ -36,8 +36,8 @@ _OPENS = 1.15
 #: How much of a child the first of its themes tells, the second and the third.
 _OF_CHILD = (0.65, 0.5, 0.4)
 _WANTED = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0, 1.0, 1.0)
-_MAX_WORDS = 18
-_MAX_CHARS = 120
+_MAX_WORDS = 20
+_MAX_CHARS = 130
 _ALIKE = 0.35
 _READABLE, _WELL_READABLE = 0.5, 0.85
 _MORE = 3

@@ -317,6 +317,7 @@ ASKING = Cue(
         "should": r"\bshould (?!(?:have|work|already|probably|actually|happen|you|that|this|it)\b)\w",
         "help": r"\bhelp me\b",
         "how": r"\bhow about\b",
+        "wondering": r"\bwondering (?:if|whether) (?:you|we|i|there|it)\b",
         # What one does not want, and then what one does.
         "no not": (
             r"\b(?:no|not) [^,.;?!]{2,40}, (?:but |rather |just )?(?:use|show|make|add|keep|do|put|let|take|go|write|"

@@ -107,14 +107,23 @@ def test_what_is_said_below_a_trace_is_kept_and_the_error_names_the_matter() -> 
         "Traceback (most recent call last):\n"
         '  File "/srv/app/labels.py", line 12, in print_label\n'
         "    font = load(name)\n"
-        "FontError: cannot open font 'Inter-Bold'\n\n"
-        "only on the label printers of the second floor"
+        "OSError: cannot open font library 'libfont-2': no such file\n\n"
+        "happens only in the label container, the shop one is fine"
     )
-    told = summary(("user", trace), ("assistant", "The printers of that floor run an older image without the font."))
+    told = summary(
+        ("user", trace),
+        (
+            "assistant",
+            "The shop image installs `libfont-2`, the label image doesn't. Labels moved to the label container last "
+            "week, so the label container now needs the font libraries too.",
+        ),
+        ("tool", "Edit: /docker/label.Dockerfile\nok"),
+        ("assistant", "The label image now installs the font, and printing labels works."),
+    )
     texts = [bullet.text for bullet in told.bullets]
-    assert "Error: FontError: cannot open font 'Inter-Bold'" in texts
-    assert "User: only on the label printers of the second floor" in texts
-    assert "font" in told.title.lower()
+    assert "Error: OSError: cannot open font library 'libfont-2': no such file" in texts
+    assert "User: happens only in the label container, the shop one is fine" in texts
+    assert told.title == "OSError: cannot open font library libfont-2"
 
 
 def test_what_a_compiler_draws_is_neither_title_nor_bullet() -> None:
