@@ -76,7 +76,9 @@ _NEVER_OBJECT = _set("this it that them these those all")
 _VAGUE = _set("it it's that's there's them something stuff thing things again")
 _SHOWING = _set("this that these those")
 _POINTS_AT_NOTHING = re.compile(
-    r"\b(?:this|that|these|those)\b(?! (?!(?:without|before|after|again|because|between|instead|properly|through|where|"
+    # `files that did not change` points at the files.
+    r"\b(?:this|that|these|those)\b(?!(?<=\w that) (?:did|do|does|is|are|was|were|has|have|had|can|will|never|no)\b)"
+    r"(?! (?!(?:without|before|after|again|because|between|instead|properly|through|where|"
     r"while|which|would|should|could|works?|always|until|there|first|about)\b)(?:\w{5,}|test|file|code|repo|page|week))"
 )
 _ONES = _set("one ones last other remaining")

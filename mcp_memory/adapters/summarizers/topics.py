@@ -40,7 +40,7 @@ _MAX_WORDS = 20
 _MAX_CHARS = 130
 _ALIKE = 0.35
 _READABLE, _WELL_READABLE = 0.5, 0.85
-_MORE = 3
+_MORE, _FEWEST = 3, 3
 SO_FAR = " (so far)"
 _CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
@@ -191,7 +191,8 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
     ]
     best = max(short, key=lambda entry: entry[0])[1] if short else ""
     # What cannot be said in so few words is rather said in some more.
-    if (not best or readability(best) < _WELL_READABLE) and word_count(title) <= limit + _MORE:
+    torn = not best or readability(best) < _WELL_READABLE or word_count(best) < _FEWEST
+    if torn and word_count(title) <= limit + _MORE:
         return trimmed(_BREAK.sub(" ", title).split())
     return best or trimmed(_BREAK.sub(" ", title).split())
 

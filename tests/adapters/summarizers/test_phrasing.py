@@ -6,6 +6,7 @@ import pytest
 
 from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, unopened, user_kind, without_politeness
 from mcp_memory.adapters.summarizers.phrases import phrases
+from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.sentences import clipped
 from mcp_memory.domain.summaries import SegmentSummary
@@ -167,3 +168,10 @@ def test_a_title_is_not_cut_within_code() -> None:
 def test_a_wish_for_advice_is_a_request() -> None:
     assert user_kind("I was wondering if you could look over the tax form of the club") is Kind.REQUEST
     assert title(("user", "I like the idea of a second till at the entrance")) == "Second till at the entrance"
+
+
+def test_what_is_said_of_a_thing_does_not_make_it_vague() -> None:
+    assert readability("Mirror should skip scans that did not change") == readability(
+        "Mirror should skip scans of last year"
+    )
+    assert readability("Stop that without a lock") < readability("Stop jobs without a lock")

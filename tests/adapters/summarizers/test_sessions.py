@@ -319,3 +319,12 @@ def test_the_request_with_which_a_session_begins_is_told_though_its_words_do_not
         ),
     )
     assert told[0].startswith("Asked: have a look at the attached rules and tell me if there are any contradictions")
+
+
+def test_a_theme_is_rather_long_than_two_words() -> None:
+    said = ["Asked: phone bill for the sales team has doubled, why?", "Found the cause of it"]
+    children = [
+        segment_node(1, "Phone bill for the sales team has doubled", said, ("phone", "bill")),
+        segment_node(2, "Dark colours for the shop", ["Asked: dark colours for the shop"], ("colours", "shop")),
+    ]
+    assert "phone bill for the sales team has doubled" in roll_up(Level.DAY, children).topic
