@@ -41,6 +41,15 @@ class Step(NamedTuple):
     command: str
 
 
+#: A message may repeat what it was given; how much of it is shown of one that is longer.
+_LONGEST, _HEAD, _TAIL = 2_000, 300, 1_200
+
+
+def _short(message: str) -> str:
+    """The message without the middle of what would fill an agent's context; its end says what to do."""
+    return message if len(message) <= _LONGEST else f"{message[:_HEAD]}…{message[-_TAIL:]}"
+
+
 class MemoryFault(Exception):
     """Base of all errors that are shown to the user without a traceback.
 
@@ -48,6 +57,7 @@ class MemoryFault(Exception):
     """
 
     def __init__(self, message: str, step: Step | None = None) -> None:
+        message = _short(message)
         super().__init__(f"{message} {step.call}".strip() if step else message)
         self.typed = f"{message} {step.command}".strip() if step else message
 

@@ -223,6 +223,15 @@ def tools_of(memory: Memory) -> list[Tool]:
 class MemoryServer(MCPServer[None]):
     """A server whose tools refuse unknown arguments, and whose errors say what to do instead."""
 
+    async def run_stdio_async(self) -> None:
+        from mcp.server.stdio import stdio_server
+
+        from mcp_memory.surfaces.wire import Mended
+
+        server = self._lowlevel_server
+        async with stdio_server() as (messages, answers):
+            await server.run(Mended(messages, answers), answers, server.create_initialization_options())
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:

@@ -61,9 +61,12 @@ class Served:
         self.process = process
         self._lines = BufferedByteReceiveStream(process.stdout)
 
-    async def tell(self, message: dict[str, Any]) -> None:
+    async def send(self, line: bytes) -> None:
         assert self.process.stdin is not None
-        await self.process.stdin.send(json.dumps(message).encode() + b"\n")
+        await self.process.stdin.send(line)
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        await self.send(json.dumps(message).encode() + b"\n")
 
     async def hear(self) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(await self._lines.receive_until(b"\n", 1_000_000))
@@ -194,3 +197,37 @@ async def test_only_messages_go_to_stdout(blank: Settings) -> None:
         answer = await server.hear()
         assert answer["result"]["isError"] is True
         assert "is damaged" in answer["result"]["content"][0]["text"]
+
+
+def _call(line_id: object, argument: str) -> bytes:
+    """A call as JavaScript writes it; Python would not write half a character."""
+    return (
+        b'{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"teleport","arguments":{"query":%s}}}\n'
+        % (
+            json.dumps(line_id).encode(),
+            argument.encode(),
+        )
+    )
+
+
+async def test_a_question_with_half_a_character_is_answered(settings: Settings) -> None:
+    async with served(settings) as server:
+        await server.greet()
+        await server.send(_call("a", r'"gateway \ud83d"'))
+        answer = await server.hear()
+        assert answer["id"] == "a"
+        assert "isError" not in answer["result"] or answer["result"]["isError"] is False
+
+
+async def test_a_question_that_cannot_be_read_is_answered_with_an_error(settings: Settings) -> None:
+    async with served(settings) as server:
+        await server.greet()
+        await server.send(_call(7, "[" * 400 + "]" * 400))
+        nested = await server.hear()
+        assert (nested["id"], nested["result"]["isError"]) == (7, True)
+        await server.send(_call(8, "[" * 100_000))
+        unreadable = await server.hear()
+        assert (unreadable["id"], unreadable["error"]["code"]) == (8, -32700)
+        await server.send(b"no JSON at all\n")
+        await server.tell(ASK)
+        assert (await server.hear())["id"] == 2

@@ -164,6 +164,13 @@ async def test_errors_say_what_to_do_instead(
         assert "Traceback" not in message
 
 
+async def test_an_error_does_not_repeat_a_whole_text(settings: Settings) -> None:
+    async with connected(settings, "auto") as client:
+        message = await refused(client, "toc_root", project="x\n" * 50_000)
+        assert len(message) < 2_500
+        assert "'*' for all" in message
+
+
 async def test_an_unexpected_error_is_logged_and_not_shown(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
