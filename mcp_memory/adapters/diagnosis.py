@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mcp_memory.adapters.sqlite.migrations import latest, rescue_of
+from mcp_memory.adapters.sqlite.migrations import create, latest, rescue_of
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -85,6 +85,7 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
             if not version and _is_empty(connection):  # the first command that opens it makes its tables
                 return Facts(), []
             check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            check = _tables(connection, version) if check == "ok" else check
             check = _contents(connection) if check == "ok" else check
             if check != "ok":
                 return Facts(), [_damaged(path, check)]
@@ -93,6 +94,27 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
         return Facts(), [_failed(path, str(error))]
     except sqlite3.DatabaseError as error:
         return Facts(), [_damaged(path, str(error))]
+
+
+def _tables(connection: sqlite3.Connection, version: int) -> str:
+    """Whether the tables and columns are there that a file of this version has."""
+    if version < 1:
+        return "it has tables, but bears no version"
+    if version < latest():
+        return "ok"
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        create(new)
+        missing = _names(new) - _names(connection)
+    return f"{min(missing)} is missing" if missing else "ok"
+
+
+_COLUMNS = """
+    SELECT m.name || '.' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'
+"""
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute(_COLUMNS)}
 
 
 _TEXTS = """

@@ -65,3 +65,29 @@ async def test_text_that_cannot_be_read_is_damage_and_is_not_quoted(tmp_path: Pa
             await app.chronicle.tail("s1", 40, None)
     assert "hello" not in str(raised.value)
     assert isinstance(explain(sqlite3.OperationalError("Could not decode to UTF-8 column 'x'"), path), StoreCorrupt)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("DROP TABLE mention", "mention."),
+        ("ALTER TABLE segment RENAME COLUMN closed TO shut", "segment.closed is missing"),
+        ("PRAGMA user_version = 0", "bears no version"),
+        ("PRAGMA user_version = -5", "bears no version"),
+    ],
+)
+async def test_tables_that_are_not_those_of_the_version_are_damage(tmp_path: Path, change: str, why: str) -> None:
+    path = await stored(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        connection.commit()
+    [problem] = database(path)[1]
+    assert why in problem.why
+    assert "--set-aside-corrupt" in problem.fix
+
+
+@pytest.mark.parametrize("told", ["no such table: segment", "no such column: closed", "table meta already exists"])
+def test_tables_of_no_version_are_told_as_damage(told: str) -> None:
+    error = explain(sqlite3.OperationalError(told), Path("memory.db"))
+    assert isinstance(error, StoreCorrupt)
+    assert "--set-aside-corrupt" in str(error)

@@ -304,7 +304,10 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
         return StoreBusy(
             f"{path} is locked by another program. Try again; if it stays so, end the one that has it open."
         )
-    signs = ("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed")
+    signs = (
+        *("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed"),
+        *("no such table", "no such column", "has no column", "already exists"),  # not the tables its version has
+    )
     undecodable = text.startswith("could not decode to utf-8")
     if undecodable or any(sign in text for sign in signs):
         # SQLite would quote what it cannot decode, which is of no use to anyone.
@@ -319,4 +322,4 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
             f"{path} cannot be written ({error}). Free some space, correct the permissions, or set MCP_MEMORY_HOME "
             "to another directory."
         )
-    return StoreError(f"{path}: {error}.")
+    return StoreError(f"{path}: {error}. `mcp-memory doctor` looks for what is wrong.")
