@@ -23,6 +23,9 @@ _CLIENTS = ["auto", "claude-code", "codex", "gemini", "cursor", "jsonl"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; never shows a traceback."""
+    if not _streams_are_open():
+        print("mcp-memory: standard output is closed. Write `> /dev/null` if no one shall read it.", file=sys.stderr)
+        return 1
     words = sys.argv[1:] if argv is None else argv
     options = parser(as_json="--json" in words).parse_args(words)
     try:
@@ -38,6 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:  # the last resort: whatever was not foreseen, a full disk behind stdout included
         return _unforeseen(error, as_json=options.json)
+
+
+def _streams_are_open() -> bool:
+    """Whether there is someone to tell. What else was closed becomes empty, lest an open file is taken for it."""
+    for name, mode in (("stdin", "r"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # to the end of the process
+    return sys.stdout is not None
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -219,3 +219,14 @@ def test_a_project_needs_a_name(loaded: Shell) -> None:
     done = loaded.run("projects", "rename", "alpha", "@")
     assert done.returncode == 2
     assert "no letter or digit" in done.stderr
+
+
+@pytest.mark.parametrize(("closed", "code", "says"), [(">&-", 1, "is closed"), ("<&-", 0, ""), ("2>&-", 0, "")])
+@pytest.mark.parametrize("command", ["status", "serve"])
+def test_a_closed_stream_is_no_traceback(loaded: Shell, command: str, closed: str, code: int, says: str) -> None:
+    line = f'exec "$0" {command} < /dev/null {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line, SCRIPT], capture_output=True, env=loaded.environment, check=False, timeout=60
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+    assert says.encode() in done.stderr
