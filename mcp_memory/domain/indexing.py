@@ -32,7 +32,12 @@ _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
 )
 #: What a question is made of: quoted strings and what stands between two blanks.
-CHUNK = re.compile(r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|\S+")
+#: Single quotes only begin before a word and end after one, unlike the apostrophes of don't and users'.
+CHUNK = re.compile(
+    r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|[“„][^“”\n]{2,200}[“”]|«[^»\n]{2,200}»"
+    r"|(?<!\w)'[^'\n]{2,200}'(?!\w)|(?<!\w)‘[^‘’\n]{2,200}’(?!\w)|\S+"
+)
+_CLOSED_BY = {'"': '"', "`": "`", "'": "'", "‘": "’", "“": "”", "„": "“”", "«": "»"}
 _TOKEN = re.compile(r"[^\W_]+")
 #: Tried only where a word begins, and without going back: an endless word is read once.
 _INNER = re.compile(r"(?<![^\W_])[^\W_]++[_./:\\-]++[^\W_]")
@@ -208,9 +213,14 @@ def _is_noise(term: Term) -> bool:
     )
 
 
+def quoted_in(chunk: str) -> str:
+    """What stands between the quotes of a piece of a question; nothing if it is not quoted."""
+    return chunk[1:-1] if len(chunk) > 2 and chunk[-1] in _CLOSED_BY.get(chunk[0], ()) else ""
+
+
 def _terms_of_chunk(chunk: str) -> list[Term]:
-    quoted = len(chunk) > 2 and chunk[0] == chunk[-1] and chunk[0] in '"`'
-    inner = chunk[1:-1] if quoted else chunk
+    quoted = quoted_in(chunk)
+    inner = quoted or chunk
     if has_unspaced_script(inner):
         return _unspaced_terms(inner)
     words = [word.lower() for word in _TOKEN.findall(inner)]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.compounds import written
-from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, terms_of
+from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, quoted_in, terms_of
 from mcp_memory.domain.stems import forms, porter, root
 from mcp_memory.domain.text import has_unspaced_script
 from mcp_memory.navigate.sought import APART, Row, Unit, ends_acronym, folded
@@ -238,8 +238,8 @@ def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
 
 def _as_written(chunk: str) -> str:
     """A piece of a question that looks like code or is quoted, without the marks of the sentence around it."""
-    if len(chunk) > 2 and chunk[0] == chunk[-1] and chunk[0] in '"`':
-        return chunk[1:-1]
+    if quoted := quoted_in(chunk):
+        return quoted
     chunk = chunk.strip("\"'“”`").lstrip("([{<").rstrip(_CLOSING)
     return chunk if _CODE.search(chunk) and not has_unspaced_script(chunk) else ""
 

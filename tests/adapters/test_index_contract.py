@@ -303,7 +303,7 @@ async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_p
 
 async def test_a_replaced_version_is_not_found_any_more(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path, kind) as app:
-        await learn(app, [said("Start the import.", at(0)), said("Resume it.", at(50))])
+        await learn(app, [said("Start the import.", at(0)), said("Resume the nightly backup.", at(50))])
         await learn(app, [said("Still running the import.", at(25))])
         segments = await search(app, "resume", project="alpha", kinds=frozenset({"segment"}))
         current = await app.library.top("alpha", Level.SEGMENT, 9)

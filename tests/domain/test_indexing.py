@@ -27,8 +27,14 @@ def test_an_identifier_is_asked_for_whole_and_in_parts() -> None:
     assert shown("app/session.py") == ["app/session.py", "app", "session"]
 
 
-def test_quoted_words_belong_together() -> None:
-    assert shown('"connection reset"') == ["connection reset", "connection", "reset"]
+@pytest.mark.parametrize("quotes", ['""', "``", "''", "‘’", "“”", "„“", "«»"])
+def test_quoted_words_belong_together(quotes: str) -> None:
+    quoted = f"{quotes[0]}connection reset{quotes[1]}"
+    assert shown(f"why {quoted}?") == ["connection reset", "connection", "reset"]
+
+
+def test_apostrophes_quote_nothing() -> None:
+    assert shown("the users' lists don't fit Ann's lists'") == ["users", "lists", "fit", "ann"]
 
 
 def test_irregular_forms_are_asked_for_together() -> None:
