@@ -343,6 +343,19 @@ async def test_a_session_is_found_in_the_project_it_was_moved_to(tmp_path: Path,
         assert len(await texts(app, "timeout", project="alpha")) == 4
 
 
+async def test_of_an_endless_message_what_stands_around_the_words_is_offered(tmp_path: Path, kind: str) -> None:
+    rows = " ".join(f"row {n} is as it was." for n in range(1_000))
+    async with memory(tmp_path, kind) as app:
+        text = f"{rows} The walrus bit the keeper. {rows}"
+        await store(app, [said(text, at(1)), said(f"A penguin came by. {rows}", at(2), session="s2")])
+        (found,) = await texts(app, "walrus")
+        assert "is as it was. The walrus bit the keeper. row 0 is" in found
+        assert found.startswith(text[:500])
+        assert len(found) < 6_100
+        (other,) = await texts(app, "penguin")
+        assert f"A penguin came by. {rows}".startswith(other)
+
+
 async def test_long_tool_results_are_found_by_head_tail_and_errors(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path, kind) as app:
         middle = "\n".join(f"line {n} of the log says obscure{n}" for n in range(300))

@@ -7,6 +7,7 @@ said by the one whose words are meant, and the commonest only rank.
 
 from __future__ import annotations
 
+import os.path
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from mcp_memory.adapters.sqlite.database import Reads, Row
 from mcp_memory.domain.indexing import Term, match_expression, shorten_tool
 from mcp_memory.domain.offers import Pool, Spot, Within
+from mcp_memory.domain.stems import porter
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000
@@ -25,8 +27,11 @@ ANYWHERE, SHARE = 600, 20
 COMMON = 3
 #: What stands beside the best third is read as well, and beside so many at least.
 BESIDE = 20
-#: What lies further on in an endless text is found by the index but not weighed; of what a tool said, even less.
-LONGEST = 6_000
+#: Of an endless text so much is weighed, and of what a tool said even less: its beginning, and as much around each of
+#: the rarest words that stand further on.
+LONGEST, BEGINNING, AROUND = 6_000, 3_000, 600
+#: What lies beyond is found by the index but not weighed.
+ENDLESS = 100_000
 #: The head, the tail and the error lines of it.
 _OF_TOOL = 2_000, 400, 400
 _CHUNK, _STEPS = 500, 20
@@ -54,7 +59,7 @@ _ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} L
 _EVER = 1 << 62
 _SPOTS = (
     "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
-    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {LONGEST}) END "
+    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
     "FROM event e WHERE e.id IN ({marks})"
 )
 KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
@@ -88,9 +93,10 @@ async def pool(
         where, values = _conditions(connection, within, cited)
         said = _said(connection, within)
         numbers = _ranked(connection, match, where, values, limit, said <= _LITTLE) if match and said else []
-        spots = _spots(connection, numbers)
+        starts = _starts(terms, counts)
+        spots = _spots(connection, numbers, starts)
         if len(numbers) == limit and is_flooded(spots):
-            spots = _spots(connection, _originals(connection, match, where, values, limit))
+            spots = _spots(connection, _originals(connection, match, where, values, limit), starts)
         return _beside_of(connection, spots, cited, documents, counts)
 
     return await database.read(read)
@@ -109,9 +115,11 @@ async def is_silent(database: Reads, within: Within) -> bool:
     return await database.read(read)
 
 
-async def pool_of(database: Reads, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]) -> Pool:
+async def pool_of(
+    database: Reads, terms: Sequence[Term], numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
     """The events that an index found, best first, with what stands beside them."""
-    return await database.read(_pool_of, numbers, cited, documents, counts)
+    return await database.read(_pool_of, terms, numbers, cited, documents, counts)
 
 
 async def conditions(database: Reads, within: Within, cited: bool) -> tuple[str, list[object]]:
@@ -125,9 +133,15 @@ async def by_number(
 
 
 def _pool_of(
-    connection: sqlite3.Connection, numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
+    connection: sqlite3.Connection,
+    terms: Sequence[Term],
+    numbers: Sequence[int],
+    cited: bool,
+    documents: int,
+    counts: dict[str, int],
 ) -> Pool:
-    return _beside_of(connection, _spots(connection, numbers), cited, documents, counts)
+    spots = _spots(connection, numbers, _starts(terms, counts))
+    return _beside_of(connection, spots, cited, documents, counts)
 
 
 def _beside_of(
@@ -267,13 +281,38 @@ def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]],
     return [*chosen, *others][:limit]
 
 
-def _spots(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Spot]:
-    found = {row[0]: _spot(Spot(*row)) for row in _by_number(connection, _SPOTS, numbers)}
+def _spots(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Spot]:
+    found = {row[0]: _spot(Spot(*row), starts) for row in _by_number(connection, _SPOTS, numbers)}
     return [found[number] for number in numbers if number in found]
 
 
-def _spot(spot: Spot) -> Spot:
-    return spot._replace(text=shorten_tool(spot.text, *_OF_TOOL)) if spot.role == "tool" else spot
+def _spot(spot: Spot, starts: Sequence[str]) -> Spot:
+    if spot.role == "tool":
+        return spot._replace(text=shorten_tool(spot.text, *_OF_TOOL))
+    return spot if len(spot.text) <= LONGEST else spot._replace(text=_told_of(spot.text, starts))
+
+
+def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:
+    """What the words sought begin with, the rarest first."""
+    rarest = sorted((term for term in terms if counts[term.match]), key=lambda term: counts[term.match])
+    return [_start(term.words[0]) for term in rarest]
+
+
+def _start(word: str) -> str:
+    return os.path.commonprefix([word, porter(word)]) or word
+
+
+def _told_of(text: str, starts: Sequence[str]) -> str:
+    """The beginning of an endless text, and what stands around the words sought further on."""
+    low, parts = text.lower(), [(0, BEGINNING)]
+    if not any(low.find(start, LONGEST) >= 0 for start in starts):
+        return text[:LONGEST]
+    for start in starts:
+        place = low.find(start, BEGINNING)
+        inside = any(begin <= place < end for begin, end in parts)
+        if place >= 0 and not inside and BEGINNING + len(parts) * AROUND <= LONGEST:
+            parts.append((max(place - AROUND // 2, BEGINNING), place + AROUND // 2))
+    return "\n…\n".join(text[begin:end] for begin, end in sorted(parts))
 
 
 def _beside(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:

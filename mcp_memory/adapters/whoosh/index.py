@@ -94,12 +94,12 @@ class WhooshIndex:
             numbers = await self._kept(found, where, values, limit) if found else []
         if found is None:
             return await self._otherwise.pool(terms, within, cited=cited, limit=limit, speaker=speaker)
-        pool = await pool_of(self._database, numbers, cited, found.documents, found.counts)
+        pool = await pool_of(self._database, terms, numbers, cited, found.documents, found.counts)
         if len(numbers) == limit and is_flooded(pool.spots[: pool.matched]):
             deeper = await self._find(replace(asked, limit=DEEPEST)) or found
             numbers = await self._kept(deeper, where, values, DEEPEST)
             numbers = await few_of_each(self._database, numbers, limit)
-            pool = await pool_of(self._database, numbers, cited, found.documents, found.counts)
+            pool = await pool_of(self._database, terms, numbers, cited, found.documents, found.counts)
         return pool
 
     async def _kept(self, found: Found, where: str, values: Sequence[object], limit: int) -> list[int]:
