@@ -221,7 +221,17 @@ async def _beyond(
     """Where few events speak of something, the nodes that do follow them: they show what it was part of."""
     last = ranked[-1].score if ranked else 1.0
     found = await _nodes(library, question, project, frozenset(_LEVELS), when, limit)
-    return [replace(item, score=min(item.score, last)) for item in found]
+    return [replace(item, score=min(item.score, last)) for item in _not_told(found, ranked)]
+
+
+def _not_told(nodes: Sequence[Ranked], events: Sequence[Ranked]) -> list[Ranked]:
+    """Those of the nodes that are not the segment of one of the events: that tells the same once more."""
+    told = {(item.candidate.project, item.candidate.segment_id) for item in events}
+    return [
+        item
+        for item in nodes
+        if item.candidate.node and (item.candidate.project, item.candidate.node.node_id) not in told
+    ]
 
 
 def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -31,6 +31,7 @@ def test_irregular_forms_have_one_root() -> None:
     assert root("bought") == root("buy") == root("buying")
     assert set(forms("wrote")) == {"write", "wrote", "written"}
     assert forms("session") == ("session",)
+    assert set(forms("straße")) == {"straße", "strasse"}
 
 
 @given(st.text())
