@@ -160,6 +160,7 @@ _DANGLING = frozenset(
     through being there isn't i'd i'm i'll i've we'd we're we'll we've it's that's there's which's aren't doesn't
     don't didn't can't won't wasn't weren't haven't hasn't couldn't shouldn't wouldn't why how what
     again too please quickly now already currently though anyway first still even vs versus against directly next
+    wondering hoping
     """.split()
 )
 # `explain what the limiter does` is whole.

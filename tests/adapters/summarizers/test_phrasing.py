@@ -146,9 +146,11 @@ def test_a_cut_line_ends_neither_with_a_comma_nor_with_a_joining_word() -> None:
     assert clipped("one two three four five six, seven eight", 29) == "one two three four five six…"
 
 
-def test_a_phrase_does_not_end_before_its_pronoun() -> None:
+def test_a_phrase_ends_neither_before_its_pronoun_nor_where_one_starts_to_ask() -> None:
     said = "Migration 0042 adds the column, and the job fills it in 241 batches of 5,000 rows"
     assert not [phrase.text for phrase in phrases(said) if phrase.text.endswith("job fills")]
+    said = "I'm trying to mend the roof of the shed and was wondering if you could list the tools"
+    assert {phrase.text for phrase in phrases(said)} == {"Mend the roof of the shed"}
 
 
 def test_a_word_of_order_is_left_out_only_before_a_new_start() -> None:
