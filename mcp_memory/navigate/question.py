@@ -86,6 +86,8 @@ _CUES = (
 
 #: What looks like code: a sign that no sentence has, signs inside words, camelCase, a flag, a name like .NET.
 _CODE = re.compile(r"[^\w\s'’.,;:?!()\"“”…–—-]|_|\w[.:/\\]\w|[a-z0-9][A-Z]|^--?\w|^\.\w")
+#: No question holds any of it without one of these; most hold none.
+_SIGNS = re.compile(r"[^\w\s'’.,;:?!()…–—-]|_|\w[.:/\\]\w|[a-z0-9][A-Z]|-\w|\.\w|['‘]\w")
 _CLOSING = ".,;:?!)]}>\"'“”`"
 #: How many such pieces are looked for, and what is taken for a pasted line: so many blanks, no more characters.
 _EXACT, _PASTED, _LINE = 6, 3, 300
@@ -230,6 +232,8 @@ def _roles(asked: str) -> dict[str, float]:
 
 def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
     """What is kept as it is written; of a line that holds such a thing, as one that is pasted, the whole line, too."""
+    if not _SIGNS.search(asked):
+        return ()
     found = [written for chunk in CHUNK.findall(asked) if (written := _as_written(chunk))]
     if found and len(asked) <= _LINE and asked.count(" ") >= _PASTED and not asked.rstrip().endswith("?"):
         found.append(asked.strip().rstrip(_CLOSING))
