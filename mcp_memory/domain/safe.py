@@ -13,13 +13,15 @@ _POSING = re.compile(
     r"user-prompt-submit-hook|command-[a-z]+|local-command-[a-z]+|antml:[a-z_]+|user|assistant|human)\b",
     re.I,
 )
+#: Words by which open models mark whose turn it is, such as `<|im_start|>`; some programs read them anywhere.
+_TURNS = re.compile(r"<\|(?=\w{2,40}\|>)")
 _EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
 _SPACE = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
     """The text without hidden characters; tags that pose as the client's own are made harmless."""
-    return _POSING.sub(r"‹\1\2", _HIDDEN.sub("", text))
+    return _TURNS.sub("‹|", _POSING.sub(r"‹\1\2", _HIDDEN.sub("", text)))
 
 
 def squeezed(text: str) -> str:
