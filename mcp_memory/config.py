@@ -383,6 +383,8 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 def _from_file(path: Path) -> list[tuple[str, str, str, Any]]:
     try:
+        if path.is_fifo():
+            raise SettingsError(f"{path} is a pipe, which would be waited for. Put a file in its place.")
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from mcp_memory.capture.settings import read_flat
 from mcp_memory.config import SETTINGS, defaults, load
 from mcp_memory.errors import SettingsError
 
@@ -104,3 +106,10 @@ def test_a_misspelt_variable_is_told_with_those_that_are_known(tmp_path: Path) -
     with pytest.raises(SettingsError, match="MCP_MEMORY_BRIEF_BUDGET is not a setting.*MCP_MEMORY_BRIEF_BUDGET_TOKENS"):
         load(env(tmp_path, MCP_MEMORY_BRIEF_BUDGET="800"))
     assert load(env(tmp_path, MCP_MEMORY_OF_SOMEONE_ELSE="800")).brief.budget_tokens == 1_200
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(SettingsError, match="is a pipe"):
+        load(env(tmp_path))
+    assert read_flat(str(tmp_path / "config.toml")) == {}

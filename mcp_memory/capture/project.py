@@ -6,6 +6,7 @@ import os
 from collections import namedtuple
 
 from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction import redact
 from mcp_memory.capture.settings import is_off, read_flat
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def detect(cwd: str, env: Mapping[str, str]) -> Project:
     root = _git_root(path) or _marked_root(path) or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}
     label = env.get("MCP_MEMORY_PROJECT", "").strip() or told.get("project", "").strip()
-    return Project(root, label, not is_off(told.get("enabled", "")))
+    return Project(redact(root), label, not is_off(told.get("enabled", "")))
 
 
 def _text_root(path: str) -> str:

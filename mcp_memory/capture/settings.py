@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,6 +13,8 @@ _OFF = frozenset({"0", "false", "no", "off"})
 
 def read_flat(path: str) -> dict[str, str]:
     """`section.key` → value, as text, of the simple lines of a TOML file; nothing if it cannot be read."""
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return {}
     try:
         with open(path, encoding="utf-8-sig", errors="replace") as file:
             lines = file.read(1_000_000).splitlines()

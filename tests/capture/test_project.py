@@ -98,3 +98,8 @@ def test_enabled_by_default_and_with_an_unreadable_file(repo: Path) -> None:
     assert detect(str(repo), {}) == Project(str(repo), "", True)
     (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n enabled")
     assert detect(str(repo), {}).enabled
+
+
+def test_a_secret_in_a_directory_s_name_does_not_become_the_project_s() -> None:
+    key = "ghp_" + "Ab3xY7k" * 6
+    assert root(f"/home/dev/{key}/app") == "/home/dev/[redacted:github-token]/app"
