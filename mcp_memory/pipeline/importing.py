@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import islice
@@ -139,9 +139,11 @@ class _Reader:
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
         with ThreadPoolExecutor(1) as counting:
             batches = self._counted(counting)
-            async with send:
-                while (batch := await to_thread.run_sync(lambda: next(batches, None))) is not None:
-                    await send.send(batch)
+            # Where storing has failed there is no one to send to, and what failed there is what is told.
+            with suppress(anyio.BrokenResourceError):
+                async with send:
+                    while (batch := await to_thread.run_sync(lambda: next(batches, None))) is not None:
+                        await send.send(batch)
 
     def _counted(self, counting: Executor) -> Iterator[_Batch]:
         """The batches ready to be stored; while the tokens of one are counted, the next is read."""

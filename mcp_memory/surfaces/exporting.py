@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import anyio
 
 from mcp_memory.adapters.sqlite.migrations import backup as copy_database
+from mcp_memory.adapters.sqlite.migrations import remove_partial
 from mcp_memory.app import App
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.safe import clean
@@ -44,6 +45,8 @@ async def export(app: App, options: argparse.Namespace) -> int:
         os.replace(partial, target)
     except OSError as error:
         raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
+    finally:
+        remove_partial(partial)
     return _told(options, count, "events")
 
 

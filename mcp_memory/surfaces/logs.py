@@ -14,6 +14,7 @@ MOST_BYTES = 1_000_000
 
 def to_stderr() -> None:
     """Warnings alone, and never to stdout, which may be the wire."""
+    logging.raiseExceptions = False  # a log that cannot be written is no matter for the one who waits for an answer
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="mcp-memory: %(message)s")
     for handler in logging.getLogger().handlers:
         handler.setLevel(logging.WARNING)

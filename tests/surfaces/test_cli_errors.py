@@ -230,3 +230,26 @@ def test_a_closed_stream_is_no_traceback(loaded: Shell, command: str, closed: st
     )
     assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
     assert says.encode() in done.stderr
+
+
+def full(shell: Shell, command: str, most_bytes: int) -> subprocess.CompletedProcess[bytes]:
+    """The command where no file may become larger: a disk that fills up under it."""
+    line = f'trap "" XFSZ; ulimit -f {most_bytes // 512}; exec "$0" {command}'
+    arguments = ["sh", "-c", line, str(SCRIPT)]
+    return subprocess.run(
+        arguments, capture_output=True, cwd=shell.cwd, env=shell.environment, check=False, timeout=120
+    )
+
+
+def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_half_written(loaded: Shell) -> None:
+    said = {"session_id": "s", "timestamp": "2026-03-01T10:00:00Z", "role": "user"}
+    lines = [json.dumps({**said, "text": f"{number} {'word ' * 200}"}) for number in range(3_000)]
+    (loaded.cwd / "much.jsonl").write_text("\n".join(lines))
+    size = (loaded.home / "memory.db").stat().st_size
+    told = [full(loaded, "import much.jsonl --json", size + 300_000)]
+    assert loaded.json("import", "much.jsonl")["events_new"] > 0
+    told += [full(loaded, command, 100_000) for command in ("backup copy.db", "export -o copy.jsonl --project '*'")]
+    assert [(done.returncode, done.stderr.count(b"\n"), b"cannot be written" in done.stderr) for done in told] == [
+        (1, 1, True)
+    ] * 3
+    assert [path.name for path in loaded.cwd.iterdir() if "copy" in path.name] == []

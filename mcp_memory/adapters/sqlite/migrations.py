@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from mcp_memory.capture.inbox import RESCUE
@@ -69,13 +70,23 @@ def backup(connection: sqlite3.Connection, target: Path) -> None:
     """A complete copy, made under a temporary name and then renamed."""
     partial = target.with_name(target.name + ".tmp")
     partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_CREAT | os.O_RDWR, 0o600))
-    copy = sqlite3.connect(partial)
     try:
-        connection.backup(copy)
+        os.close(os.open(partial, os.O_CREAT | os.O_RDWR, 0o600))
+        copy = sqlite3.connect(partial)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+        os.replace(partial, target)
     finally:
-        copy.close()
-    os.replace(partial, target)
+        remove_partial(partial)
+
+
+def remove_partial(path: Path) -> None:
+    """What was left of a file that could not be finished takes the room of the one that is tried next."""
+    for name in (path.name, f"{path.name}-journal"):
+        with suppress(OSError):
+            path.with_name(name).unlink(missing_ok=True)
 
 
 def _apply(connection: sqlite3.Connection, todo: list[tuple[int, str]]) -> None:
