@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: What may stand between a command and its option: the rest of the line, and lines that go on after a backslash.
 _ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
-_WORD = r"""["']?([^\s"'|;&<>]{3,256})"""
+_WORD = r"""["']?((?<=["'])[^"'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
 _TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
 
 

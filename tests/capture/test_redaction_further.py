@@ -61,7 +61,7 @@ def test_key_of_a_service_is_told_by_its_form(kind: str, key: str, around: str) 
 
 HANDED = [
     ("sshpass -p '{}' ssh me@host", P),
-    ("sshpass -p{} ssh me@host", P),
+    ("sshpass -p{} ssh me@host", "Tr0ub4dor3x"),
     ("docker login -u me -p {} registry.example.com", P),
     ("docker login -u me --password {} registry.example.com", WORD),
     ("echo {} | docker login -u me --password-stdin", WORD),
@@ -98,6 +98,10 @@ HANDED = [
     ("jdbc:oracle:thin:scott/{}@//host:1521/x", P),
     ('MNEMONIC="{}"', "abandon ability able about above absent absorb abstract absurd abuse access accident"),
 ]
+
+
+def test_a_quoted_password_goes_to_its_last_character() -> None:
+    assert redact(f"sshpass -p '{P}' ssh me@host") == "sshpass -p '[redacted:password]' ssh me@host"
 
 
 @pytest.mark.parametrize(("around", "secret"), HANDED)
