@@ -16,6 +16,7 @@ from mcp_memory.domain.abbreviations import shortened, written
 from mcp_memory.domain.compounds import Compound, compound_in, compound_of
 from mcp_memory.domain.memo import Memo
 from mcp_memory.domain.stems import forms, root
+from mcp_memory.domain.synonyms import synonyms
 from mcp_memory.domain.text import STOP_WORDS, bigrams, has_unspaced_script, identifier_parts
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
@@ -201,6 +202,19 @@ def _abbreviated(terms: list[Term]) -> list[Term]:
     """Where words of the question are a long form (pull request), its short form tells each of them."""
     short = shortened([" ".join(term.words) for term in terms])
     return [_or(term, [short[place]]) if place in short else term for place, term in enumerate(terms)]
+
+
+def meaning(term: Term) -> list[Term]:
+    """The words that mean nearly the same as a term."""
+    if len(term.words) > 1 and not term.compound:
+        return []
+    return [_synonym(other, term.weight) for other in synonyms("".join(term.words))]
+
+
+def _synonym(word: str, weight: float) -> Term:
+    if parts := compound_of(word):
+        return _compound(word, parts)
+    return Term(word, (word,), weight, tuple((form,) for form in forms(word)))
 
 
 def match_expression(terms: Sequence[Term]) -> str:

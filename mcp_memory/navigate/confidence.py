@@ -15,6 +15,8 @@ from mcp_memory.navigate.ranking import Weighed
 
 _HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
 _COMPARED = 9
+#: What a word counts that is only told by one of nearly the same meaning.
+_ALIKE = 0.4
 #: Below this share of the question's weight a hit is about something else, however far it stands out.
 _ENOUGH = 0.4
 #: One word of several is most often about something else.
@@ -32,7 +34,7 @@ def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[
     behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else None
     found = []
     for place, item in enumerate(ranked[:many]):
-        holds = sum(rare[unit] for unit in item.near) / total
+        holds = sum(rare[unit] * (_ALIKE if unit in item.alike else 1.0) for unit in item.near) / total
         out = _standing_out(item.value, behind, holds)
         sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(len(item.near))
         sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)

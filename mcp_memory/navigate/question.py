@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mcp_memory.domain.compounds import written
-from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, quoted_in, terms_of
+from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, meaning, quoted_in, terms_of
 from mcp_memory.domain.stems import forms, porter, root
 from mcp_memory.domain.text import has_unspaced_script
 from mcp_memory.navigate.sought import APART, Row, Unit, ends_acronym, folded
@@ -91,6 +91,8 @@ _SIGNS = re.compile(r"[^\w\s'’.,;:?!()…–—-]|_|\w[.:/\\]\w|[a-z0-9][A-Z]|
 _CLOSING = ".,;:?!)]}>\"'“”`"
 #: How many such pieces are looked for, and what is taken for a pasted line: so many blanks, no more characters.
 _EXACT, _PASTED, _LINE = 6, 3, 300
+#: A word that stands in no more documents is hardly known: it may have been told by another one.
+_HARDLY = 3
 
 #: Where each unit stands in a text, in order; those that do not are left out.
 Places = dict[int, list[int]]
@@ -119,31 +121,52 @@ class Question:
     newest: bool
     #: What in the question looks like code or is quoted, as it is written there, in lower case.
     exact: tuple[re.Pattern[str], ...] = ()
+    #: Words that mean nearly the same as those that are hardly known.
+    alike: tuple[Term, ...] = ()
 
     @property
     def sought(self) -> list[Term]:
         """The terms and all that may stand for them, each once."""
-        sought = [each for term in self.terms for each in (term, *term.others)]
+        sought = [*self.alike, *(each for term in self.terms for each in (term, *term.others))]
         return list({term.match: term for term in sought}.values())
+
+    def widened(self, frequencies: Mapping[str, int]) -> Question:
+        """The same, in which a word that is hardly known may be told by those that mean nearly the same."""
+        roots = {each.root for unit in self.units for each in (unit, *unit.others)}
+        units, found = list(self.units), list[Term]()
+        for term, number in zip(self.terms, self.unit_of, strict=True):
+            unit = self.units[number]
+            known = sum(frequencies.get(each.match, 0) for each in (unit, *unit.others))
+            if unit.match != term.match or known > _HARDLY:
+                continue
+            alike = [(each, one) for each in meaning(term) if (one := _unit(each)).root not in roots]
+            units[number] = replace(unit, alike=tuple(one for _, one in alike))
+            found += [each for each, _ in alike]
+        return replace(self, units=tuple(units), alike=tuple(found)) if found else self
 
     def places(self, texts: Sequence[str]) -> list[Places]:
         """For each text, where each unit stands, in whatever form."""
         found = []
-        for own, others in self.places_by_form(texts):
+        for own, others, _ in self.places_by_form(texts):
             both = {unit: sorted({*own.get(unit, ()), *each}) for unit, each in others.items()}
             found.append({**own, **both})
         return found
 
-    def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places]]:
-        """For each text, where each unit stands as it was asked for, and where something else stands for it."""
+    def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places, Places]]:
+        """For each text, where each unit stands as it was asked for, where something else stands for it, and where
+        a word that means nearly the same does.
+        """
         row = Row(texts)
         own: list[Places] = [{} for _ in texts]
         others: list[Places] = [{} for _ in texts]
+        alike: list[Places] = [{} for _ in texts]
         for number, unit in enumerate(self.units):
             row.gather(unit, number, own)
             for other in unit.others:
                 row.gather(other, number, others)
-        return list(zip(own, others, strict=True))
+            for other in unit.alike:
+                row.gather(other, number, alike)
+        return list(zip(own, others, alike, strict=True))
 
     def holds(self, text: str) -> list[bool]:
         """Which of the terms stand in a text: a word in any of its forms, an identifier however it is written."""

@@ -51,29 +51,39 @@ _AS_GOOD, _NEWER = 0.6, 0.5
 _READ, _SIFTED = 30, 60
 #: How much a word counts that is only told by its short or long form.
 _OTHER = 0.7
+#: And one that is only told by a word of nearly the same meaning, if that is as rare.
+_SYNONYM = 0.4
 
 
 class Weighed(NamedTuple):
-    """A spot with its value, where its best passage begins, the units found in that passage, and all its places."""
+    """A spot with its value, where its best passage begins, the units found in that passage, and all its places.
+
+    `alike` are those of the units that only words of nearly the same meaning tell.
+    """
 
     spot: Spot
     value: float
     focus: int
     near: frozenset[int]
     places: Places
+    alike: frozenset[int] = frozenset()
 
     def worth(self, value: float) -> Weighed:
         """The same, of another value."""
-        return Weighed(self.spot, value, self.focus, self.near, self.places)
+        return self._replace(value=value)
 
 
 class _Own(NamedTuple):
-    """What a text says by itself: its value, where its best passage begins, all it says, what that passage says."""
+    """What a text says by itself: its value, where its best passage begins, all it says, what that passage says.
+
+    `alike` is what it only says in words of nearly the same meaning.
+    """
 
     value: float
     focus: int
     places: Places
     near: frozenset[int]
+    alike: frozenset[int] = frozenset()
 
 
 _EMPTY: Places = {}
@@ -82,12 +92,12 @@ _NOTHING = _Own(0.0, 0, {}, frozenset())
 
 def rarities(question: Question, pool: Pool) -> list[float]:
     """How much each unit tells: the rarer, the more."""
-    many = pool.documents
-    found = []
-    for unit in question.units:
-        count = min(_frequency(unit, pool), many)
-        found.append(unit.weight * math.log(1 + (many - count + 0.5) / (count + 0.5)))
-    return found
+    return [_rarity(unit, _frequency(unit, pool), pool) for unit in question.units]
+
+
+def _rarity(unit: Unit, count: int, pool: Pool) -> float:
+    count = min(count, pool.documents)
+    return unit.weight * math.log(1 + (pool.documents - count + 0.5) / (count + 0.5))
 
 
 def _frequency(unit: Unit, pool: Pool) -> int:
@@ -113,15 +123,19 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
     spots = {spot.number: spot for spot in pool.spots}
     names = _names(question, pool)
     places = question.places_by_form([spot.text for spot in pool.spots])
-    own = {spot.number: _own(question, spot, *each, rare, names) for spot, each in zip(pool.spots, places, strict=True)}
-    context = _context(pool, spots, own)
-    sessions = _sessions(pool, own, rare)
+    worth = _worth_alike(question, pool, rare)
+    own = {
+        spot.number: _own(question, spot, *each, rare, worth, names)
+        for spot, each in zip(pool.spots, places, strict=True)
+    }
+    context = _context(pool, spots, own, worth)
+    sessions = _sessions(pool, own, rare, worth)
     replies = answers(pool, spots, {number: bool(said.near) for number, said in own.items()})
     last = closing(pool, spots)
     weighed = []
     for spot in pool.spots:
         number, session, timestamp_ms, kind, role, _ = spot
-        value, focus, places_here, near = own[number]
+        value, focus, places_here, near, alike = own[number]
         beside = 0.0
         for unit, much in context[number].items() if number in context else ():
             if unit not in near:
@@ -134,7 +148,7 @@ def weigh(question: Question, pool: Pool, favoured: TimeRange | None = None, *, 
             value *= _CLOSES
         if favoured and favoured.start_ms <= timestamp_ms < favoured.end_ms:
             value *= _FAVOUR
-        weighed.append(Weighed(spot, value, focus, near, places_here))
+        weighed.append(Weighed(spot, value, focus, near, places_here, alike))
     weighed.sort(key=_order)
     # What lies far behind does not come first by looking like an answer, and need not be read for it.
     best = sorted((_answering(question, item) for item in weighed[:_READ]), key=_order)
@@ -204,16 +218,27 @@ def _names(question: Question, pool: Pool) -> frozenset[int]:
 
 
 def _own(
-    question: Question, spot: Spot, whole: Places, others: Places, rare: Sequence[float], names: frozenset[int]
+    question: Question,
+    spot: Spot,
+    whole: Places,
+    others: Places,
+    alike: Places,
+    rare: Sequence[float],
+    worth: Sequence[float],
+    names: frozenset[int],
 ) -> _Own:
     if others:
         whole, rare = _with_others(whole, others, rare)
-    if not whole:
+    if not (whole or alike):
         return _NOTHING
     if names and not names.isdisjoint(whole) and (begin := name_end(spot.text)):
         addressed = {unit for unit in names if unit in whole and whole[unit][0] >= begin}
         rare = [each * _ADDRESSED if unit in addressed else each for unit, each in enumerate(rare)]
     total = sum(rare) or 1.0
+    only_alike = frozenset(unit for unit in alike if unit not in whole)
+    if only_alike:
+        whole = {**whole, **{unit: alike[unit] for unit in only_alike}}
+        rare = [each * worth[unit] if unit in only_alike else each for unit, each in enumerate(rare)]
     best, at = 0.0, whole
     for size, here, more in _passages(whole, len(spot.text)):
         value, covered = 0.0, 0.0
@@ -237,7 +262,16 @@ def _own(
         value *= 1 - _COVER + _COVER * covered / total
         if value > best:
             best, at = value, both
-    return _Own(best, min([inside[0] for inside in at.values()]), whole, frozenset(at))
+    return _Own(best, min([inside[0] for inside in at.values()]), whole, frozenset(at), only_alike)
+
+
+def _worth_alike(question: Question, pool: Pool, rare: Sequence[float]) -> list[float]:
+    """What share of each unit a word of nearly the same meaning tells: the commoner all of them are, the less."""
+    worth = []
+    for unit, tells in zip(question.units, rare, strict=True):
+        count = _frequency(unit, pool) + sum(pool.frequencies.get(other.match, 0) for other in unit.alike)
+        worth.append(_SYNONYM * min(1.0, _rarity(unit, count, pool) / tells) if unit.alike and tells else 0.0)
+    return worth
 
 
 def _with_others(whole: Places, others: Places, rare: Sequence[float]) -> tuple[Places, list[float]]:
@@ -302,11 +336,15 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
     return best
 
 
-def _context(pool: Pool, spots: Mapping[int, Spot], own: dict[int, _Own]) -> dict[int, dict[int, float]]:
+def _context(
+    pool: Pool, spots: Mapping[int, Spot], own: dict[int, _Own], worth: Sequence[float]
+) -> dict[int, dict[int, float]]:
     """What stands beside each spot, as much as it counts there."""
     context: dict[int, dict[int, float]] = {}
     for number, neighbours in pool.beside.items():
         strong = _strong(own[number].places, len(spots[number].text)) if neighbours else {}
+        for unit in own[number].alike if strong else ():
+            strong[unit] *= worth[unit]
         for neighbour in neighbours:
             if neighbour not in spots:
                 continue
@@ -330,13 +368,15 @@ def _strong(whole: Places, length: int) -> dict[int, float]:
     return strong
 
 
-def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float]) -> dict[int, float]:
+def _sessions(pool: Pool, own: dict[int, _Own], rare: Sequence[float], worth: Sequence[float]) -> dict[int, float]:
     """How much of the question each session speaks of at all."""
-    counts: dict[int, dict[int, int]] = {}
+    counts: dict[int, dict[int, float]] = {}
     for spot in pool.spots[: pool.matched]:
         said = counts.setdefault(spot.session, {})
+        alike = own[spot.number].alike
         for unit, places in own[spot.number].places.items():
-            said[unit] = said.get(unit, 0) + (2 if len(places) > 1 else 1)
+            much = (2 if len(places) > 1 else 1) * (worth[unit] if unit in alike else 1.0)
+            said[unit] = said.get(unit, 0.0) + much
     return {
         session: sum(rare[unit] * count / (count + 1) for unit, count in said.items())
         for session, said in counts.items()

@@ -23,6 +23,8 @@ _LEVELS = tuple(level.label for level in reversed(Level))
 KINDS = ("event", "grip", *_LEVELS)
 #: How many candidates are weighed: so many, and so many more for each hit that is wanted.
 _POOL, _PER_HIT = 30, 3
+#: How many more for words that mean the same as those that memory hardly knows.
+_ALIKE = 20
 _NODES = 60
 _ELSEWHERE = 60
 _SHORT_MS = 3 * 24 * 3_600_000
@@ -168,15 +170,19 @@ async def _events(
 ) -> tuple[list[Ranked], list[Weighed]]:
     """The best events, and all that were weighed, best first."""
 
-    def offered(time: TimeRange | None, many: int) -> Awaitable[Pool]:
-        return library.pool(question.sought, _within(project, time), cited=cited, limit=many, speaker=question.speaker)
+    def offered(asked: Question, time: TimeRange | None, many: int) -> Awaitable[Pool]:
+        return library.pool(asked.sought, _within(project, time), cited=cited, limit=many, speaker=question.speaker)
 
     many = _POOL + _PER_HIT * limit
-    pool = await offered(when, many)
+    pool = await offered(question, when, many)
     if favoured:
-        within = await offered(favoured, many // 2)
+        within = await offered(question, favoured, many // 2)
         pool = merged(within, pool)
-    weighed, rare = weigh(question, pool, favoured, diverse=diverse), tuple(rarities(question, pool))
+    wide = question.widened(pool.frequencies)
+    if wide.alike:
+        more = await offered(wide, when, _ALIKE)
+        pool = merged(pool, replace(more, spots=more.spots[: more.matched], beside={}))
+    weighed, rare = weigh(wide, pool, favoured, diverse=diverse), tuple(rarities(question, pool))
     chosen = weighed[:limit]
     read = await library.events([item.spot.number for item in chosen])
     ranked = [
@@ -234,9 +240,14 @@ def _not_told(nodes: Sequence[Ranked], events: Sequence[Ranked]) -> list[Ranked]
     ]
 
 
-def _told(question: Question, text: str, passage: Passage | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The terms that stand in a text, and those that do not, as far as its passage does not tell already."""
-    return _split(question, question.told(text[:_LONGEST], passage.units if passage else None))
+def _told(
+    question: Question, text: str, passage: Passage | None = None, alike: frozenset[int] = frozenset()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The terms that stand in a text, and those that do not, as far as its passage does not tell already.
+
+    Those `alike` do not stand there themselves.
+    """
+    return _split(question, question.told(text[:_LONGEST], passage.units - alike if passage else None))
 
 
 def _split(question: Question, here: Sequence[bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -344,6 +355,11 @@ class Ranked:
         whole = self.weighed is not None and len(self.weighed.spot.text) == len(text_of(self.candidate))
         return self.weighed.places if self.weighed and whole else None
 
+    @property
+    def alike(self) -> frozenset[int]:
+        """Which of these units only words of nearly the same meaning tell."""
+        return self.weighed.alike if self.weighed and self.places is not None else frozenset()
+
 
 def text_of(candidate: Candidate) -> str:
     if candidate.node:
@@ -376,7 +392,7 @@ async def _hit(library: Library, scope: Scope, item: Ranked, question: Question,
     node, event = candidate.node, candidate.event
     if event:
         name = event.event_id
-        matched, missing = _told(question, event.text, passage)
+        matched, missing = _told(question, event.text, passage, item.alike)
         return Hit(
             id=name,
             kind="event",

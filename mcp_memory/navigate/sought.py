@@ -33,7 +33,8 @@ _BETWEEN = "\n" * (APART + 1)
 class Unit:
     """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands.
 
-    `others` are what may stand for it: the short form of a long word, or the other way round.
+    `others` are what may stand for it: the short form of a long word, or the other way round. `alike` are words that
+    mean nearly the same, and tell less.
     """
 
     root: str
@@ -42,6 +43,7 @@ class Unit:
     weight: float
     match: str
     others: tuple[Unit, ...] = ()
+    alike: tuple[Unit, ...] = ()
 
 
 class Row:

@@ -54,6 +54,43 @@ async def test_an_abbreviation_is_found_but_comes_after_the_word_itself(tmp_path
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("asked", "told"), [("physician", "doctor"), ("delete", "remove"), ("rollback", "undo")])
+async def test_a_word_of_the_same_meaning_is_found_but_comes_after_the_word_itself(
+    tmp_path: Path, asked: str, told: str
+) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
+    lines += [said(f"We shall {told} on Friday", at(20), session="one")]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        best = (await hits(app, asked))[0]
+        assert told in best.passage.text
+        assert (best.matched, best.missing) == ((), (asked,))
+        await tell(app, [said(f"We shall {asked} on Friday", at(10), session="two")])
+        assert [hit.session_id for hit in (await hits(app, asked))[:2]] == ["two", "one"]
+
+
+@pytest.mark.anyio
+async def test_a_word_that_is_well_known_is_not_looked_for_by_others(tmp_path: Path) -> None:
+    lines = [said(f"The physician came at {hour}", at(hour), session=f"s{hour}") for hour in range(4)]
+    lines += [said("The doctor came late", at(20), session="one")]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        assert "one" not in [hit.session_id for hit in await hits(app, "physician") if hit.kind == "event"]
+
+
+@pytest.mark.anyio
+async def test_what_is_only_told_by_words_of_the_same_meaning_is_no_sure_hit(tmp_path: Path) -> None:
+    lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
+    async with memory(tmp_path) as app:
+        await tell(app, [*lines, said("The doctor sent a bill", at(20), session="one")])
+        (told,) = [hit for hit in await hits(app, "physician invoice") if hit.session_id == "one"]
+        await tell(app, [said("The physician sent an invoice", at(30), session="two")])
+        exact = (await hits(app, "physician invoice"))[0]
+        assert exact.session_id == "two"
+        assert told.score < exact.score
+
+
+@pytest.mark.anyio
 async def test_a_message_is_found_by_what_stands_beside_it(tmp_path: Path) -> None:
     lines = [said(f"unrelated talk number {minute}", at(minute), session="other") for minute in range(12)]
     lines += [
