@@ -19,11 +19,11 @@ from mcp_memory.capture.secret_commands import redact_commands
 from mcp_memory.capture.secret_entries import is_value, name_of_list, value_beside
 from mcp_memory.capture.secret_names import BASIC, NOT_SECRET, Named, classify
 from mcp_memory.capture.secret_values import is_basic, is_literal, is_mixed, is_random, is_reference
-from mcp_memory.capture.vendor_keys import KEYS
+from mcp_memory.capture.vendor_keys import KEYS, OTHER_KEYS, SHORTEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from typing import Any
 
 _IN_ADDRESS = r"https?://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)"
@@ -63,30 +63,47 @@ _DISTINCT = 6
 #: holds what is left of the trigger, which is faster to rule out.
 _COMMON = b" \n\t\"'`(),/:;|+>*#[]{}0345678abcdeilmnoqrst"
 
+#: What is as long as the shortest of these keys, and of their characters, is rare: only that is looked through.
+_RUN = b"a" * SHORTEST
+_FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") else 32 for code in range(256))
+
 _PRIVATE = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b[^<>\\&]{0,100}(?:>|&gt;|\\u003e)", re.I)
 
 
-def _rules() -> Iterator[tuple[str, str, str]]:
-    for kind, prefix, body in KEYS:
-        # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
-        before = "" if len(prefix) >= _DISTINCT else _before(prefix, "A-Za-z0-9")
-        yield kind, prefix, "(" + re.escape(prefix) + before + body + ")"
-    # Every character of a JWT counts as one of its word, so that a long run of such words is read once.
-    yield "jwt", "eyJ", "(eyJ" + _before("eyJ", r"\w-") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-    yield from _SHAPES
+def _key(prefix: str, body: str) -> Callable[[], re.Pattern[str]]:
+    # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
+    before = "" if len(prefix) >= _DISTINCT else _before(prefix, "A-Za-z0-9")
+    return lazy("(" + re.escape(prefix) + before + body + ")", re.ASCII)
 
 
 def _before(prefix: str, word: str) -> str:
     return _BEFORE.replace("{0}", word).replace("{1}", re.escape(prefix))
 
 
+def _runs(narrow: str) -> str:
+    """The long runs of what keys are made of."""
+    flat = narrow.encode("latin-1").translate(_FLAT)
+    found, start = [], flat.find(_RUN)
+    while start >= 0:
+        end = flat.find(b" ", start)
+        found.append(narrow[start:end] if end >= 0 else narrow[start:])
+        start = flat.find(_RUN, end) if end >= 0 else -1
+    return " ".join(found)
+
+
 def _rare(narrow: str) -> str:
     return narrow.encode("latin-1").translate(None, _COMMON).decode("latin-1")
 
 
+#: Every character of a JWT counts as one of its word, so that a long run of such words is read once.
+_JWT = lazy("(eyJ" + _before("eyJ", r"\w-") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*)", re.ASCII)
+_IN_RUNS = [*((kind, prefix, _key(prefix, body)) for kind, prefix, body in KEYS), ("jwt", "eyJ", _JWT)]
 _RULES = by_rarest(
-    (_rare(trigger), (kind, trigger, _rare(trigger), lazy(expression, re.ASCII)))
-    for kind, trigger, expression in _rules()
+    (_rare(trigger), (kind, trigger, _rare(trigger), pattern))
+    for kind, trigger, pattern in (
+        *((kind, prefix, _key(prefix, body)) for kind, prefix, body in OTHER_KEYS),
+        *((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, expression in _SHAPES),
+    )
 )
 
 
@@ -115,6 +132,10 @@ def _redact_once(text: str) -> str:
     low = _lowered(narrow)
     clear = _redact_private(text) if "private" in low else text
     clear = redact_bot_tokens(redact_key_blocks(clear))
+    runs = _runs(narrow)
+    for kind, prefix, pattern in _IN_RUNS if runs else ():
+        if prefix in runs:
+            clear = _replace(clear, pattern(), kind)
     rare = _rare(narrow)
     for char, rules in _RULES:
         if char in rare:

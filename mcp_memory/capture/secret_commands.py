@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.marks import replace_spans
-from mcp_memory.capture.patterns import by_rarest, lazy
+from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random
 
 TYPE_CHECKING = False
@@ -35,7 +35,8 @@ def _login(option: str) -> str:
 
 
 #: How the command begins, in lower case; what follows it; whether the secret must look like one, if that matters.
-_COMMANDS: tuple[_Rule, ...] = (
+#: First those whose option begins with a p.
+_WITH_P: tuple[_Rule, ...] = (
     (("sshpass",), _option("-p"), False),
     (
         tuple(
@@ -44,16 +45,18 @@ _COMMANDS: tuple[_Rule, ...] = (
         _option("-p"),
         False,
     ),
-    (("redis-cli",), _option("-a"), False),
     (("mongo",), r"(?:sh|dump|restore|export|import|stat|top)?" + _option("-p"), True),
     (("sqlcmd", "bcp"), _option("-P"), False),
     (("zip",), _option("-P"), True),
     (("7z",), r"a?" + _option(r"-p(?=\S)"), True),
+    ((" -pass", " -passin", " -passout"), r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", False),
+)
+_COMMANDS: tuple[_Rule, ...] = (
+    (("redis-cli",), _option("-a"), False),
     (("ldap",), r"(?:search|modify|add|delete|passwd|whoami)" + _option("-w"), False),
     (("htpasswd",), r"[ \t]+-\w*b\w*[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
     (("smbclient", "rpcclient"), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
     ((" -storepass", " -keypass", " -srcstorepass", " -deststorepass"), r"[ \t]+" + _WORD, False),
-    ((" -pass", " -passin", " -passout"), r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", False),
     (("curl",), _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), False),
     (("curl",), _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", True),
     (("http",), r"s?(?=[ \t])" + _login(r"-a|--auth"), False),
@@ -86,25 +89,35 @@ _CALLS: tuple[_Rule, ...] = (
 )
 
 
+#: What several commands have in common: where that is missing, none of them is there.
+_SHARED = ("pass", "login", "secret", "credential", "identified", "client", "curl", "auth", "seed")
+
+
 def _grouped(rules: Sequence[_Rule]) -> list[tuple[str, list[_Sought]]]:
-    sought = [(words, lazy(expression, re.I), strict) for words, expression, strict in rules]
-    return by_rarest((word, (word, pattern, strict)) for words, pattern, strict in sought for word in words)
+    groups: dict[str, list[_Sought]] = {}
+    for words, expression, strict in rules:
+        pattern = lazy(expression, re.I)
+        for word in words:
+            sign = next((shared for shared in _SHARED if shared in word), word)
+            groups.setdefault(sign, []).append((word, pattern, strict))
+    return list(groups.items())
 
 
-_WITH_OPTION, _WITHOUT = _grouped(_COMMANDS), _grouped(_CALLS)
+_OF_P, _OF_OTHERS, _WITHOUT = _grouped(_WITH_P), _grouped(_COMMANDS), _grouped(_CALLS)
 
 
 def redact_commands(text: str, low: str) -> str:
     """Take out what is handed to commands as a password. `low` is the text in lower case, character for character."""
     spans = list(_spans(text, low, _WITHOUT))
     if " -" in low or "\t-" in low:
-        spans += _spans(text, low, _WITH_OPTION)
+        spans += _spans(text, low, _OF_OTHERS)
+        spans += _spans(text, low, _OF_P) if "-p" in low else ()
     return replace_spans(text, spans) if spans else text
 
 
 def _spans(text: str, low: str, groups: Sequence[tuple[str, Sequence[_Sought]]]) -> Iterator[tuple[int, int, str]]:
-    for char, rules in groups:
-        if char in low:
+    for sign, rules in groups:
+        if sign in low:
             for word, pattern, strict in rules:
                 if word in low:
                     yield from _handed(text, low, word, pattern(), strict)

@@ -6,8 +6,10 @@ from __future__ import annotations
 _END = r"(?![A-Za-z0-9])"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
+#: No key of the first table is shorter.
+SHORTEST = 20
 #: Kind, the prefix it is told by, what follows it. Every body takes all letters and digits that follow, so that
-#: nothing of a secret stays behind its mark.
+#: nothing of a secret stays behind its mark. These are of letters, digits and `_.-` only.
 KEYS = (
     ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
     (
@@ -31,7 +33,6 @@ KEYS = (
     ("google-key", "AIza", r"[\w-]{35,}"),
     ("google-secret", "GOCSPX-", r"[\w-]{20,}"),
     ("google-token", "ya29.", r"[\w.-]{20,}"),
-    ("google-token", "1//0", r"(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{40,}"),
     ("alibaba-key-id", "LTAI", r"[A-Za-z0-9]{16,26}" + _END),
     ("tencent-key-id", "AKID", r"[A-Za-z0-9]{32}" + _END),
     ("yandex-key", "AQVN", r"[\w-]{35,38}" + _END),
@@ -39,24 +40,20 @@ KEYS = (
     ("vercel-token", "vcp_", r"[A-Za-z0-9]{40,}"),
     ("netlify-token", "nfp_", r"[A-Za-z0-9]{30,}"),
     ("fly-token", "fo1_", r"[\w-]{40,}"),
-    ("fly-token", "fm2_", r"[A-Za-z0-9+/=]{60,}"),
     ("heroku-key", "HRKU-", r"[\w-]{36,}"),
     ("supabase-token", "sbp_", r"[0-9a-f]{40,}"),
     ("supabase-key", "sb_secret_", r"[\w-]{20,}"),
-    ("planetscale-token", "pscale_", r"(?:tkn|pw|oauth)_[\w.=-]{32,}"),
     ("databricks-token", "dapi", r"[0-9a-f]{32}(?:-\d)?" + _END),
     ("vault-token", "hvs.", r"[\w-]{20,}"),
     ("vault-token", "hvb.", r"[\w-]{60,}"),
     ("doppler-token", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.[\w.]{40,}"),
     ("1password-token", "ops_eyJ", r"[\w-]{100,}={0,2}"),
     ("pulumi-token", "pul-", r"[0-9a-f]{40}" + _END),
-    ("tailscale-key", "tskey-", r"[a-z]+-\w{8,}(?:-\w{16,})?"),
     ("github-token", "gh", r"[pousr]_[A-Za-z0-9]{20,}"),
     ("github-token", "github_pat_", r"\w{20,}"),
     ("gitlab-token", "glpat-", r"[\w.-]{16,}"),
     *(("gitlab-token", f"gl{of}-", r"[\w.-]{20,}") for of in ("dt", "rt", "cbt", "oas", "ptt", "ft", "imt", "soat")),
     ("bitbucket-token", "ATBB", r"[A-Za-z0-9]{28,}"),
-    ("atlassian-token", "ATATT3", r"[\w=-]{60,}"),
     ("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
     ("pypi-token", "pypi-", r"(?:AgE[\w-]{16,}|[A-Za-z0-9_]{40,}[\w-]*)"),
     ("rubygems-key", "rubygems_", r"[0-9a-f]{40,}"),
@@ -68,9 +65,7 @@ KEYS = (
     ("buildkite-token", "bkua_", r"[0-9a-f]{40,}"),
     ("circleci-token", "CCIP", r"(?:AT|RJ)_[A-Za-z0-9]{20,}_[0-9a-f]{40,}"),
     *(("sonar-token", prefix, r"[0-9a-f]{40,}") for prefix in ("squ_", "sqp_", "sqa_")),
-    ("sentry-token", "sntry", r"[su]_[A-Za-z0-9+/=_]{60,}"),
     ("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9a-f]{8}"),
-    ("grafana-token", "glc_", r"(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9+/]{32,}={0,2}"),
     ("newrelic-key", "NRAK-", r"[A-Z0-9]{20,}" + _END),
     ("dynatrace-token", "dt0", r"[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{60,}"),
     ("posthog-key", "phx_", r"[A-Za-z0-9]{40,}"),
@@ -84,7 +79,6 @@ KEYS = (
     ("typeform-token", "tfp_", r"[\w-]{40,}"),
     ("mapbox-token", "sk.eyJ", r"[\w-]{20,}\.[\w-]{20,}"),
     ("hubspot-token", "pat-", r"(?:na|eu)\d-" + _UUID),
-    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
     ("slack-token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
     ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,}"),
     ("mailgun-key", "key-", r"[0-9a-f]{32}" + _END),
@@ -92,10 +86,8 @@ KEYS = (
     ("twilio-key", "SK", r"[0-9a-f]{32}" + _END),
     ("stripe-key", "sk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
     ("stripe-key", "rk_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
     ("square-token", "sq0", r"(?:atp|csp)-[\w-]{22,}"),
     ("square-token", "EAAA", r"[\w-]{56,60}(?![\w+/=-])"),
-    ("paypal-token", "access_token$production$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),
     ("shopify-token", "shp", r"(?:at|ca|pa|ss)_[0-9a-fA-F]{32,}"),
     ("shippo-token", "shippo_", r"(?:live|test)_[0-9a-f]{40,}"),
     ("easypost-key", "EZAK", r"[A-Za-z0-9]{54}" + _END),
@@ -105,4 +97,17 @@ KEYS = (
     ("infracost-key", "ico-", r"[A-Za-z0-9]{32}" + _END),
     ("adobe-secret", "p8e-", r"[A-Za-z0-9]{32}" + _END),
     ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}" + _END),
+)
+#: Those that are shorter, or hold other signs.
+OTHER_KEYS = (
+    ("google-token", "1//0", r"(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{40,}"),
+    ("fly-token", "fm2_", r"[A-Za-z0-9+/=]{60,}"),
+    ("planetscale-token", "pscale_", r"(?:tkn|pw|oauth)_[\w.=-]{32,}"),
+    ("tailscale-key", "tskey-", r"[a-z]+-\w{8,}(?:-\w{16,})?"),
+    ("atlassian-token", "ATATT3", r"[\w=-]{60,}"),
+    ("sentry-token", "sntry", r"[su]_[A-Za-z0-9+/=_]{60,}"),
+    ("grafana-token", "glc_", r"(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9+/]{32,}={0,2}"),
+    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
+    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
+    ("paypal-token", "access_token$production$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),
 )

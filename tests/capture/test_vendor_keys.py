@@ -1,0 +1,28 @@
+"""Keys that are looked for in long runs of letters and digits only: each of them is such a run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.capture.redaction import redact
+from mcp_memory.capture.vendor_keys import KEYS, SHORTEST
+
+#: What only looks ahead makes no text.
+_AHEAD = re.compile(r"\(\?=[^)]*\)")
+_RUN = re.compile(rf"[\w.-]{{{SHORTEST},}}", re.ASCII)
+
+
+@pytest.mark.parametrize(("kind", "prefix", "body"), KEYS, ids=[prefix for _, prefix, _ in KEYS])
+def test_a_key_is_one_long_run_and_taken_out_wherever_it_stands(kind: str, prefix: str, body: str) -> None:
+    @settings(max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.from_regex(re.compile(_AHEAD.sub("", body), re.ASCII), fullmatch=True))
+    def check(secret: str) -> None:
+        assume(re.fullmatch(body, secret, re.ASCII))
+        assert _RUN.match(prefix + secret)
+        assert prefix + secret not in redact(f"it is ({prefix}{secret}), see above")
+
+    check()
