@@ -17,8 +17,9 @@ _HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.9
 _COMPARED = 9
 #: What a word counts that is only told by one of nearly the same meaning.
 _ALIKE = 0.4
-#: Below this share of the question's weight a hit is about something else, however far it stands out.
-_ENOUGH = 0.4
+#: The less of the question's weight than this share a hit holds, the likelier it is about something else, however far
+#: it stands out.
+_ENOUGH = 0.75
 #: One word of several is most often about something else.
 _ALONE = 0.6
 _STEPS = ((0.0, 0.0), (0.35, 0.3), (0.59, 0.5), (0.81, 0.8), (1.0, 0.97))
@@ -36,9 +37,10 @@ def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[
     for place, item in enumerate(ranked[:many]):
         holds = sum(rare[unit] * (_ALIKE if unit in item.alike else 1.0) for unit in item.near) / total
         out = _standing_out(item.value, behind, holds)
-        sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(len(item.near))
+        own = len(item.near - item.alike)
+        sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(own)
         sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)
-        enough = min(1.0, holds / _ENOUGH) * (_ALONE if len(item.near) == 1 < len(rare) else 1.0)
+        enough = min(1.0, holds / _ENOUGH) * (_ALONE if own <= 1 < len(rare) else 1.0)
         found.append(round(_share_right(enough / (1 + math.exp(-sum_of))), 3))
     return found
 
