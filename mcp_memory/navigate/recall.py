@@ -226,8 +226,8 @@ async def _beyond(
 ) -> list[Ranked]:
     """Where few events speak of something, the nodes that do follow them: they show what it was part of."""
     last = ranked[-1].score if ranked else 1.0
-    found = await _nodes(library, question, project, frozenset(_LEVELS), when, limit)
-    return [replace(item, score=min(item.score, last)) for item in _not_told(found, ranked)]
+    found = await _nodes(library, question, project, frozenset(_LEVELS), when, limit + len(ranked))
+    return [replace(item, score=min(item.score, last)) for item in _not_told(found, ranked)[:limit]]
 
 
 def _not_told(nodes: Sequence[Ranked], events: Sequence[Ranked]) -> list[Ranked]:
