@@ -290,7 +290,7 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
 
 def _completed(best: _Option, options: Sequence[_Option]) -> str:
     """A title of few words together with what else was said of the matter."""
-    if word_count(best.text) >= _SHORTEST or has_unspaced_script(best.text) or not _is_short(best):
+    if word_count(best.text) >= _SHORTEST or has_unspaced_script(best.text) or not _is_one(best.text):
         return ""
     told = terms(best.text)
     others = [
@@ -332,9 +332,13 @@ def _short_ones(options: Sequence[_Option], reads: float = _WHOLE) -> list[_Opti
 
 def _is_short(option: _Option, reads: float = _WHOLE) -> bool:
     """Whether it can stand as one half of a title: few words that read so well."""
-    whole = not any(mark in option.text for mark in (": ", ", ", "; "))
     least = _NAMING + option.text.startswith(("The ", "A ", "An "))
-    return whole and least <= word_count(option.text) <= _SHORT and readability(option.text) >= reads
+    return _is_one(option.text) and least <= word_count(option.text) <= _SHORT and readability(option.text) >= reads
+
+
+def _is_one(text: str) -> bool:
+    """Whether it is no list and has no parts, which another half would be taken for one more of."""
+    return not any(mark in text for mark in (": ", ", ", "; "))
 
 
 def _lowered(text: str, source: str) -> str:

@@ -368,3 +368,13 @@ def test_titles_are_phrases_of_the_conversation() -> None:
     said = "We noticed that the nightly backup of the ledger is too large, please split it by year."
     words = set(re.findall(r"\w+", said.lower()))
     assert set(re.findall(r"\w+", title(("user", said)).lower())) <= words
+
+
+def test_a_matter_of_two_words_is_told_with_what_was_found_of_it() -> None:
+    named = title(
+        ("user", "We have to talk about the price list again. Two branches print it wrong every Friday."),
+        ("assistant", "The nightly export rounds before it converts the currency."),
+        ("user", "Then turn the order round."),
+        ("assistant", "Done: conversion comes first, and both branches print the same prices."),
+    )
+    assert named.startswith("The price list; ")
