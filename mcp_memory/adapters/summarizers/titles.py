@@ -273,7 +273,7 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     firsts = [
         one
         for one in _short_ones([one for one in options if one.pick is best.pick])
-        if one.score >= least and len(terms(one.text) & told) >= _PART * len(terms(one.text))
+        if one.score >= least and (len(terms(one.text) & told) >= _PART * len(terms(one.text)) or _opens(one, best))
     ]
     # Long phrases score high; what is compared is how shortly each matter can be said.
     low = _SECOND * max((option.score for option in firsts), default=math.inf)
@@ -286,6 +286,13 @@ def _joined(best: _Option, options: Sequence[_Option]) -> str:
     if not seconds:
         return ""
     return _pair(firsts, _short_ones([option for option in options if option.pick is seconds[0].pick]))
+
+
+def _opens(option: _Option, best: _Option) -> bool:
+    """Whether a phrase stands before another of the same words: what comes first says what all of it is about."""
+    said = _sentence(best.pick).lower()
+    places = [said.find(one.text.partition(" ")[0].lower()) for one in (option, best)]
+    return 0 <= places[0] < places[1]
 
 
 def _completed(best: _Option, options: Sequence[_Option]) -> str:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from mcp_memory import sample
 from mcp_memory.adapters.summarizers.fitness import worth
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.rollups import roll_up
@@ -378,3 +379,8 @@ def test_a_matter_of_two_words_is_told_with_what_was_found_of_it() -> None:
         ("assistant", "Done: conversion comes first, and both branches print the same prices."),
     )
     assert named.startswith("The price list; ")
+
+
+def test_a_request_that_opens_with_its_matter_is_joined_by_that_with_a_second_one() -> None:
+    told = [line for line in sample.lines() if line["session_id"] == "tidepool-api-04" and line["role"] != "system"]
+    assert title(*((line["role"], line["text"]) for line in told)) == "GET /v1/tides slow; public API has no rate limit"
