@@ -6,10 +6,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
-
-    _Rule = TypeVar("_Rule")
+    from collections.abc import Callable
 
 
 def lazy(expression: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
@@ -22,15 +19,3 @@ def lazy(expression: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
         return made[0]
 
     return pattern
-
-
-#: Characters from the rarest to the commonest in what people and programs write; all others are commoner.
-_RARITY = "~$QZJXK@%zqjVYUWHGkFxBMPDNLROCTAIES=79v12_w-yghfpu."
-
-
-def by_rarest(rules: Iterable[tuple[str, _Rule]]) -> list[tuple[str, list[_Rule]]]:
-    """The rules by the rarest character of the sign of each: where that is missing, none of their signs is there."""
-    groups: dict[str, list[_Rule]] = {}
-    for sign, rule in rules:
-        groups.setdefault(next((char for char in _RARITY if char in sign), ""), []).append(rule)
-    return list(groups.items())

@@ -14,7 +14,7 @@ from mcp_memory.capture.bot_tokens import redact_bot_tokens
 from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
 from mcp_memory.capture.named_secrets import redact_named
-from mcp_memory.capture.patterns import by_rarest, lazy
+from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_commands import redact_commands
 from mcp_memory.capture.secret_entries import is_value, name_of_list, value_beside
 from mcp_memory.capture.secret_names import BASIC, NOT_SECRET, Named, classify
@@ -98,13 +98,10 @@ def _rare(narrow: str) -> str:
 #: Every character of a JWT counts as one of its word, so that a long run of such words is read once.
 _JWT = lazy("(eyJ" + _before("eyJ", r"\w-") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]*)", re.ASCII)
 _IN_RUNS = [*((kind, prefix, _key(prefix, body)) for kind, prefix, body in KEYS), ("jwt", "eyJ", _JWT)]
-_RULES = by_rarest(
-    (_rare(trigger), (kind, trigger, _rare(trigger), pattern))
-    for kind, trigger, pattern in (
-        *((kind, prefix, _key(prefix, body)) for kind, prefix, body in OTHER_KEYS),
-        *((kind, trigger, lazy(expression, re.ASCII)) for kind, trigger, expression in _SHAPES),
-    )
-)
+_RULES = [
+    *((kind, prefix, _rare(prefix), _key(prefix, body)) for kind, prefix, body in OTHER_KEYS),
+    *((kind, trigger, _rare(trigger), lazy(expression, re.ASCII)) for kind, trigger, expression in _SHAPES),
+]
 
 
 def redact(text: str) -> str:
@@ -137,11 +134,9 @@ def _redact_once(text: str) -> str:
         if prefix in runs:
             clear = _replace(clear, pattern(), kind)
     rare = _rare(narrow)
-    for char, rules in _RULES:
-        if char in rare:
-            for kind, trigger, sign, pattern in rules:
-                if sign in rare and trigger in narrow:
-                    clear = _replace(clear, pattern(), kind)
+    for kind, trigger, sign, pattern in _RULES:
+        if sign in rare and trigger in narrow:
+            clear = _replace(clear, pattern(), kind)
     if "@" in narrow and "://" in narrow:
         for kind, pattern in _ADDRESSES:
             clear = _replace(clear, pattern(), kind)
