@@ -7,6 +7,7 @@ and the answer was said with another.
 
 from __future__ import annotations
 
+import os.path
 import re
 from functools import lru_cache
 
@@ -85,6 +86,12 @@ def forms(word: str) -> tuple[str, ...]:
     known = _FORMS.get(_BASE.get(word, word)) or _SPELLED.get(porter(word)) or (word,)
     other = word.replace("ß", "ss") if "ß" in word else _LONG_S.sub(r"\1ß", word, count=1)
     return known if other == word else (*known, other)
+
+
+def beginning(word: str) -> str:
+    """What every regular form of a word begins with: `hope` and `hoping` share only `hop`."""
+    start = os.path.commonprefix([word, porter(word)])
+    return start[:-1] if len(start) > 2 and start[-1] in "eiy" else start
 
 
 @lru_cache(maxsize=1 << 16)

@@ -4,14 +4,13 @@ are meant.
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.compounds import written
 from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, meaning, quoted_in, terms_of
-from mcp_memory.domain.stems import forms, porter, root
+from mcp_memory.domain.stems import beginning, forms, root
 from mcp_memory.domain.text import has_unspaced_script
 from mcp_memory.navigate.sought import APART, Row, Unit, ends_acronym, folded
 
@@ -227,7 +226,7 @@ def _unit(term: Term) -> Unit:
         return Unit(" ".join(words), (words[0],), pattern, term.weight, term.match)
     if term.prefix:
         return Unit(words[0], (words[0][:SHORTEST_COMMIT],), _beginnings(words[0]), term.weight, term.match)
-    starts = tuple(dict.fromkeys(_start(form) for form in forms(words[0])))
+    starts = tuple(dict.fromkeys(beginning(form) for form in forms(words[0])))
     others = tuple(_unit(other) for other in term.others)
     return Unit(root(words[0]), starts, None, term.weight, term.match, others)
 
@@ -237,12 +236,6 @@ def _beginnings(name: str) -> re.Pattern[str]:
     rest = "".join(f"(?:{letter}" for letter in name[SHORTEST_COMMIT:])
     ends = ")?" * len(name[SHORTEST_COMMIT:])
     return re.compile(rf"(?<![^\W_]){name[:SHORTEST_COMMIT]}{rest}[0-9a-f]*{ends}(?![^\W_])")
-
-
-def _start(form: str) -> str:
-    """What every regular form of a word begins with: `hope` and `hoping` share only `hop`."""
-    start = os.path.commonprefix([form, porter(form)])
-    return start[:-1] if len(start) > 2 and start[-1] in "eiy" else start
 
 
 def _roles(asked: str) -> dict[str, float]:

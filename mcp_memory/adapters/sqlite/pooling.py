@@ -7,7 +7,6 @@ said by the one whose words are meant, and the commonest only rank.
 
 from __future__ import annotations
 
-import os.path
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from mcp_memory.adapters.sqlite.database import Reads, Row
 from mcp_memory.domain.indexing import Term, match_expression, shorten_tool
 from mcp_memory.domain.offers import Pool, Spot, Within
-from mcp_memory.domain.stems import porter
+from mcp_memory.domain.stems import beginning
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000
@@ -295,11 +294,7 @@ def _spot(spot: Spot, starts: Sequence[str]) -> Spot:
 def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:
     """What the words sought begin with, the rarest first."""
     rarest = sorted((term for term in terms if counts[term.match]), key=lambda term: counts[term.match])
-    return [_start(term.words[0]) for term in rarest]
-
-
-def _start(word: str) -> str:
-    return os.path.commonprefix([word, porter(word)]) or word
+    return [beginning(term.words[0]) for term in rarest]
 
 
 def _told_of(text: str, starts: Sequence[str]) -> str:

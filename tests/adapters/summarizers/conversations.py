@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.domain.events import Event, EventType, Role, event_key
-from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.summaries import Bullet, Node, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
 
 ROLES = {
@@ -32,6 +33,18 @@ def conversation(*turns: tuple[str, str], first: int = 0) -> list[Event]:
         "start": EventType.SESSION_START,
     }
     return [event(first + index, types[who], text) for index, (who, text) in enumerate(turns)]
+
+
+def summary(*turns: tuple[str, str]) -> SegmentSummary:
+    return summarize_segment(conversation(*turns), [])
+
+
+def title(*turns: tuple[str, str]) -> str:
+    return summary(*turns).title
+
+
+def bullets(*turns: tuple[str, str]) -> list[str]:
+    return [bullet.text for bullet in summary(*turns).bullets]
 
 
 PORT = conversation(

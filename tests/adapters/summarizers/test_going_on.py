@@ -7,17 +7,9 @@ from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.domain.toc import Level
 
-from .conversations import conversation, segment_node
+from .conversations import bullets, conversation, segment_node, title
 
 LONG_TASK = "Rewrite the date picker"
-
-
-def title(*turns: tuple[str, str]) -> str:
-    return summarize_segment(conversation(*turns), []).title
-
-
-def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.text for bullet in summarize_segment(conversation(*turns), []).bullets]
 
 
 def test_a_command_is_told_by_what_was_said_to_it() -> None:

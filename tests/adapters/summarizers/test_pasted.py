@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.adapters.summarizers.pasted import own_words, pasted_in
-from mcp_memory.adapters.summarizers.segments import summarize_segment
-from mcp_memory.domain.summaries import SegmentSummary
 
-from .conversations import conversation
+from .conversations import summary
 
 GO = """type Limiter struct {
 \tmu     sync.Mutex
@@ -52,10 +50,6 @@ RUSTC = """error[E0382]: use of moved value: `job`
    |         --- move occurs because `job` has type `Job`
 31 |         retry(job);
    |               ^^^ value used here after move"""
-
-
-def summary(*turns: tuple[str, str]) -> SegmentSummary:
-    return summarize_segment(conversation(*turns), [])
 
 
 @pytest.mark.parametrize("pasted", [GO, PYTHON, YAML, TABLE, RUSTC])

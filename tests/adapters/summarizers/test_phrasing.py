@@ -7,23 +7,9 @@ import pytest
 from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind, unopened, user_kind, without_politeness
 from mcp_memory.adapters.summarizers.phrases import phrases
 from mcp_memory.adapters.summarizers.readability import readability
-from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.sentences import clipped
-from mcp_memory.domain.summaries import SegmentSummary
 
-from .conversations import conversation
-
-
-def summary(*turns: tuple[str, str]) -> SegmentSummary:
-    return summarize_segment(conversation(*turns), [])
-
-
-def title(*turns: tuple[str, str]) -> str:
-    return summary(*turns).title
-
-
-def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.text for bullet in summary(*turns).bullets]
+from .conversations import bullets, summary, title
 
 
 @pytest.mark.parametrize(

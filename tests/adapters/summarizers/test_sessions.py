@@ -7,22 +7,9 @@ from dataclasses import replace
 from mcp_memory.adapters.summarizers.cues import Kind, assistant_kind
 from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
-from mcp_memory.domain.summaries import SegmentSummary
 from mcp_memory.domain.toc import Level
 
-from .conversations import conversation, segment_node
-
-
-def summary(*turns: tuple[str, str]) -> SegmentSummary:
-    return summarize_segment(conversation(*turns), [])
-
-
-def title(*turns: tuple[str, str]) -> str:
-    return summary(*turns).title
-
-
-def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.text for bullet in summary(*turns).bullets]
+from .conversations import bullets, conversation, segment_node, summary, title
 
 
 def test_a_session_is_named_by_the_words_with_which_it_begins() -> None:

@@ -14,15 +14,7 @@ from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.adapters.summarizers.sentences import clipped
 from mcp_memory.domain.toc import Level
 
-from .conversations import conversation, node, segment_node
-
-
-def title(*turns: tuple[str, str]) -> str:
-    return summarize_segment(conversation(*turns), []).title
-
-
-def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.text for bullet in summarize_segment(conversation(*turns), []).bullets]
+from .conversations import bullets, conversation, node, segment_node, title
 
 
 @pytest.mark.parametrize(
