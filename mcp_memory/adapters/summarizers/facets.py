@@ -14,7 +14,7 @@ from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.expressions import Expression
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
-from mcp_memory.adapters.summarizers.messages import plain, speakers, spoken, windows
+from mcp_memory.adapters.summarizers.messages import plain, speakers, spoken
 from mcp_memory.adapters.summarizers.sentences import sentences
 from mcp_memory.adapters.summarizers.toolcalls import call_of
 from mcp_memory.domain.events import Event, EventType, Role
@@ -195,17 +195,16 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
             continue
         text = spoken(event.text) if event.role is Role.USER else event.text
         listed = False
-        for low, high in windows(len(text)):
-            for sentence in sentences(text, low, high):
-                body = plain(text[sentence.start : sentence.end])
-                said = folded(body)
-                headed = len(body) < 60 and _LIST_HEAD.search(said) is not None
-                if sentence.form != "item" or headed:
-                    listed = headed
-                    if headed:
-                        continue
-                if 12 <= len(body) <= 400 and (listed or _leaves_to_do(body, said, event.role)):
-                    yield event, action_item(body, event.role)
+        for sentence in sentences(text):
+            body = plain(text[sentence.start : sentence.end])
+            said = folded(body)
+            headed = len(body) < 60 and _LIST_HEAD.search(said) is not None
+            if sentence.form != "item" or headed:
+                listed = headed
+                if headed:
+                    continue
+            if 12 <= len(body) <= 400 and (listed or _leaves_to_do(body, said, event.role)):
+                yield event, action_item(body, event.role)
 
 
 def _leaves_to_do(body: str, low: str, role: Role) -> bool:

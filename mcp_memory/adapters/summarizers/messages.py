@@ -9,8 +9,6 @@ from mcp_memory.adapters.summarizers.keywords import without_places
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import has_unspaced_script, strip_markup
 
-_HEAD, _TAIL = 5_000, 3_000
-
 # What clients write into a user's message by themselves.
 _CLIENT_BLOCK = re.compile(
     r"<(system-reminder|command-name|command-message|command-contents|local-command-stdout|local-command-stderr|"
@@ -92,11 +90,6 @@ def plain(raw: str) -> str:
         cells = [cell.strip() for cell in text.strip(" |\n").split("|")]
         text = " — ".join(cell for cell in cells if any(map(str.isalpha, cell)))
     return " ".join(text.split()).lstrip("✅✓❌ ")
-
-
-def windows(length: int) -> list[tuple[int, int]]:
-    """The parts of a long text that are looked at: its head and its tail."""
-    return [(0, length)] if length <= _HEAD + _TAIL else [(0, _HEAD), (length - _TAIL, length)]
 
 
 def readable(body: str) -> bool:

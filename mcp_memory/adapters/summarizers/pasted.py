@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_memory.adapters.summarizers.sentences import windows
 from mcp_memory.adapters.summarizers.toolcalls import error_span
 
 _LOG = re.compile(
@@ -37,7 +38,6 @@ _COLUMNS = re.compile(r"\s*\S+(?: \S+)*(?:(?<![.!?:])[ \t]{2,}\S+(?: \S+){0,3}){
 # What may stand above lines of code, and between them: an indented line, a setting, a comment.
 _ABOVE = re.compile(r"(?:[ \t]{2,}|\t)(?![-*+] |\d+[.)] )\S|•|[a-z][\w.-]*:(?: \S+)?$")
 _BETWEEN = re.compile(r"[ \t]{2,}\S|\t|[#*•]|[a-z][\w.-]*:(?: \S+)?$|[)}\]]|---+$")
-_HEAD, _TAIL = 5_000, 3_000
 _FEWEST_LINES, _LEAST_CODE = 2, 2
 
 
@@ -55,12 +55,10 @@ def is_log_line(text: str, start: int, end: int) -> bool:
 
 @lru_cache(maxsize=1 << 9)
 def pasted_in(text: str) -> Sequence[Pasted]:
-    """The pasted runs of lines in the head and the tail of a message, in order."""
+    """The pasted runs of lines in the windows of a message, in order."""
     if text.count("\n") < _FEWEST_LINES - 1:
         return ()
-    long = len(text) > _HEAD + _TAIL
-    parts = [(0, _HEAD), (len(text) - _TAIL, len(text))] if long else [(0, len(text))]
-    return tuple(run for low, high in parts for run in _runs(text, low, high))
+    return tuple(run for low, high in windows(len(text)) for run in _runs(text, low, high))
 
 
 def own_words(text: str) -> str:

@@ -6,6 +6,8 @@ but where another case would say something else.
 
 from __future__ import annotations
 
+import re
+
 from mcp_memory.adapters.summarizers import languages
 from mcp_memory.adapters.summarizers.expressions import Expression
 
@@ -130,6 +132,14 @@ def opens_with_task(low: str, start: int = 0) -> bool:
 THEN_ASKED = Expression(
     r"(?:[.!?]\s+(?:please |then |also )?|,\s+(?:please |then |and )?(?=(?:find|fix|tell|explain|investigate|"
     r"figure)\b))([a-z]+(?:'[a-z]+)?)\b"
+)
+#: A sentence that goes on from the one before it.
+CONNECTED = Expression(
+    r"(?:so|this|that|it|these|those|they|but|which|otherwise|then|both|instead|previously|also|since)\b", flags=re.I
+)
+#: One that speaks of what stood before it, so that it cannot be understood alone.
+POINTS_BACK = Expression(
+    r"(?:since |so |but )?(?:(?:this|that|it|these|those|they|both|their|its) (?!\w+ed\b)[a-z]|(?:that|it|they)['’])"
 )
 INTERJECTION = Expression(
     r"(?:(?:wow|phew|ok|okay|yes|yeah|yep|no|great|nice|cool|perfect|back|oh|ah|hm+|ugh|argh|ouch|oops|damn|thanks|agreed|"

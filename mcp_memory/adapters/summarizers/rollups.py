@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.adapters.summarizers import patterns
-from mcp_memory.adapters.summarizers.candidates import POINTS_BACK
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, bullet_kind, gives_reason
 from mcp_memory.adapters.summarizers.keywords import distinct, stems_of
 from mcp_memory.adapters.summarizers.matters import PLACE, is_placed, matters_of
@@ -110,7 +109,7 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float],
             told *= 1.0 + _ON_TOPIC * max((len(theme & own) / len(theme) for theme in themes if theme), default=0.0)
             if kind is Kind.DECISION and first_word(folded(bullet.text)) in patterns.IMPERATIVES:
                 priority -= _ANNOUNCED
-            told *= _LEANING if POINTS_BACK.match(folded(bullet.text)) else 1.0
+            told *= _LEANING if patterns.POINTS_BACK.match(folded(bullet.text)) else 1.0
             value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
             grips = bullet.grip_ids[:MAX_GRIPS]
             about = matters[position]

@@ -14,8 +14,9 @@ from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS
 from mcp_memory.adapters.summarizers.cues import PRIORITY, Kind, is_trivial
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary
-from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken, windows
+from mcp_memory.adapters.summarizers.messages import command_name, plain, speakers, spoken
 from mcp_memory.adapters.summarizers.pasted import own_words, pasted_error, pasted_in
+from mcp_memory.adapters.summarizers.sentences import windows
 from mcp_memory.adapters.summarizers.titles import title_of
 from mcp_memory.adapters.summarizers.toolcalls import call_of, commit_span
 from mcp_memory.domain.events import Event, EventType, Role

@@ -43,16 +43,27 @@ _OPENER = re.compile(
     r"does|do|did|don't|let's|there|maybe|should|but|so|now)\s"
 )
 _SHORT_LINE = 60
+#: So much of a long text is looked at, from its beginning and from its end.
+_HEAD, _TAIL = 5_000, 3_000
 _JOINING_END = re.compile(r"(?:[\s,;:–—-]+(?:and|or|but|so|which|then|to|the|a|of|with|for)?)+$", re.I)
 _STOP = re.compile(
     r"[.!?;](?=\s)|,(?=\s)|\s[-–—]+(?=\s)|\s(?=(?:because|since|so|which|but|while|when|if|unless|until|then)\s)", re.I
 )
 
 
-def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentence]:
-    """The sentences of `text[start:end]` in order, each within one paragraph, list item, heading or table row."""
+def windows(length: int) -> list[tuple[int, int]]:
+    """The parts of a text of that length that are looked at: all of it, or the head and the tail of a long one."""
+    return [(0, length)] if length <= _HEAD + _TAIL else [(0, _HEAD), (length - _TAIL, length)]
+
+
+def sentences(text: str) -> list[Sentence]:
+    """The sentences in the windows of a text, each within one paragraph, list item, heading or table row."""
+    return [sentence for low, high in windows(len(text)) for sentence in _between(text, low, high)]
+
+
+def _between(text: str, start: int, end: int) -> list[Sentence]:
     found: list[Sentence] = []
-    for number, (first, last, form) in enumerate(_blocks(text, start, len(text) if end is None else end)):
+    for number, (first, last, form) in enumerate(_blocks(text, start, end)):
         if form == "heading" or form == "row" or not _may_stop(text, first, last):
             found.append(Sentence(first, last, form, number))
         else:
