@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from mcp_memory.capture.project import Project
+
 _MAX_INPUT = 64 * 1024 * 1024
 _DEFAULT_CLIENT = "claude-code"
 
@@ -96,16 +98,21 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     project = detect(_directory(payload), env)
     if not settings.enabled or not project.enabled:
         return ""
-    if "cursor_version" in payload:
-        client = "cursor"
-    root = clean(project.root)
+    client = "cursor" if "cursor_version" in payload else client
     stored = _storable(payload, text, settings.max_event_bytes)
-    append(home, Row(time.time_ns() // 1_000_000, client, root, clean(redact(project.label)), stored))
+    append(home, Row(_now_ms(), client, clean(project.root), clean(redact(project.label)), stored))
     if _event(payload) != "sessionstart" or not settings.brief:
         return ""
-    # The store knows a project that was given a name by that name.
-    place = "label:" + project.label if project.label else root
-    return _greeting(payload, client, _own_text(home, payload, client) or read_brief(home, place))
+    return _greeting(payload, client, _own_text(home, payload, client) or read_brief(home, _place(project)))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _place(project: Project) -> str:
+    """Under what the server keeps the project's brief: it knows one that was given a name by that name."""
+    return "label:" + project.label if project.label else clean(project.root)
 
 
 def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:

@@ -23,7 +23,7 @@ from mcp_memory.capture.vendor_keys import KEYS, OTHER_KEYS, SHORTEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _IN_ADDRESS = r"https?://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)"
@@ -129,19 +129,30 @@ def _redact_once(text: str) -> str:
     low = _lowered(narrow)
     clear = _redact_private(text) if "private" in low else text
     clear = redact_bot_tokens(redact_key_blocks(clear))
+    clear = _redact_shaped(clear, narrow)
+    clear = redact_commands(clear, low if clear is text else _lowered(_narrow(clear)))
+    return redact_named(clear, low if clear is text else _lowered(_narrow(clear)))
+
+
+def _redact_shaped(text: str, narrow: str) -> str:
+    """Take out what is told by its form. `narrow` may still hold what was taken out of the text before."""
+    for kind, pattern in _patterns(narrow):
+        text = _replace(text, pattern(), kind)
+    return text
+
+
+def _patterns(narrow: str) -> Iterator[tuple[str, Callable[[], re.Pattern[str]]]]:
+    """The kinds and expressions of those secrets that the text may hold, going by their triggers."""
     runs = _runs(narrow)
     for kind, prefix, pattern in _IN_RUNS if runs else ():
         if prefix in runs:
-            clear = _replace(clear, pattern(), kind)
+            yield kind, pattern
     rare = _rare(narrow)
     for kind, trigger, sign, pattern in _RULES:
         if sign in rare and trigger in narrow:
-            clear = _replace(clear, pattern(), kind)
+            yield kind, pattern
     if "@" in narrow and "://" in narrow:
-        for kind, pattern in _ADDRESSES:
-            clear = _replace(clear, pattern(), kind)
-    clear = redact_commands(clear, low if clear is text else _lowered(_narrow(clear)))
-    return redact_named(clear, low if clear is text else _lowered(_narrow(clear)))
+        yield from _ADDRESSES
 
 
 def _narrow(text: str) -> str:
