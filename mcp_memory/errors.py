@@ -10,7 +10,8 @@
     │   ├── StoreBusy           another process holds it
     │   ├── StoreCorrupt        it is damaged
     │   ├── StoreFull           the disk is full or read-only
-    │   └── StoreNewer          a later version wrote it
+    │   ├── StoreNewer          a later version wrote it
+    │   └── StoreReplaced       another file has its name, or none
     ├── LeaseLost               another process took over the pipeline
     └── SummarizerError         a summary could not be made
         ├── ModelUnusable       the model cannot be asked with these settings
@@ -100,6 +101,10 @@ class StoreFull(StoreError):
 
 class StoreNewer(StoreError):
     """The database was written by a later version."""
+
+
+class StoreReplaced(StoreError):
+    """The database was removed or replaced while it was open; it must be opened anew."""
 
 
 class LeaseLost(MemoryFault):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_memory.adapters.sqlite.migrations import create, latest, rescue_of
+from mcp_memory.adapters.sqlite.place import holder, uri
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -144,7 +145,7 @@ def _failed(path: Path, error: str) -> Problem:
     """What it means that the database cannot be looked at."""
     if "locked" in error or "busy" in error:
         fix = "End the other program that has it open, then run: mcp-memory doctor"
-        return Problem(f"{path} is locked", "Another program holds it exclusively.", fix)
+        return Problem(f"{path} is locked", f"It is held exclusively by {holder(path)}.", fix)
     if "unable to open" in error or "readonly" in error or "authorized" in error:
         fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
         return Problem(f"{path} cannot be opened", f"{error}.", fix)
@@ -158,7 +159,7 @@ def _damaged(path: Path, why: str) -> Problem:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+    connection = sqlite3.connect(uri(path), uri=True, timeout=2)
     try:
         yield connection
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mcp_memory.adapters.diagnosis import Problem
 from mcp_memory.adapters.sqlite.migrations import latest
+from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.domain.ids import ulid
 from mcp_memory.domain.records import digest
 
@@ -24,7 +25,7 @@ def records(path: Path) -> list[Problem]:
     if not path.exists():
         return []
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+        with closing(sqlite3.connect(uri(path), uri=True, timeout=2)) as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
                 return []
             return list(_broken(connection))

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
-from mcp_memory.errors import LeaseLost, MemoryFault
+from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import BATCH as FULL
@@ -168,6 +168,9 @@ class Pipeline:
         except LeaseLost:
             self.lease.token = None
             return True
+        except StoreReplaced:
+            # Whoever opened the memory opens what is there now; here every try would fail the same.
+            raise
         except MemoryFault as error:
             logger.warning("The pipeline pauses: %s", error)
             return False
@@ -188,6 +191,8 @@ class Pipeline:
     async def _version(self) -> int:
         try:
             return await self.data_version()
+        except StoreReplaced:
+            raise
         except MemoryFault:
             return -1
 

@@ -15,6 +15,7 @@ import anyio
 
 from mcp_memory.adapters.sqlite.migrations import backup as copy_database
 from mcp_memory.adapters.sqlite.migrations import remove_partial
+from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.app import App
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.safe import clean
@@ -164,7 +165,7 @@ async def backup(app: App, options: argparse.Namespace) -> int:
     target = _replaceable(options.path, app.settings.database)
 
     def copy() -> int:
-        source = sqlite3.connect(app.settings.database)
+        source = sqlite3.connect(uri(app.settings.database), uri=True)
         try:
             copy_database(source, target)
         finally:

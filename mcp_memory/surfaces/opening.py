@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.config import Settings
-from mcp_memory.errors import MemoryFault, StoreError
+from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
 
 if TYPE_CHECKING:
     # Importing the app costs more than the handshake may; it is done in a worker thread afterwards.
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: How often a server whose database was taken away looks for another one.
+LOOK_SECONDS = 0.5
 #: A server that no client talks to opens its memory after this time all the same: captured events wait for it.
 GREETING_SECONDS = 1.0
 
@@ -28,7 +31,7 @@ Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try to open the memory: `done` when it is open or has failed, `again` when someone asks after a failure."""
+    """One try to open the memory: `done` when it is open or has failed, `again` when someone asks after that."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
     again: anyio.Event = field(default_factory=anyio.Event)
@@ -40,7 +43,7 @@ class Memory:
     """Owns the open app for as long as the server runs.
 
     A failure to open is told to whoever asks and tried anew at the next question, so that a server outlives a full
-    disk, a database set aside or a setting put right.
+    disk, a database set aside or a setting put right. A database that was replaced, as by a backup, is opened anew.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -58,7 +61,7 @@ class Memory:
         """The open app, as soon as it is; raises why it cannot be opened."""
         self.greeted()
         attempt = self._attempt
-        if attempt.error is not None:
+        if attempt.error is not None or (attempt.app is not None and attempt.app.database.is_replaced()):
             self._attempt = _Attempt()
             attempt.again.set()
             attempt = self._attempt
@@ -88,7 +91,8 @@ class Memory:
         while True:
             attempt = self._attempt
             try:
-                await self._hold(attempt)
+                with alone():
+                    await self._hold(attempt)
             except MemoryFault as error:
                 attempt.error = error
             except Exception:
@@ -97,10 +101,22 @@ class Memory:
                     "The memory met an unexpected error; the server's log and `mcp-memory status` say more."
                 )
             attempt.done.set()
-            await attempt.again.wait()
+            await self._until_wanted(attempt)
+
+    async def _until_wanted(self, attempt: _Attempt) -> None:
+        """Until someone asks. A database in the place of another is opened unasked: hooks write to it already.
+
+        None in its place is left so, as it is while a backup is being brought.
+        """
+        replaced = isinstance(attempt.error, StoreReplaced)
+        while not attempt.again.is_set() and not (replaced and self._settings.database.exists()):
+            with anyio.move_on_after(LOOK_SECONDS if replaced else math.inf):
+                await attempt.again.wait()
+        if self._attempt is attempt:
+            self._attempt = _Attempt()
 
     async def _hold(self, attempt: _Attempt) -> None:
-        """Open the memory and run its pipeline until the server ends."""
+        """Open the memory and run its pipeline until the server ends or the memory is to be opened anew."""
         opener = await to_thread.run_sync(_prepare)
         async with AsyncExitStack() as stack:
             with anyio.CancelScope(shield=True):
@@ -110,6 +126,8 @@ class Memory:
                 tasks.start_soon(app.pipeline.run, name="pipeline")
                 attempt.app = app
                 attempt.done.set()
+                await attempt.again.wait()
+                tasks.cancel_scope.cancel()
 
 
 def _prepare() -> Opener:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -15,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_memory import sample
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
+from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import opening
@@ -25,6 +29,7 @@ from tests.surfaces.client import Era, ask, connected, refused
 pytestmark = pytest.mark.anyio
 
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
+PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "Please mend the kite."}
 TOOLS = {
     "toc_root", "get_node", "expand_grip", "teleport", "browse_time", "build_context", "session_context", "remember",
     "forget",
@@ -157,3 +162,41 @@ async def test_a_server_can_be_served_again_after_its_client_left(settings: Sett
         with anyio.fail_after(30):
             async with Client(server) as client:
                 assert "toc:year:2026" in await ask(client, "toc_root")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be replaced")
+async def test_a_database_that_is_replaced_while_the_server_runs_is_opened_anew(settings: Settings) -> None:
+    backup = settings.home.parent / "backup.db"
+    async with connected(settings) as client:
+        with closing(sqlite3.connect(settings.database)) as source, closing(sqlite3.connect(backup)) as copy:
+            source.backup(copy)
+        await ask(client, "remember", text="The kestrels are counted in May.")
+        for suffix in ("-wal", "-shm"):
+            settings.database.with_name(f"memory.db{suffix}").unlink()
+        backup.replace(settings.database)
+        assert "counted" not in await ask(client, "teleport", query="kestrels")
+        await ask(client, "remember", text="The ospreys are counted in June.")
+    async with open_app(settings) as app:
+        texts = [text for (text,) in await app.database.fetch("SELECT text FROM event WHERE text LIKE '%counted%'")]
+    assert texts == ["The ospreys are counted in June."]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be removed")
+async def test_what_is_captured_while_the_database_is_away_waits_for_the_next(
+    blank: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.01)
+    row = Row(1_793_000_000_000, "claude-code", "/work/kite", "", json.dumps(PROMPT))
+    async with connected(blank) as client:
+        await ask(client, "toc_root")
+        for suffix in ("", "-wal", "-shm"):
+            blank.database.with_name(f"memory.db{suffix}").unlink()
+        spool(str(blank.home), row)
+        # No one asks: a database that someone puts there is found, and takes what has waited.
+        async with open_app(blank):
+            pass
+        with closing(sqlite3.connect(blank.database)) as connection, anyio.fail_after(20):
+            while not connection.execute("SELECT count(*) FROM event").fetchone()[0]:
+                await anyio.sleep(0.01)
+        assert "kite" in await ask(client, "teleport", query="mend the kite", project="*")
+    assert not list(blank.spool.iterdir())

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -14,22 +15,27 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.migrations import migrate
+from mcp_memory.adapters.sqlite.place import Opened, holder, is_fixed, uri
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, UsageError
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")
 Result = TypeVar("Result")
-_BUSY_MS = 15_000
+#: A write waits for those before it, the longest of which put a whole index in order. A read waits for no write: what
+#: keeps it out is a program that wants the file for itself, and who waits should hear of it soon.
+_WRITING_MS, _READING_MS = 15_000, 4_000
 _TOGETHER = 100
 _PRAGMAS = (
-    f"PRAGMA busy_timeout = {_BUSY_MS}",
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = NORMAL",
+    f"PRAGMA busy_timeout = {_READING_MS}",
     "PRAGMA cache_size = -32000",
     "PRAGMA temp_store = MEMORY",
+    "PRAGMA mmap_size = 268435456",
+)
+_WRITABLE = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
     # What is deleted is overwritten: the file must not tell what was forgotten.
     "PRAGMA secure_delete = ON",
-    "PRAGMA mmap_size = 268435456",
 )
 
 
@@ -122,8 +128,9 @@ class Database:
     reads that belong together.
     """
 
-    def __init__(self, path: Path, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
-        self.path = path
+    def __init__(self, opened: Opened, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
+        self.path = opened.path
+        self._opened = opened
         self._writer = writer
         self._reader = reader
         self._lock = anyio.Lock()
@@ -139,11 +146,16 @@ class Database:
             with told(path):
                 prepare_folder(path.parent)
                 await to_thread.run_sync(migrate, path)
+                opened = Opened.at(path)
                 writer = stack.enter_context(_writer(path))
                 reader = await stack.enter_async_context(_reader(path))
-            database = cls(path, writer, reader)
-            stack.callback(database._close)
+            database = cls(opened.with_log(), writer, reader)
+            stack.push_async_callback(database._close)
             yield database
+
+    def is_replaced(self) -> bool:
+        """Whether another file has taken this one's name, or none has it any more."""
+        return self._opened.is_replaced()
 
     async def write(
         self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
@@ -170,6 +182,8 @@ class Database:
         return result
 
     def _commit(self) -> None:
+        # Whoever is told that something is kept may throw away where it came from.
+        self._opened.check()
         self._writer.execute("COMMIT")
         self._changed = True
 
@@ -213,11 +227,16 @@ class Database:
             self._together.execute("COMMIT")
 
     def _told(self) -> AbstractContextManager[None]:
+        self._opened.check()
         return told(self.path, changed=self._changed)
 
-    def _close(self) -> None:
-        if self._together is not None:
-            self._together.close()
+    async def _close(self) -> None:
+        """Wait for what is being read or written in other threads, after which nothing begins any more."""
+        with anyio.CancelScope(shield=True):
+            async with self._lock, self._reading:
+                self._opened = replace(self._opened, file=None)
+                if self._together is not None:
+                    self._together.close()
 
     async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         rows = await self.fetch(sql, values)
@@ -243,6 +262,7 @@ def _writer(path: Path) -> Iterator[sqlite3.Connection]:
     """The writing connection. Worker threads use it in turn, each under the lock of `Database.write`."""
     connection = _connected(path)
     try:
+        connection.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
         yield connection
     finally:
         connection.close()
@@ -250,9 +270,10 @@ def _writer(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _connected(path: Path) -> sqlite3.Connection:
     """A connection that worker threads may use in turn."""
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=False)
+    name, pragmas = _way_to(path)
+    connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False, uri=True)
     try:
-        for pragma in _PRAGMAS:
+        for pragma in pragmas:
             connection.execute(pragma)
     except BaseException:
         connection.close()
@@ -260,13 +281,19 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _way_to(path: Path) -> tuple[str, Sequence[str]]:
+    """What to connect to, and what to say first."""
+    return (uri(path), _PRAGMAS) if is_fixed(path) else (str(path), (*_PRAGMAS, *_WRITABLE))
+
+
 @asynccontextmanager
 async def _reader(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     # Cancelled half way, the connection's thread would be left without an owner.
     with anyio.CancelScope(shield=True):
-        connection = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
+        name, pragmas = _way_to(path)
+        connection = await aiosqlite.connect(name, isolation_level=None, cached_statements=256, uri=True)
     try:
-        for pragma in (*_PRAGMAS, "PRAGMA query_only = 1"):
+        for pragma in (*pragmas, "PRAGMA query_only = 1"):
             await connection.execute(pragma)
         yield connection
     finally:
@@ -302,7 +329,7 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return StoreBusy(
-            f"{path} is locked by another program. Try again; if it stays so, end the one that has it open."
+            f"{path} is locked by {holder(path)}. Try again; if it stays so, end the one that has it open."
         )
     signs = (
         *("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed"),

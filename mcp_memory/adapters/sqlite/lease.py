@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
-from mcp_memory.errors import LeaseLost
+from mcp_memory.errors import LeaseLost, StoreReplaced
 
 NAME = "pipeline"
 DURATION_MS = 20_000
@@ -54,7 +55,8 @@ class SqliteLease:
         if self.token is not None:
             token, self.token = self.token, None
             sql = "UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?"
-            await self._database.write(Transaction.run, sql, (self._name, token))
+            with suppress(StoreReplaced):  # the lease is gone with its file
+                await self._database.write(Transaction.run, sql, (self._name, token))
 
 
 def check_lease(tx: Transaction, token: int | None) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
+from mcp_memory.adapters.sqlite.place import is_fixed, uri
 from mcp_memory.capture.inbox import RESCUE
-from mcp_memory.errors import StoreBusy, StoreNewer
+from mcp_memory.errors import StoreBusy, StoreFull, StoreNewer
 
+#: How long a file is waited for that another program wants for itself, and for another that migrates it.
+_SECONDS = 4
+_MIGRATING_MS = 15_000
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 
@@ -45,11 +49,11 @@ def migrate(path: Path) -> None:
             f"{path} is being made anew from a damaged one. Wait for that to end; if it was interrupted, run "
             "`mcp-memory process --set-aside-corrupt` again. What is captured meanwhile is kept."
         )
-    fresh = not path.exists()
-    if fresh:
+    fixed = is_fixed(path)
+    if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, timeout=15)
-    try:
+    name = uri(path) if fixed else str(path)
+    with closing(sqlite3.connect(name, isolation_level=None, timeout=_SECONDS, uri=True)) as connection:
         version = _version(connection)
         todo = [step for step in steps() if step[0] > version]
         if version > latest():
@@ -57,13 +61,15 @@ def migrate(path: Path) -> None:
                 f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. "
                 "Update mcp-memory (pip install --upgrade mcp-memory) or set MCP_MEMORY_HOME to another directory."
             )
+        if todo and fixed:
+            raise StoreFull(
+                f"{path} is of an older version, and {path.parent} cannot be written, so that it cannot be brought up "
+                "to date. Correct the permissions, or copy it elsewhere and set MCP_MEMORY_HOME to that directory."
+            )
         if todo:
             connection.execute("PRAGMA journal_mode = WAL")
-            if version:
-                backup(connection, path.with_name(f"{path.name}.schema-{version}.bak"))
-            _apply(connection, todo)
-    finally:
-        connection.close()
+            connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
+            _apply(connection, todo, path)
 
 
 def backup(connection: sqlite3.Connection, target: Path) -> None:
@@ -89,20 +95,27 @@ def remove_partial(path: Path) -> None:
             path.with_name(name).unlink(missing_ok=True)
 
 
-def _apply(connection: sqlite3.Connection, todo: list[tuple[int, str]]) -> None:
+def _apply(connection: sqlite3.Connection, todo: list[tuple[int, str]], path: Path | None = None) -> None:
+    """Take the steps in one transaction; a file that holds something is copied first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated while this one waited for the lock.
         done = _version(connection)
+        if path and 0 < done < todo[-1][0]:
+            # Under the lock, lest two programs that were started at once write to the same copy.
+            with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
+                backup(before, path.with_name(f"{path.name}.schema-{done}.bak"))
         for number, sql in todo:
             if number > done:
                 for statement in statements(sql):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk makes SQLite roll back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def statements(sql: str) -> list[str]:

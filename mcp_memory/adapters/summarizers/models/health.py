@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.adapters.diagnosis import Problem
+from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.adapters.summarizers.models.build import fingerprint
 from mcp_memory.adapters.summarizers.models.calling import BREAKER, STOPPED
 from mcp_memory.adapters.summarizers.models.retry import Breaker
@@ -50,7 +51,7 @@ def _states(database: Path) -> dict[str, Any]:
     if not database.exists():
         return {}
     try:
-        connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        connection = sqlite3.connect(uri(database), uri=True, timeout=2)
         with contextlib.closing(connection):
             return {name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")}
     except sqlite3.Error:  # told by the examination of the database itself
