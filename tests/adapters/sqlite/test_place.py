@@ -188,3 +188,17 @@ async def test_an_older_memory_that_cannot_be_written_is_told(fixed: Path) -> No
     with pytest.raises(StoreFull, match="older version"):
         async with Database.open(fixed):
             pass
+
+
+def test_a_file_that_another_program_migrates_is_not_copied_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrations.create(connection)
+        connection.execute("PRAGMA user_version = 1")
+    monkeypatch.setattr(migrations, "_MIGRATING_MS", 50)
+    with held(path, "PRAGMA journal_mode = WAL", "BEGIN IMMEDIATE"):
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            migrations.migrate(path)
+        assert not list(tmp_path.glob("*.bak*"))
