@@ -356,7 +356,7 @@ class Renderer:
         return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%H:%M")
 
     def range(self, when: TimeRange) -> str:
-        return f"{when.phrase!r} = {self.moment(when.start_ms)} to {self.moment(when.end_ms - 1)}"
+        return when.told(self.moment)
 
     def _span(self, node: Node) -> str:
         """What the id does not tell: a segment's hours and session, the days of a week, and that a model wrote it."""

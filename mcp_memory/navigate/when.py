@@ -7,16 +7,17 @@ A date without a year is the most recent one that is not after now. Ranges inclu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
-from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
+from mcp_memory.domain.toc import local_day, parse_node_id, start_of_day_ms
 from mcp_memory.errors import BadId, UnknownTimePhrase
 from mcp_memory.navigate import when_find
-from mcp_memory.navigate.when_dates import OVER_FEAST
 from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, Backwards, Frame, Span, normal
-from mcp_memory.navigate.when_periods import period
+from mcp_memory.navigate.when_hours import moment
+from mcp_memory.navigate.when_periods import period, reading
 
 _EXAMPLES = (
     "today, yesterday, last week, this month, 3 days ago, last 2 weeks, on Monday, in January, January 2024, "
@@ -33,6 +34,14 @@ _JOINTS = re.compile(
     r" ?\.\.+ ?| - | (?:to|until|till|through|and|or) |(?<=[a-z])-(?=[a-z])|(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)"
 )
 _YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
+#: The one day of a month that has no month of its own.
+_BARE_DAY = re.compile(r"(?:\w+day )?\d\d?(?:st|nd|rd|th)", re.ASCII)
+_ALSO = (" and ", " or ")
+_DOTTED = re.compile(r"(?P<since>[^.](?:.*[^.])?) ?\.\.+|\.\.+ ?(?P<through>[^.].*)", re.S)
+_MONTH = r"(?:0?[1-9]|1[0-2])"
+_EITHER_WAY = re.compile(
+    rf"(?<![\d/-])(?P<first>{_MONTH})[/-](?P<second>{_MONTH})(?:[/-](?:\d\d)?\d\d)?(?![\d/-])", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +51,21 @@ class TimeRange:
     phrase: str
     start_ms: int
     end_ms: int
+    #: Which of its numbers was taken for the month, where either might be.
+    reading: str = ""
+
+    def told(self, moment: Callable[[int], str]) -> str:
+        """The phrase and the time it was taken for, in words of the clock."""
+        numbers = f" ({self.reading})" if self.reading else ""
+        start = f"{moment(self.start_ms)} to" if self.start_ms else "everything up to"
+        return f"{self.phrase!r}{numbers} = {start} {moment(self.end_ms - 1)}"
 
 
 def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
     """The range of a time phrase said at `now`, which must know its zone, by a user who lives in `zone`."""
     said = " ".join(phrase.split())
     try:
-        span = _node(said, zone) or _range(normal(said), _frame(now, zone))
+        span = _node(said, zone) or _range(_closed(said), _frame(now, zone))
         start = max(span.start_ms, 0)
         end = span.end_ms + (MINUTE_MS if span.end_ms == span.start_ms else 0)
         if start >= end:
@@ -57,7 +74,23 @@ def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
         raise UnknownTimePhrase(f"{said[:80]!r} ends before it begins. Name the earlier time first.") from None
     except (ValueError, OverflowError):
         raise UnknownTimePhrase(f"{said[:80]!r} is not a time I can resolve. Try one of these: {_EXAMPLES}.") from None
-    return TimeRange(said, start, end)
+    return TimeRange(said, start, end, _reading(said, start, zone))
+
+
+def _reading(said: str, start_ms: int, zone: tzinfo) -> str:
+    """How numbers were read that may be meant either way: 3/2 is in March, or in February."""
+    match = _EITHER_WAY.search(said)
+    if not match or match["first"] == match["second"]:
+        return ""
+    month_first = local_day(start_ms, zone).month == int(match["first"])
+    return "month first" if month_first else "day first"
+
+
+def _closed(said: str) -> str:
+    """The phrase in normal form; one that begins or ends with dots is open at that side."""
+    if match := _DOTTED.fullmatch(said):
+        return f"since {normal(match['since'])}" if match["since"] else f"through {normal(match['through'])}"
+    return normal(said)
 
 
 def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None:
@@ -68,12 +101,11 @@ def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None
     """
     found: list[tuple[TimeRange, when_find.Candidate]] = []
     taken = 0
-    for candidate in when_find.candidates(text, now.astimezone(zone).year):
+    for candidate in when_find.candidates(text, _frame(now, zone)):
         if candidate.start < taken:
             continue
-        try:
-            time_range = resolve(candidate.phrase, now, zone)
-        except UnknownTimePhrase:
+        time_range = _first_resolved((candidate.phrase, candidate.whole), now, zone)
+        if time_range is None:
             continue
         taken = candidate.end
         if time_range.start_ms <= now.timestamp() * 1000:
@@ -82,6 +114,13 @@ def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None
         return None
     time_range, candidate = next((each for each in found if _YEAR.search(each[0].phrase)), found[0])
     return time_range, when_find.without(text, candidate)
+
+
+def _first_resolved(phrases: Iterable[str], now: datetime, zone: tzinfo) -> TimeRange | None:
+    for phrase in phrases:
+        with suppress(UnknownTimePhrase):
+            return resolve(phrase, now, zone)
+    return None
 
 
 def _frame(now: datetime, zone: tzinfo) -> Frame:
@@ -105,10 +144,10 @@ def _range(text: str, frame: Frame) -> Span:
     if enclosed and enclosed["how"] == "between" and not _JOINTS.search(rest):
         raise ValueError("a range needs two ends")
     backwards: Backwards | None = None
-    for first, last in ((rest, ""), *_split(rest)):
+    for first, joint, last in ((rest, "", ""), *_split(rest)):
         try:
             # Days that are joined to one month are one phrase: the 3rd and 4th of October.
-            return _joined(first, last, frame) if last else _one(rest, frame)
+            return _joined(first, last, frame, also=joint in _ALSO and enclosed is None) if last else _one(rest, frame)
         except Backwards as error:
             backwards = error
         except ValueError:
@@ -116,13 +155,14 @@ def _range(text: str, frame: Frame) -> Span:
     if backwards:
         raise backwards
     if half_open := _OPEN.fullmatch(text):
-        return _half_open(half_open["how"], period(_plain(half_open["base"]), frame), frame)
+        return _half_open(half_open["how"], _end(_plain(half_open["base"]), frame), frame)
     raise ValueError("no such phrase")
 
 
 def _one(text: str, frame: Frame) -> Span:
-    """One period; a few mean more with their preposition than without: over Christmas."""
-    return period(text if OVER_FEAST.match(text) else _plain(text), frame)
+    """One period; a few mean more with their preposition than without: over Christmas, around the 5th."""
+    found = reading(text, frame)
+    return found[1] if found else period(_plain(text), frame)
 
 
 def _plain(text: str) -> str:
@@ -130,24 +170,45 @@ def _plain(text: str) -> str:
     return text[match.end() :] if (match := _LEADING.match(text)) else text
 
 
-def _split(text: str) -> Iterator[tuple[str, str]]:
+def _split(text: str) -> Iterator[tuple[str, str, str]]:
     for joint in _JOINTS.finditer(text):
-        yield _plain(text[: joint.start()].strip()), _plain(text[joint.end() :].strip())
+        yield _plain(text[: joint.start()].strip()), joint[0], _plain(text[joint.end() :].strip())
 
 
-def _joined(first: str, last: str, frame: Frame) -> Span:
-    """A year that is said once holds for both ends; without any, the range begins at its most recent first day."""
+def _end(text: str, frame: Frame) -> Span:
+    """What a range begins or ends with: a period, or the very time of a day."""
+    at = moment(text, frame, period)
+    return period(text, frame) if at is None else Span(at, at)
+
+
+def _joined(first: str, last: str, frame: Frame, *, also: bool) -> Span:
+    """A year that is said once holds for both ends; without any, the range begins at its most recent first day.
+
+    An end that would come before the beginning is the next one, or else the beginning the one before it: Monday to
+    Wednesday last week. What is only named beside another time (`also`) may come before it: today and yesterday.
+    """
     if _YEAR.search(last) and not _YEAR.search(first):
-        end = period(last, frame)
-        start = period(first, replace(frame, latest=frame.first_and_last(end)[1]))
+        end = _end(last, frame)
+        start = _end(first, replace(frame, latest=frame.first_and_last(end)[1]))
     else:
-        start = period(first, frame)
-        end = period(last, frame)
-        if end.end_ms <= start.start_ms or _YEAR.search(first):
-            end = period(last, replace(frame, earliest=frame.first_and_last(start)[0]))
+        start = _end(first, frame)
+        end = _end(last, frame)
+        begun = frame.first_and_last(start)[0]
+        if also and end.end_ms <= start.start_ms and _is_fixed(last, end, begun, frame):
+            return Span(end.start_ms, start.end_ms)
+        for earliest in (begun, begun + timedelta(days=1)):
+            if end.end_ms <= start.start_ms or _YEAR.search(first) or _BARE_DAY.fullmatch(last):
+                end = _end(last, replace(frame, earliest=earliest))
+        if end.end_ms <= start.start_ms:
+            start = _end(first, replace(frame, latest=frame.first_and_last(end)[1]))
     if end.end_ms < start.start_ms:
         raise Backwards
     return Span(start.start_ms, end.end_ms)
+
+
+def _is_fixed(last: str, end: Span, begun: date, frame: Frame) -> bool:
+    """Whether a period stays the same whatever comes before it, as yesterday does and Monday does not."""
+    return _end(last, replace(frame, earliest=begun)) == end
 
 
 def _half_open(how: str, base: Span, frame: Frame) -> Span:

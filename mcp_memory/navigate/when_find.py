@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mcp_memory.navigate.when_dates import OVER_FEAST
-from mcp_memory.navigate.when_frame import normal
-from mcp_memory.navigate.when_periods import find_row
+from mcp_memory.navigate.when_feasts import OVER_FEAST
+from mcp_memory.navigate.when_frame import Backwards, Frame, Row, normal
+from mcp_memory.navigate.when_hours import CLOCK_ALONE
+from mcp_memory.navigate.when_periods import reading
 
 _WORD = re.compile(r"[^\s,]+")
 _MOST_WORDS = 400  # a question is short; a pasted file is not a question
@@ -22,6 +23,7 @@ _STARTER = re.compile(
     r"|up|by|between|toda|yest|toni|day|week|mont|quar|year|earl|late|mid|star|begi|end|last|this|curr|past|prev"
     r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|some|seco|firs"
     r"|am\b|im\b|vor\b|gest|heut|vorg|letz|vori|dies|kw\b"
+    r"|all|thro|for\b|with|whol|enti|exac|just|back|towa|circ|thes|w/c|no\b|star"
     r"|half|fort|other|noon|chri|xmas|east|than|hall|vale|blac|new|midd|midn|lunc|spri|summ|autu|fall|wint|h[12]\b|roug|near|almo|appr"
     r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
     re.I,
@@ -30,42 +32,63 @@ _STARTER = re.compile(
 _ANCHOR = re.compile(
     r"\d|(?<![a-z])(?:tod|yest|toni|minu|hour|day|week|mont|quar|year|morn|afte|even|nigh|jan|feb|mar|apr|may|jun|jul|aug"
     r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|holi|chri|xmas|boxi|new|fort|spri|summ|autu|fall|wint|east"
-    r"|pent|than|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|frei|sams|sonn)",
+    r"|pent|than|work|noon|midn|lunc|whit|ash|palm|maun|asce|shro|mard|epip|mlk|mart|pres|moth|fath|memo|colu|vete|armi|rece|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|frei|sams|sonn)",
     re.I,
 )
 #: Nor does one end with any other word.
 _ENDING = re.compile(
-    r"ago|back|last|noon|midd|lunc|o'clock|[ap]m\b|h\b|eve|fool|half|firs|seco|thir|[a-z-]+th\b|[a-z-]+(?:first|second|third)",
+    r"ago|back|befo|last|onward|on\b|now|so\b|two|gone|past|wk|hr|forward|noon|midd|lunc|o'clock|[ap]m\b|h\b|eve|fool|half|firs|seco|thir|[a-z-]+th\b|[a-z-]+(?:first|second|third)",
     re.I,
 )
 _PREPOSITION = re.compile(
-    r"(?P<word>(?:as )?mentioned on|in|on|during|over|at|around|throughout|from|of|about) (?P<core>.+)"
+    r"(?P<word>(?:as )?mentioned on|in|on|during|over|at|around|throughout|within|for|from|of|about) (?P<core>.+)"
 )
-_BOUND = re.compile(r"(?P<word>since|after|before|prior to|until|till|up to|by|as of) (?P<core>.+)")
+_BOUND = re.compile(r"(?P<word>since|starting|after|before|prior to|until|till|up to|through|by|as of) (?P<core>.+)")
+#: Nobody plans to be ready by then.
+_GONE = re.compile(r"\b(?:last|past|previous|yesterday|ago)\b")
 _ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
 _JOINT = re.compile(r" ?\.\.+ ?| - | (?:to|until|till|through|and|or) |(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)")
 _SKIPPED = re.compile(
-    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|around|throughout|from|of|about|am|im)\s+)?(?:the\s+(?!last\s))?",
+    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|throughout|within|for|from|of|about|am|im)\s+)?(?:the\s+(?!last\s))?",
     re.I,
 )
+#: A preposition that belongs to the time: around a day lie others, and over Christmas is more than one.
+_MEANS_MORE = re.compile(rf"around |{OVER_FEAST.pattern}", re.I)
 _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
 _ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
-_SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls due".split())
+_SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls due weekly daily".split())
 #: What is named after a time: "the last month column", "this week view".
 _THINGS = frozenset(
     "view views button buttons column columns tab tabs label labels field fields header headers widget widgets format "
     "helper function variable page report reports setting settings banner theme component module picker option string "
-    "feature sale job schedule edition date badge filter filters dropdown parser constant enum parameter".split()
+    "feature sale job schedule edition date badge filter filters dropdown parser constant enum parameter "
+    "chart charts key keys cron phrase phrases tag tags table tables query bucket section heading title".split()
+)
+#: Words before a time that is itself spoken of: "parse last week", "phrases such as yesterday".
+_NAMING = frozenset("phrase phrases parse parses parsing parsed string word words expression literal".split())
+_SUCH_AS = re.compile(r"\b(?:such as|e\.g\.|called|named)\s*$", re.I)
+#: The current one's is rather a thing of the program: this week's cache key.
+_CURRENT = re.compile(r"(?:.* )?(?:this|current) \w+")
+#: These name other things as well: Spring, fall through, the element h1.
+_OTHER_THINGS = re.compile(r"(?:(?:in|over|during) )?(?:(?P<season>spring|fall)|h[12])")
+#: Before a time of day that has no day: "what did we do at 3pm?", but not "the job at 3:00".
+_DOING = frozenset(
+    "do did done doing happen happened ask asked say said talk talked break broke fail failed it this that".split()
 )
 _VERSIONS = frozenset("edition version copyright port rfc iso".split())
 _YEAR_ALONE = re.compile(r"(?:in |of |from )?\d{4}")
 _PLAN = re.compile(r",?\s+(?:we|i|you|they|it|he|she)(?:\s+(?:will|shall|should|can)\b|['’]ll\b)", re.I)
 #: "What did we do Monday?": a weekday needs no preposition where a question of the past ends with it.
-_WEEKDAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?")
+_DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?"
+_NTH = r"\d\d?(?:st|nd|rd|th)"
+_WEEKDAY = re.compile(
+    rf"{_DAY}(?: (?:to|until|through|and|or|-) {_DAY}| at [\d:]+(?: ?[ap]m)?)?|{_NTH} (?:to|until|through|-) {_NTH}"
+)
+_LOOSE_HOUR = re.compile(r".* (?:at|around|about|before|after|until|till) \d\d?")
 _PAST = re.compile(r"\b(?:did|was|were|had|happened|(?:have|has) (?:we|i|you|he|she|they|it))\b", re.I)
-_NOT_THE_DAY = frozenset("by until till to for next every each black good the a or and".split())
+_NOT_THE_DAY = frozenset("by until till to for next every each black good the a or and since after before".split())
 _CLOCK = re.compile(r"\d\d?:\d\d")
 #: Nouns that make a number a count or a size, whatever stands before it.
 _UNITS = frozenset(
@@ -83,14 +106,15 @@ _AMBIGUOUS = re.compile(r"(may|march|mar|apr|jun|jul|sep|oct|nov|dec|mon|wed|fri
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Characters `start` to `end` of a question hold a phrase, with the preposition that leads to it."""
+    """Characters `start` to `end` of a question hold a phrase, which may have a meaning only as a `whole`."""
 
     start: int
     end: int
     phrase: str
+    whole: str = ""
 
 
-def candidates(text: str, this_year: int) -> Iterator[Candidate]:
+def candidates(text: str, frame: Frame) -> Iterator[Candidate]:
     """Runs of words that are phrases beyond doubt, from left to right, the longest first."""
     if not _ANCHOR.search(text):
         return
@@ -107,7 +131,7 @@ def candidates(text: str, this_year: int) -> Iterator[Candidate]:
                 continue
             after = words[last + 1][0] if last + 1 < len(words) else ""
             candidate = _trimmed(text, word.start(), words[last].end())
-            if candidate and _sure(candidate, text, this_year, before, after):
+            if candidate and _sure(candidate, text, frame, before, after):
                 yield _without_preposition(candidate)
 
 
@@ -133,73 +157,106 @@ def _trimmed(text: str, start: int, end: int) -> Candidate | None:
 
 
 def _without_preposition(candidate: Candidate) -> Candidate:
-    if OVER_FEAST.match(candidate.phrase):
-        return candidate  # more than the one day
+    if _MEANS_MORE.match(candidate.phrase):
+        return candidate
     skipped = _SKIPPED.match(candidate.phrase)
-    return Candidate(candidate.start, candidate.end, candidate.phrase[skipped.end() if skipped else 0 :])
+    phrase = candidate.phrase[skipped.end() if skipped else 0 :]
+    return Candidate(candidate.start, candidate.end, phrase, candidate.phrase)
 
 
-def _sure(candidate: Candidate, text: str, this_year: int, before: str, after: str) -> bool:
+def _row(text: str, frame: Frame) -> Row | None:
+    """The row that reads a phrase, if it is one."""
+    try:
+        found = reading(text, frame)
+    except Backwards:
+        return None
+    return found[0] if found else None
+
+
+def _sure(candidate: Candidate, text: str, frame: Frame, before: str, after: str) -> bool:
     phrase = normal(candidate.phrase)
     ended = text[candidate.end : candidate.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
-    if not _means_time(phrase, candidate.phrase) and not (
+    if not _means_time(phrase, candidate.phrase, frame) and not (
         ended and _is_past_day(phrase, text[: candidate.start], before)
     ):
         return False
+    if CLOCK_ALONE.fullmatch(phrase) and not (ended and "midnight" not in phrase and before in _DOING):
+        return False
+    if before in _NAMING or _SUCH_AS.search(text, 0, candidate.start):
+        return False
     if before in _MORE_OR_LESS and phrase.endswith(" ago"):
         return False
-    if _ORDINAL_ALONE.fullmatch(phrase) and not (ended or after.lower().strip("?.") in _FUNCTION_WORDS):
+    alone = ended or after.lower().strip("?.") in _FUNCTION_WORDS
+    if not alone and (_ORDINAL_ALONE.fullmatch(phrase) or _LOOSE_HOUR.fullmatch(phrase)):
+        return False
+    other = _OTHER_THINGS.fullmatch(phrase)
+    if other and not (alone and (not other["season"] or " the " in f" {candidate.phrase.lower()}")):
         return False
     if phrase[-1].isdigit() and not ended and (after.lower().strip("?.") in _UNITS or _CLOCK.match(after)):
         return False  # a count or a size, or the head of a pasted log line
     if before in _SCHEDULE and phrase.endswith("day"):
         return False
-    if not ended and after.lower().strip("?.,;:!)") in _THINGS:
+    if not ended and _is_of_a_thing(text, candidate, after):
         return False
     if before in _VERSIONS and _YEAR_ALONE.fullmatch(phrase):
         return False
     if _PLAN.match(text, candidate.end) or candidate.phrase.lower().endswith(" the"):
         return False
+    this_year = frame.today.year
     return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
 
 
+def _is_of_a_thing(text: str, candidate: Candidate, after: str) -> bool:
+    """Whether a time only says which thing is meant: the last month column, this week's cache key."""
+    if "'s " in text[candidate.end - 2 : candidate.end + 1] and _CURRENT.fullmatch(candidate.phrase.lower()):
+        following = text[candidate.end :].split()[:3]
+    else:
+        following = [after]
+    return any(word.lower().strip("?.,;:!)") in _THINGS for word in following)
+
+
 def _is_past_day(phrase: str, asked: str, before: str) -> bool:
-    return bool(_WEEKDAY.fullmatch(phrase) and before not in _NOT_THE_DAY and _PAST.search(asked))
+    joined = phrase[0].isdigit()
+    return bool(_WEEKDAY.fullmatch(phrase) and (joined or before not in _NOT_THE_DAY) and _PAST.search(asked))
 
 
-def _means_time(phrase: str, said: str) -> bool:
+def _means_time(phrase: str, said: str, frame: Frame) -> bool:
     enclosed, leading = _ENCLOSED.fullmatch(phrase), _PREPOSITION.fullmatch(phrase)
-    if _joins(enclosed["rest"] if enclosed else phrase, enclosed is not None):
+    if _joins(enclosed["rest"] if enclosed else phrase, frame, enclosed is not None):
         return True
-    if leading and _joins(leading["core"], False, leading["word"]) and not _doubtful(leading["core"], said, "in"):
+    if (
+        leading
+        and _joins(leading["core"], frame, False, leading["word"])
+        and not _doubtful(leading["core"], said, "in")
+    ):
         return True
     if bound := _BOUND.fullmatch(phrase):
-        if bound["word"] == "by" and not _BARE_YEAR.search(phrase):
+        if bound["word"] == "by" and not (_BARE_YEAR.search(phrase) or _GONE.search(phrase)):
             return False  # "by Friday" is a plan
-        return find_row(bound["core"]) is not None and not _doubtful(bound["core"], said, bound["word"])
+        return _row(bound["core"], frame) is not None and not _doubtful(bound["core"], said, bound["word"])
     if leading:
-        found = find_row(leading["core"])
+        found = _row(leading["core"], frame)
         if found is None or _doubtful(leading["core"], said, leading["word"]):
             return False
         if leading["word"] == "over" and phrase.endswith(" ago"):
             return False
-        return found[0].after is None or leading["word"] in found[0].after.split()
-    found = find_row(phrase)
-    return found is not None and found[0].after is None and not _doubtful(phrase, said, "")
+        return found.after is None or leading["word"] in found.after.split()
+    found = _row(phrase, frame)
+    return found is not None and found.after is None and not _doubtful(phrase, said, "")
 
 
-def _joins(phrase: str, enclosed: bool, word: str = "") -> bool:
+def _joins(phrase: str, frame: Frame, enclosed: bool, word: str = "") -> bool:
     """Whether two periods are joined to a range; without "between" or "from" one of them must be beyond doubt.
 
     "And" joins much else: there both must be so, if need be by the `word` before them, as in "in May and June".
     """
     for joint in _JOINT.finditer(phrase):
-        rows = find_row(phrase[: joint.start()]), find_row(phrase[joint.end() :])
+        rows = _row(phrase[: joint.start()], frame), _row(phrase[joint.end() :], frame)
         if rows[0] and rows[1]:
-            sure = [row.after is None or (word != "" and word in row.after.split()) for row, _ in (rows[0], rows[1])]
+            sure = [row.after is None or (word != "" and word in row.after.split()) for row in (rows[0], rows[1])]
             if enclosed or all(sure) or (any(sure) and joint[0] not in (" and ", " or ")):
                 return True
-    return enclosed and _JOINT.search(phrase) is not None and find_row(phrase) is not None
+    return enclosed and _JOINT.search(phrase) is not None and _row(phrase, frame) is not None
 
 
 def _doubtful(core: str, said: str, word: str) -> bool:

@@ -12,13 +12,14 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from mcp_memory.domain.toc import Level, covering, local_day, start_of_day_ms
 from mcp_memory.navigate.when_german import in_english
+from mcp_memory.navigate.when_said import in_plain_words
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 ONE_DAY = timedelta(days=1)
 
 
-_DASHES = str.maketrans(dict.fromkeys("–—―−", " - ") | {"‐": "-", "‑": "-", "’": "'"})
+_DASHES = str.maketrans(dict.fromkeys("–—―−→", " - ") | {"‐": "-", "‑": "-", "’": "'"})
 
 
 _ORDINALS = [
@@ -36,6 +37,11 @@ _ORDINAL = re.compile(
     rf"|\b(?P<month>{_MONTH}) (?:the )?(?P<after>{_NUMBERED})\b"
     r"(?! (?:week|half|quarter|day|mon|tue|wed|thu|fri|sat|sun))"
 )
+
+
+_LISTED = r"(?:\w{3,6}day|(?:the )?\d\d?(?:st|nd|rd|th)|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
+#: Monday, Tuesday and Wednesday are the days from the first to the last.
+_LIST = re.compile(rf"\b({_LISTED})(?:, {_LISTED})+,? (?:and|or) ({_LISTED})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +134,16 @@ def normal(text: str) -> str:
 
     "The last week" is the seven days up to now, "last week" a week of the calendar, so the former becomes "past week".
     """
-    text = " ".join(re.sub(r"--+", " - ", text.translate(_DASHES).lower().replace(",", " ")).split())
+    text = text.translate(_DASHES).lower()
+    if "," in text:
+        text = _LIST.sub(r"\1 to \2", text).replace(",", " ")
+    text = " ".join(re.sub(r"--+", " - ", text).split())
     text = in_english(text)
     if _SPELLED.search(text):
         text = _ORDINAL.sub(_in_figures, text)
     text = re.sub(r"\bthe last (?=(?:week|month|quarter|year)\b(?! (?:of|in) ))", "past ", text)
     text = re.sub(r"(?<=[a-z])\.(?=\s|$)|\bthe\b", " ", text)
-    return " ".join(text.split()).strip(" .;:?!")
+    return in_plain_words(" ".join(text.split()).strip(" .;:?!"))
 
 
 def _in_figures(match: re.Match[str]) -> str:

@@ -50,8 +50,14 @@ def in_english(text: str) -> str:
     """A phrase in small letters with its German words, if it has any, said in English."""
     if not _TELLING.search(text):
         return text
+    text = re.sub(r"^am (\d\d?)\.(\d\d?)\.?$", _with_zeros, text)
     text = re.sub(r"^am (?=\d|\w+tag\b|mittwoch)", "on ", re.sub(r"^im ", "in ", text))
     text = re.sub(r"(?<=\d)\.(?= [a-zä])", "", re.sub(r"\bkw (?=\d)", "week ", text))
     text = _AGO.sub(lambda match: f"{match[1]} {_UNITS[match[2]]} ago", text)
     text = _THIS.sub("this ", _LAST.sub("last ", text))
     return _WORD.sub(lambda match: _WORDS.get(match[0], match[0]), text)
+
+
+def _with_zeros(match: re.Match[str]) -> str:
+    """A day and its month, which with two digits each are not a version."""
+    return f"on {match[1]:0>2}.{match[2]:0>2}"

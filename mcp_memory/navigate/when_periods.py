@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 from mcp_memory.domain.toc import first_day_of_month
-from mcp_memory.navigate import when_dates, when_relative
-from mcp_memory.navigate.when_frame import ONE_DAY, Frame, Row, Span, row
-from mcp_memory.navigate.when_relative import COUNT, PART, PARTS, UNIT, WEEKDAY, WEEKDAYS, counted, units_before
+from mcp_memory.navigate import when_dates, when_feasts, when_hours, when_relative
+from mcp_memory.navigate.when_frame import HOUR_MS, ONE_DAY, Backwards, Frame, Row, Span, row, unit_back
+from mcp_memory.navigate.when_relative import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, units_before
 
 _ORDINALS = {
     "first": 1,
@@ -27,35 +26,73 @@ _ORDINALS = {
 
 def period(text: str, frame: Frame) -> Span:
     """Date one period in normal form. Raises ValueError if no row reads it or the calendar has no such date."""
-    found = find_row(text)
+    found = reading(text, frame)
     if found is None:
         raise ValueError("no such phrase")
-    row, match = found
-    return row.function(match, frame)
+    return found[1]
 
 
-def find_row(text: str) -> tuple[Row, re.Match[str]] | None:
-    for reading, fullmatch in _READERS:
+def reading(text: str, frame: Frame) -> tuple[Row, Span] | None:
+    """The first row that dates a period, and the date; one built upon another may fail where a later one does not."""
+    backwards: Backwards | None = None
+    for each, fullmatch in _READERS:
         if match := fullmatch(text):
-            return reading, match
+            try:
+                return each, each.function(match, frame)
+            except Backwards as error:
+                backwards = error
+            except (ValueError, OverflowError):
+                continue
+    if backwards:
+        raise backwards
     return None
-
-
-def _part_of_day(match: re.Match[str], frame: Frame) -> Span:
-    """On a Friday at noon, Friday evening is last week's."""
-    first, last = frame.first_and_last(period(match["base"], frame))
-    if first != last:
-        raise ValueError("a part of a day needs one day")
-    span = frame.hours(first, *PARTS[match["part"]])
-    if span.start_ms > frame.now_ms and first == frame.latest:
-        return _part_of_day(match, replace(frame, latest=frame.latest - ONE_DAY))
-    return span
 
 
 def _units_before(match: re.Match[str], frame: Frame) -> Span:
     if match["unit"] in ("minute", "hour"):
         raise ValueError("a date has no minutes to count from")
     return units_before(match, frame.first_and_last(period(match["base"], frame))[0], frame)
+
+
+def _units_after(match: re.Match[str], frame: Frame) -> Span:
+    if match["unit"] in ("minute", "hour"):
+        raise ValueError("a date has no minutes to count from")
+    last, (low, high) = frame.first_and_last(period(match["base"], frame))[1], counted(match)
+    unit = match["unit"]
+    return Span(unit_back(unit, last, -low, frame).start_ms, unit_back(unit, last, -high, frame).end_ms)
+
+
+def _weekday_beside(match: re.Match[str], frame: Frame) -> Span:
+    """The nearest one before or after a period."""
+    first, last = frame.first_and_last(period(match["base"], frame))
+    number = WEEKDAYS.index(match["weekday"][:3])
+    if match["how"] in ("before", "preceding"):
+        return frame.day(first - timedelta(days=(first.weekday() - number - 1) % 7 + 1))
+    return frame.day(last + timedelta(days=(number - last.weekday() - 1) % 7 + 1))
+
+
+def _weekday_of_week(match: re.Match[str], frame: Frame) -> Span:
+    first, last = frame.first_and_last(period(match["base"], frame))
+    if last - first != timedelta(days=6):
+        raise ValueError("only a week has one of each weekday")
+    return frame.day(first + timedelta(days=(WEEKDAYS.index(match["weekday"][:3]) - first.weekday()) % 7))
+
+
+def _day_of(match: re.Match[str], frame: Frame) -> Span:
+    """The fifth of a month that is not named: of last month."""
+    first, last = _month(match["base"], frame)
+    day = first + timedelta(days=(1 if match["day"] == "first" else int(match["day"][:-2])) - 1)
+    if day > last:
+        raise ValueError("the month has no such day")
+    return frame.day(day)
+
+
+def _month(text: str, frame: Frame) -> tuple[date, date]:
+    """The first and the last day of a month."""
+    first, last = frame.first_and_last(period(text, frame))
+    if first.day != 1 or not 28 <= (last - first).days + 1 <= 31:
+        raise ValueError("not a month")
+    return first, last
 
 
 def _week_of(match: re.Match[str], frame: Frame) -> Span:
@@ -73,11 +110,11 @@ def _week_of(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _week_of_month(match: re.Match[str], frame: Frame) -> Span:
-    """By the rule of the tree: a month's weeks are those whose Thursday lies in it."""
+    """By the rule of the tree: the weeks of a month or year are those whose Thursday lies in it."""
     first, last = frame.first_and_last(period(match["base"], frame))
     following = last + ONE_DAY
-    if first.day != 1 or not 28 <= (following - first).days <= 31:
-        raise ValueError("only months have numbered weeks")
+    if first.day != 1 or following.day != 1:
+        raise ValueError("only months and years have numbered weeks")
     begin, end = (first_day_of_month(day.year, day.month) for day in (first, following))
     number = match["ordinal"]
     start = end - timedelta(days=7) if number == "last" else begin + timedelta(weeks=_ORDINALS[number] - 1)
@@ -87,21 +124,23 @@ def _week_of_month(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _third(match: re.Match[str], frame: Frame) -> Span:
-    """The early, middle or late third of a week or anything longer."""
-    first, last = frame.first_and_last(period(match["base"], frame))
-    days = (last - first).days + 1
+    """The early, middle or late third of a week or anything longer; of a day its morning or evening."""
+    base = period(match["base"], frame)
+    first, last = frame.first_and_last(base)
+    days, how = (last - first).days + 1, match["how"]
+    if base.end_ms - base.start_ms < 20 * HOUR_MS:
+        middle = (base.start_ms + base.end_ms) // 2
+        return Span(middle, base.end_ms) if how in ("end of", "late") else Span(base.start_ms, middle)
+    if days == 1 and how in ("early", "late"):
+        return frame.hours(first, 4, 11) if how == "early" else frame.hours(first, 17, 24)
     if days < 7:
         raise ValueError("too short to divide")
-    size, how = -(-days // 3), match["how"]
+    size = -(-days // 3)
     if how in ("end of", "late"):
         first = last - timedelta(days=size - 1)
     elif how in ("mid", "middle of"):
         first += timedelta(days=(days - size) // 2)
     return frame.days(first, first + timedelta(days=size))
-
-
-def _third_of_this(match: re.Match[str], frame: Frame) -> Span:
-    return period(f"{match['how']} this {match['unit']}", frame)
 
 
 def _day_beside(match: re.Match[str], frame: Frame) -> Span:
@@ -153,77 +192,53 @@ def _weekend_of(match: re.Match[str], frame: Frame) -> Span:
 
 
 def _in_that_year(match: re.Match[str], frame: Frame) -> Span:
-    """October last year, Christmas this year."""
-    return period(f"{match['base']} {frame.today.year - (match['which'] != 'this')}", frame)
-
-
-def _half_of_this(match: re.Match[str], frame: Frame) -> Span:
-    return period(f"{match['which']} half of this {match['unit']}", frame)
+    """October last year, Christmas this year, March two years ago."""
+    back = counted(match)[0] if match["count"] else int(match["which"] != "this")
+    return period(f"{match['base']} {frame.today.year - back}", frame)
 
 
 def _half(match: re.Match[str], frame: Frame) -> Span:
+    """Of a year the first six months, of anything else by days."""
     first, last = frame.first_and_last(period(match["base"], frame))
-    middle = first + timedelta(days=((last - first).days + 1) // 2)
+    days = (last - first).days + 1
+    middle = first.replace(month=7) if days >= 365 and first.day == 1 else first + timedelta(days=days // 2)
     return frame.days(first, middle) if match["which"] == "first" else frame.days(middle, last + ONE_DAY)
 
 
-def _hour_of_day(match: re.Match[str], frame: Frame) -> Span:
-    """An hour before and after a time of day, which nobody remembers exactly."""
-    first, last = frame.first_and_last(period(match["base"], frame))
-    if first != last:
-        raise ValueError("a time of day needs one day")
-    hour = _hour(match)
-    return frame.hours(first, max(hour - 1, 0), hour + 2)
+def _around(match: re.Match[str], frame: Frame) -> Span:
+    """Some days beside a day and an hour beside an instant; what is longer is vague enough."""
+    base = period(match["base"], frame)
+    first, last = frame.first_and_last(base)
+    if base.start_ms == base.end_ms:
+        return Span(base.start_ms - HOUR_MS, base.end_ms + HOUR_MS)
+    return frame.days(first - timedelta(days=2), last + timedelta(days=3)) if first == last else base
 
 
-def _hours_of_day(match: re.Match[str], frame: Frame) -> Span:
-    first, last = frame.first_and_last(period(match["base"], frame))
-    start, end = _hour(match), _hour(match, "2")
-    if first != last or end <= start:
-        raise ValueError("hours need one day, the earlier one first")
-    return frame.hours(first, start, end)
-
-
-def _hour(match: re.Match[str], which: str = "") -> int:
-    named, half = match[f"named{which}"], match[f"half{which}"]
-    if named:
-        return {"noon": 12, "midday": 12, "lunchtime": 12, "midnight": 0}[str(named)]
-    hour = int(match[f"hour{which}"])
-    if half and not 1 <= hour <= 12:
-        raise ValueError("half a day has no such hour")
-    hour = hour % 12 + (12 if half == "pm" else 0) if half else hour
-    if hour > 23:
-        raise ValueError("a day has no such hour")
-    return hour
-
-
-_CLOCK = (
-    r"(?:(?P<named>noon|midday|lunchtime|midnight)"
-    r"|(?P<hour>\d\d?)(?:(?::\d\d)? ?(?P<half>am|pm)|:\d\d|(?: ?h| o'clock)))"
-)
-_CLOCK_AFTER = re.sub(r"\?P<(\w+)>", r"?P<\g<1>2>", _CLOCK)
 _BASE = r"(?P<base>.+)"
 _TABLE: tuple[Row, ...] = (
     *when_relative.ROWS,
     *when_dates.ROWS,
-    row(rf"(?P<base>.+?)(?: in)? {PART}", _part_of_day),
-    row(rf"{_CLOCK} (?:and|to|until|till|-) {_CLOCK_AFTER} (?:on )?{_BASE}", _hours_of_day),
-    row(rf"{_BASE} (?:at|around|about) {_CLOCK}", _hour_of_day),
-    row(rf"(?:at |around |about )?{_CLOCK} (?:on )?{_BASE}", _hour_of_day),
+    *when_feasts.ROWS,
+    row(rf"{WEEKDAY}(?: of| in)? {_BASE}", _weekday_of_week),
+    row(rf"(?P<base>.+?)(?: on)? {WEEKDAY}", _weekday_of_week),
+    *when_hours.rows(period),
+    row(rf"around {_BASE}", _around),
     row(rf"day(?P<days>s)? (?P<how>before|after) {_BASE}", _day_beside),
     row(rf"(?P<which>first|last) day (?:of|in) {_BASE}", _end_day),
     row(rf"(?P<ordinal>{'|'.join(_ORDINALS)}|last) {WEEKDAY} (?:of|in) {_BASE}", _weekday_in),
     row(rf"(?P<which>first|last) {COUNT} (?P<unit>day|week)s? (?:of|in) {_BASE}", _some_of),
     row(rf"weekend (?P<how>of|around|before|after) {_BASE}", _weekend_of),
-    row(r"(?P<which>first|second) half of (?P<unit>year|quarter|month|week)", _half_of_this),
     row(rf"(?P<which>first|second) half of {_BASE}", _half),
-    row(rf"{PART} (?:of|on) {_BASE}", _part_of_day),
+    row(rf"(?P<day>first|\d\d?(?:st|nd|rd|th)) of {_BASE}", _day_of),
+    row(rf"{_BASE} on (?P<day>\d\d?(?:st|nd|rd|th))", _day_of),
     row(rf"{COUNT} {UNIT} (?:before|prior to) {_BASE}", _units_before),
+    row(rf"{COUNT} {UNIT} after {_BASE}", _units_after),
+    row(rf"(?:first |next )?{WEEKDAY} (?P<how>before|preceding|after|following) {_BASE}", _weekday_beside),
     row(rf"week (?P<how>of|around|starting|beginning|ending|before|after)(?: on)? {_BASE}", _week_of),
     row(rf"(?P<ordinal>{'|'.join(_ORDINALS)}|last) week (?:of|in) {_BASE}", _week_of_month),
-    row(rf"(?P<how>early|mid|late)(?: in)?[ -]{_BASE}", _third),
-    row(r"(?P<how>start of|beginning of|middle of|end of) (?P<unit>year|quarter|month|week)", _third_of_this),
+    row(rf"(?P<how>early|mid|late)(?: in| on)?[ -]{_BASE}", _third),
     row(rf"(?P<how>start of|beginning of|middle of|end of) {_BASE}", _third),
-    row(r"(?P<base>.+?) (?:of |in )?(?P<which>last|this|previous) year", _in_that_year),
+    row(rf"(?P<base>.+?) (?:(?:of |in )?(?P<which>last|this|previous) year|{COUNT} years? ago)", _in_that_year),
+    row(rf"(?:(?P<which>last|this|previous) year|{COUNT} years? ago) (?:in|on|at) {_BASE}", _in_that_year),
 )
 _READERS = tuple((each, each.pattern.fullmatch) for each in _TABLE)

@@ -31,9 +31,10 @@ _COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | 
     "some": (2, 8),
     "several": (3, 8),
 }
-COUNT = rf"(?:a (?=couple|few))?(?P<count>\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))})"
+_COUNT = rf"\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))}"
+COUNT = rf"(?:a (?=couple|few))?(?P<count>{_COUNT})(?:(?: ?- ?| to | or | and )(?P<most>{_COUNT}))?"
 _ABOUT = "(?:(?:about|around|roughly|nearly|almost|approximately) )?"
-UNIT = r"(?P<unit>minute|hour|day|week|month|year)s?"
+UNIT = r"(?P<unit>minute|hour|day|week|month|quarter|year)s?"
 PART = r"(?P<part>morning|afternoon|evening|night)"
 #: Local hours from and until; a night runs into the next day.
 PARTS = {"morning": (4, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
@@ -48,8 +49,11 @@ _ROOM = {"minute": 10 * MINUTE_MS, "hour": HOUR_MS}
 
 
 def counted(match: re.Match[str]) -> tuple[int, int]:
-    count = match["count"]
-    return _COUNTS[count] if count in _COUNTS else (int(count), int(count))
+    """How many, at least and at most: two, a few, two or three."""
+    least, most = (
+        _COUNTS.get(each) or (int(each), int(each)) for each in (match["count"], match["most"] or match["count"])
+    )
+    return min(least[0], most[0]), max(least[1], most[1])
 
 
 def units_before(match: re.Match[str], day: date, frame: Frame) -> Span:
@@ -92,6 +96,23 @@ def _weekdays_ago(match: re.Match[str], frame: Frame) -> Span:
     return frame.day(last - timedelta(weeks=weeks))
 
 
+def _weekday_weeks_ago(match: re.Match[str], frame: Frame) -> Span:
+    """A week ago Friday: so many weeks before the most recent one."""
+    last = frame.first_and_last(_last_weekday(match, frame))[0]
+    return frame.day(last - timedelta(weeks=counted(match)[0]))
+
+
+def _last_weekdays(match: re.Match[str], frame: Frame) -> Span:
+    """So many up to the most recent one, and the days between them."""
+    last = frame.first_and_last(_last_weekday(match, frame))[0]
+    return frame.days(last - timedelta(weeks=counted(match)[1] - 1), last + ONE_DAY)
+
+
+def _workday(match: re.Match[str], frame: Frame) -> Span:
+    day = frame.today - ONE_DAY
+    return frame.day(day - timedelta(days=max(day.weekday() - 4, 0)))
+
+
 def _fortnight_ago(match: re.Match[str], frame: Frame) -> Span:
     return unit_back("week", frame.today, 2, frame)
 
@@ -104,13 +125,27 @@ def _and_a_half_ago(match: re.Match[str], frame: Frame) -> Span:
     if unit in _CLOCK:
         middle = frame.now_ms - count * _CLOCK[unit] - _CLOCK[unit] // 2
         return Span(middle - _CLOCK[unit] // 2, min(middle + _CLOCK[unit] // 2, frame.now_ms))
-    days = {"day": 1, "week": 7, "month": 30}[unit]
+    days = {"day": 1, "week": 7, "month": 30, "quarter": 91}[unit]
     middle_day, room = frame.today - timedelta(days=count * days + days // 2), timedelta(days=days // 3)
     return frame.days(middle_day - room, middle_day + room + ONE_DAY)
 
 
 def _half_an_hour_ago(match: re.Match[str], frame: Frame) -> Span:
     return Span(frame.now_ms - 50 * MINUTE_MS, frame.now_ms - 10 * MINUTE_MS)
+
+
+def _half_an_hour(match: re.Match[str], frame: Frame) -> Span:
+    return Span(frame.now_ms - 30 * MINUTE_MS, frame.now_ms)
+
+
+def _recent(match: re.Match[str], frame: Frame) -> Span:
+    """A handful of them, up to now."""
+    many = {"day": timedelta(days=5), "week": timedelta(weeks=4), "month": timedelta(days=120)}[match["unit"]]
+    return frame.days(frame.today - many, frame.today + ONE_DAY)
+
+
+def _recent_days(match: re.Match[str], frame: Frame) -> Span:
+    return frame.days(frame.today - timedelta(weeks=2), frame.today + ONE_DAY)
 
 
 def _weekends_ago(match: re.Match[str], frame: Frame) -> Span:
@@ -215,9 +250,9 @@ def _number(match: re.Match[str]) -> int:
 
 
 ROWS = (
-    row(r"(?:earlier )?(?P<day>today|yesterday|day before yesterday)", _near_day),
-    row(rf"(?:earlier )?this {PART}", _part_of_today),
-    row(r"tonight|(?:late )?(?P<which>last) night", _tonight),
+    row(r"(?:earlier |later )?(?P<day>today|yesterday|day before yesterday)", _near_day),
+    row(rf"(?:earlier |later )?this {PART}", _part_of_today),
+    row(r"(?:earlier )?tonight|(?P<which>last) night", _tonight),
     row(rf"{_ABOUT}{COUNT} {UNIT} (?:ago|back)", _ago),
     row(rf"{_ABOUT}{COUNT} {UNIT} and a half (?:ago|back)", _and_a_half_ago),
     row(rf"{_ABOUT}{COUNT} and a half {UNIT} (?:ago|back)", _and_a_half_ago),
@@ -225,6 +260,9 @@ ROWS = (
     row(rf"{COUNT} (?P<unit>week|month|year)s? ago (?:today|to day)", _days_ago_today),
     row(r"this (?P<exact>day|time) last (?P<unit>week|month|year)", _same_day),
     row(rf"{COUNT} {WEEKDAY}s ago", _weekdays_ago),
+    row(rf"{COUNT} weeks? ago (?:last )?{WEEKDAY}", _weekday_weeks_ago),
+    row(rf"(?:last|past|previous) {COUNT} {WEEKDAY}s", _last_weekdays),
+    row(r"(?:last|previous) (?:workday|(?:working|business) day)", _workday),
     row(rf"{COUNT} weekends? (?:ago|back)", _weekends_ago),
     row(rf"(?:last|past|previous) {COUNT} weekends", _last_weekends),
     row(r"(?:last|past) fortnight", _last_fortnight),
@@ -235,16 +273,19 @@ ROWS = (
     row(rf"(?:last|past|previous) {COUNT} {UNIT}", _rolling),
     row(r"past (?P<unit>hour|day|week|month|quarter|year)", _rolling),
     row(r"last (?P<unit>hour)", _rolling),
+    row(r"last (?P<unit>day)", _rolling, "in over within during"),
+    row(r"(?:last|past) half (?:an )?hour", _half_an_hour),
+    row(r"recent (?P<unit>day|week|month)s", _recent, "in over during"),
+    row(r"recently|lately", _recent_days, ""),
     row(
         r"(?:earlier |later )?(?P<which>this|current|last|previous) (?P<unit>week|month|quarter|year|weekend)",
         _calendar_unit,
     ),
     row(r"(?P<unit>week|month|quarter|year|weekend) before last", _before_last),
     row(r"weekend", _weekend, "over on during at from"),
-    row(WEEKDAY, _weekday, "on from"),
+    row(WEEKDAY, _weekday, "on from in during"),
     row(rf"(?:last|past|previous) {WEEKDAY}", _last_weekday),
     row(rf"(?P<which>this) {WEEKDAY}", _weekday_of_week),
     row(rf"{WEEKDAY} {PART}(?: of)? (?P<which>this|last|previous) week", _part_of_weekday),
-    row(rf"{WEEKDAY}(?: of)? (?P<which>this|last|previous) week", _weekday_of_week),
-    row(rf"(?P<which>this|last|previous) week(?: on)? {WEEKDAY}", _weekday_of_week),
+    row(rf"{WEEKDAY} last", _last_weekday),
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
-from tests.navigate.test_when import HOUR, NOW, bounds, day_range, local
+from mcp_memory.navigate.when import resolve
+from tests.navigate.test_when import BERLIN, HOUR, NOW, bounds, day_range, local
 
 
 @pytest.mark.parametrize(
@@ -63,3 +66,22 @@ def test_half_an_hour_ago_is_not_an_hour_ago() -> None:
 
 def test_a_part_of_a_weekday_of_another_week() -> None:
     assert bounds("Monday afternoon last week") == (local("2026-02-09T12:00"), local("2026-02-09T18:00"))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "told"),
+    [
+        ("on 3/2", "'on 3/2' (month first) = 2025-03-02 to 2025-03-02"),
+        ("12/2/2026", "'12/2/2026' (day first) = 2026-02-12 to 2026-02-12"),
+        ("13/2", "'13/2' = 2026-02-13 to 2026-02-13"),
+        ("2/2", "'2/2' = 2026-02-02 to 2026-02-02"),
+        ("3.2.2026", "'3.2.2026' = 2026-02-03 to 2026-02-03"),
+        ("2026-02-03", "'2026-02-03' = 2026-02-03 to 2026-02-03"),
+        ("before March", "'before March' = everything up to 2025-02-28"),
+    ],
+)
+def test_the_answer_says_how_a_phrase_was_taken_where_it_may_be_taken_otherwise(phrase: str, told: str) -> None:
+    def day(moment_ms: int) -> str:
+        return datetime.fromtimestamp(moment_ms / 1000, BERLIN).date().isoformat()
+
+    assert resolve(phrase, NOW, BERLIN).told(day) == told

@@ -24,7 +24,9 @@ def test_a_time_of_day_is_taken_with_some_room(phrase: str, start: str, end: str
     assert bounds(phrase) == (local(start), local(end))
 
 
-@pytest.mark.parametrize("phrase", ["25pm yesterday", "at 99:00 yesterday", "4pm and 2pm yesterday", "3pm last week"])
+@pytest.mark.parametrize(
+    "phrase", ["25pm yesterday", "at 99:00 yesterday", "between 4pm and 2pm yesterday", "3pm last week"]
+)
 def test_hours_that_no_day_has_are_refused(phrase: str) -> None:
     with pytest.raises(UnknownTimePhrase):
         resolve(phrase, NOW, BERLIN)
