@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers import languages, patterns
@@ -163,6 +164,7 @@ _DANGLING = frozenset(
     wondering hoping
     """.split()
 )
+_RELATIVE = frozenset({"which", "that", "who"})
 # `explain what the limiter does` is whole.
 _ENDS_QUESTION, _ASKED = frozenset({"does", "is", "are", "do"}), frozenset({"what", "how", "where", "why"})
 _TAIL = Expression(
@@ -180,12 +182,13 @@ _OURS = re.compile(r" our (?!own\b)")
 _UNSPACED_COMMA = re.compile(r"(?<=[^\x00-\x7f]),(?=[^\x00-\x7f])")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
+_BRACKETS = "()[]{}"
 _DOTTED = re.compile(r"(?:\.|--?)\w")
 _ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 
 
 def phrases(sentence: str) -> Iterator[Phrase]:
-    """Every phrase of a sentence that is worth rating, in the order in which they stand there."""
+    """Every phrase of a sentence that is worth rating, its point before the rest."""
     text = tidied(sentence)
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
@@ -194,37 +197,52 @@ def phrases(sentence: str) -> Iterator[Phrase]:
     if not FOREIGN.isdisjoint(low.split()) and is_other(words_of(low), FOREIGN):
         yield from _of_other_language(text)
         return
-    if point := contrast(text):
-        for phrase in _of_clauses(_without_copulas(point)):
-            yield phrase._replace(opens=phrase.opens * _POINT)
     whole = statement(text)
-    short, wrong = contracted(whole) if text.count(" ") >= MAX_WORDS else ("", "")
-    if short:
-        pointed = [phrase for phrase in _of_clauses(short) if f" {wrong}" in folded(phrase.text)]
-        yield from (phrase._replace(opens=phrase.opens * _POINT) for phrase in pointed)
+    for phrase in chain(_of_contrast(text), _of_contraction(whole)):
+        yield phrase._replace(opens=phrase.opens * _POINT)
     yield from _of_clauses(_without_copulas(whole))
+
+
+def _of_contrast(text: str) -> Iterator[Phrase]:
+    """What a `but` leads to."""
+    if point := contrast(text):
+        yield from _of_clauses(_without_copulas(point))
+
+
+def _of_contraction(text: str) -> Iterator[Phrase]:
+    """What is wrong by a sentence that is too long for a title."""
+    short, wrong = contracted(text) if text.count(" ") >= MAX_WORDS else ("", "")
+    if short:
+        yield from (phrase for phrase in _of_clauses(short) if f" {wrong}" in folded(phrase.text))
 
 
 def _of_other_language(text: str) -> Iterator[Phrase]:
     """The clauses of a sentence that is not English, each as it stands but for its politeness and article."""
     start = 0
     for stop in languages.CLAUSE.finditer(f"{folded(text)}."):
-        begun, opens, start = start, _NEXT if start else _OPENS, stop.end()
-        low = folded(text[begun : stop.start()])
-        own = polite.end() if (polite := patterns.POLITE.match(low)) else 0
-        if why := languages.WHY.match(low, own):
-            own = why.end()
-        if article := languages.ARTICLES.match(low, own):
-            own = article.end()
-        words = text[begun + own : stop.start()].split()
-        cut = words[:MAX_WORDS]
-        whole = len(words) <= MAX_WORDS
-        if not whole and cut[-1].lower() in languages.OF:
-            cut, whole = _before_preposition(cut), True
+        begun, start = start, stop.end()
+        clause = text[begun : stop.start()]
+        words = clause[_own_start(folded(clause)) :].split()
+        cut, whole = _cut_off(words) if len(words) > MAX_WORDS else (words, True)
         while len(cut) > 1 and cut[-1].lower() in FOREIGN:
             cut = cut[:-1]
         if cut and (named := finished(" ".join(cut))):
-            yield Phrase(named[:1].upper() + named[1:], opens, whole)
+            yield Phrase(named[:1].upper() + named[1:], _NEXT if begun else _OPENS, whole)
+
+
+def _own_start(low: str) -> int:
+    """Where a clause of another language begins to name its matter."""
+    start = 0
+    for opening in (patterns.POLITE, languages.WHY, languages.ARTICLES):
+        if found := opening.match(low, start):
+            start = found.end()
+    return start
+
+
+def _cut_off(words: list[str]) -> tuple[list[str], bool]:
+    """The first words, as many as a title has, and whether they are whole: not if a name was cut in two."""
+    cut = words[:MAX_WORDS]
+    return (_before_preposition(cut), True) if cut[-1].lower() in languages.OF else (cut, False)
 
 
 def _before_preposition(words: list[str]) -> list[str]:
@@ -237,23 +255,27 @@ def _of_clauses(text: str) -> Iterator[Phrase]:
     """The phrases of a sentence that is put as a statement."""
     low = folded(text)
     starts, ends = _clauses(low)
-    asks = found.start() if (found := _ASKS.search(low)) and not _ABOUT_IT.match(low, found.end()) else 0
+    asked = found.start() if (found := _ASKS.search(low)) and not _ABOUT_IT.match(low, found.end()) else 0
     for begun, start, opens in _framed(low, starts[:_MAX_STARTS]):
         told = (_TOLD.match(low, begun, start) or _DID.match(low, start)) is not None
         border = stop.start() if (stop := _SENTENCE_END.search(text, start + 1)) else len(text)
-        after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
+        opens *= _LEADS_UP if border < asked else 1.0
         # An article before it is left out of the title.
         longest = MAX_WORDS + low.startswith(_ARTICLES, start)
-        fitting = [
-            (end, stops)
-            for end, stops in after
-            if text.count(" ", start, end) < longest
-            and not (low.startswith(" to ", end) and " from " in low[start:end])
-        ]
-        for end, stops in fitting or after[:1]:
-            cut = finished(trimmed(text[start:end].split()[:longest]))
-            if cut:
-                yield Phrase(cut, opens * (_LEADS_UP if border < asks else 1.0), stops and bool(fitting), told)
+        for end, stops in _ends_of(low, start, border, ends, longest):
+            if cut := finished(trimmed(text[start:end].split()[:longest])):
+                yield Phrase(cut, opens, stops, told)
+
+
+def _ends_of(low: str, start: int, border: int, ends: list[tuple[int, bool]], longest: int) -> list[tuple[int, bool]]:
+    """Where a phrase may end, and whether its clause does: wherever one does before it is too long, or else cut off."""
+    after = [(end, stops) for end, stops in ends if start < end <= border] or [(border, True)]
+    fitting = [
+        (end, stops)
+        for end, stops in after
+        if low.count(" ", start, end) < longest and not (low.startswith(" to ", end) and " from " in low[start:end])
+    ]
+    return fitting or [(after[0][0], False)]
 
 
 def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, int, float]]:
@@ -285,11 +307,15 @@ def tidied(sentence: str) -> str:
         text = _COLON_IT.sub(":", _LINE_REF.sub(r"\1", text))
     if "please" in text:
         text = _PLEASE.sub("", text)
+    return " ".join(_without_labels(text).split())
+
+
+def _without_labels(text: str) -> str:
     low = folded(text)
     start = 0
     while (label := _LABEL.match(low, start)) and label.end() < len(text):
         start = label.end()
-    return " ".join(text[start:].split())
+    return text[start:]
 
 
 def _without_copulas(text: str) -> str:
@@ -342,21 +368,28 @@ def _begins(mark: str) -> float:
 
 
 def trimmed(words: list[str]) -> str:
-    """The words without a dangling end or a joining word before them, and short enough."""
+    """The words without a joining word before them or a dangling end, and short enough."""
     while len(words) > 1 and words[0].lower() in _JOINING:
         words = words[1:]
-    size = sum(map(len, words)) + len(words)
-    while len(words) > 1 and size > MAX_CHARS:
-        size -= len(words[-1]) + 1
-        words = words[:-1]
-    while words and _dangles(words[-1]) and not (words[-1] in _ENDS_QUESTION and _ASKED.intersection(words)):
-        words = words[:-1]
-    if len(words) > 4 and words[-2].lower() in ("which", "that", "who"):
-        words = words[:-2]
+    words = _without_dangling(_fitting(words))
     text = " ".join(words)
     tail = _TAIL.search(folded(text)) if words and words[-1].lower() in _TAIL_ENDS else None
     shorter = text[: tail.start()] if tail else text
     return trimmed(shorter.split()) if shorter != text and " " in shorter else text
+
+
+def _fitting(words: list[str]) -> list[str]:
+    size = sum(map(len, words)) + len(words)
+    while len(words) > 1 and size > MAX_CHARS:
+        size -= len(words[-1]) + 1
+        words = words[:-1]
+    return words
+
+
+def _without_dangling(words: list[str]) -> list[str]:
+    while words and _dangles(words[-1]) and not (words[-1] in _ENDS_QUESTION and _ASKED.intersection(words)):
+        words = words[:-1]
+    return words[:-2] if len(words) > 4 and words[-2].lower() in _RELATIVE else words
 
 
 def _dangles(word: str) -> bool:
@@ -367,20 +400,24 @@ def _dangles(word: str) -> bool:
 
 def finished(title: str) -> str:
     """A phrase as a title: no filler before it, no stray marks, quotes and parentheses in pairs, a capital first."""
-    if not title.isascii() or "'" in title or '"' in title:
-        title = _QUOTES.sub("", title)
-    title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
-    if title[:1] in ".-" and not _DOTTED.match(title):
-        title = title.lstrip(".- ")
+    title = _without_marks(title)
     if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
         title = title[filler.end() :]
     if " our " in title:
         title = _OURS.sub(" the ", title)
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
-    if "(" in title or ")" in title or "[" in title or "]" in title or "{" in title or "}" in title:
+    if any(map(title.__contains__, _BRACKETS)):
         title = _balanced(title)
     return title[:1].upper() + title[1:] if title[:1].islower() and _ORDINARY.match(title) else title
+
+
+def _without_marks(title: str) -> str:
+    """The phrase without quotation marks, and without marks around it; `.env` and `--flag` keep theirs."""
+    if not title.isascii() or "'" in title or '"' in title:
+        title = _QUOTES.sub("", title)
+    title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
+    return title.lstrip(".- ") if title[:1] in ".-" and not _DOTTED.match(title) else title
 
 
 def _balanced(title: str) -> str:
