@@ -30,6 +30,10 @@ _PLAN = re.compile(r"(?:(?:implementation )?plan|task)\s*(?::|for|to|[–—-])\
 _SOME_FAILED = re.compile(r"\b[1-9][\d,]* (?:\w+ )?(?:failed|failing|failures?|errors?)\b")
 #: What a run loses in which nothing failed: that it does not go without saying is why failures are told.
 _ALL_WELL = -0.4
+#: What a commit gains: it sums up what was done.
+_COMMITTED = 0.7
+#: What the edits of files gain beside other actions.
+_EDITS = 0.3
 _ERROR_WORD = re.compile(r"^error:\s+", re.I)
 
 
@@ -63,6 +67,7 @@ def mended_calls(events: Sequence[Event]) -> frozenset[bytes]:
 
 
 def from_tool(event: Event) -> Iterator[Said]:
+    """What a tool result tells: a plan, steps, why it was refused, or what came of a command."""
     call = call_of(event)
     if call is None:
         return
@@ -76,15 +81,20 @@ def from_tool(event: Event) -> Iterator[Said]:
         kind = cues.user_kind(body)
         if kind is not Kind.NOISE:
             yield said(text, *reason, user_text(body, kind, ""), kind)
-    elif call.verb == "Ran" and (subject := commit_span(text, call.head)):
+    elif call.verb == "Ran" and (came_of_it := _from_command(text, call)):
+        yield came_of_it
+
+
+def _from_command(text: str, call: Call) -> Said | None:
+    """What came of a command: a commit, an error, or how its tests did."""
+    if subject := commit_span(text, call.head):
         line, number = text[slice(*subject)].split("] ", 1)[::-1]
-        yield said(text, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, 0.7)
-    elif call.verb == "Ran" and not call.failed and (subject := message_span(text, call.head)):
-        yield said(text, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, 0.7)
-    elif call.failed and call.verb == "Ran" and (span := error_span(text, call.head)):
-        yield said(text, *span, error_text(text[slice(*span)]), Kind.ERROR)
-    elif call.verb == "Ran" and (span := result_span(text, call.head)):
-        yield _result(text, call, span)
+        return said(text, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, _COMMITTED)
+    if not call.failed and (subject := message_span(text, call.head)):
+        return said(text, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, _COMMITTED)
+    if call.failed and (span := error_span(text, call.head)):
+        return said(text, *span, error_text(text[slice(*span)]), Kind.ERROR)
+    return _result(text, call, span) if (span := result_span(text, call.head)) else None
 
 
 def _result(text: str, call: Call, span: tuple[int, int]) -> Said:
@@ -113,7 +123,7 @@ def actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
             continue
         spans = [(event, 0, min(call.head, MAX_EXCERPT)) for event, call in targets]
         event, start, end = spans[0]
-        bonus = 0.3 if verb == "Edited" else 0.0
+        bonus = _EDITS if verb == "Edited" else 0.0
         found.append(
             Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
         )

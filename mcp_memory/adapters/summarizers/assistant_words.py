@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.candidate import MAX_BULLET, Said, said
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.finishing import with_capital
 from mcp_memory.adapters.summarizers.messages import plain
 from mcp_memory.adapters.summarizers.sentences import Form, Sentence, sentences
 from mcp_memory.domain.text import folded, has_unspaced_script
@@ -24,14 +25,13 @@ _FOUND_OUT = re.compile(
     re.I,
 )
 _KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
-_ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
 _SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
 _LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
 _SHORTEST = 6
 
 #: The last message of a turn tells what came of it.
 _ENDS_TURN = 0.35
-#: A heading that stands above all others of its message.
+#: A heading that stands above all others of its message says what that is about.
 _TOPMOST = 1.0
 _UNDER_KEY_HEADING = 0.4
 _GIVES_REASON = 0.3
@@ -73,8 +73,7 @@ def said_by_assistant(text: str, last: bool, worked: bool) -> Iterator[Said]:
         if form == "heading":
             section = _section(body)
             if not cues.is_label(body) and body.count(" ") > 1:
-                bonus = (_ENDS_TURN if last else 0.0) + (_TOPMOST if _is_topmost(text, start) else 0.0)
-                yield said(text, start, end, body, Kind.HEADING, bonus)
+                yield said(text, start, end, body, Kind.HEADING, _heading_bonus(text, start, last))
             continue
         kind = cues.assistant_kind(body)
         reported = kind is Kind.STATED and form != "prose" and last and worked
@@ -126,9 +125,9 @@ def _section(heading: str) -> _Section:
     return _Section("cause" in low, _KEY_SECTION.search(low) is not None)
 
 
-def _is_topmost(text: str, start: int) -> bool:
-    """Whether a heading stands above all others of its message, so that it says what that is about."""
-    return text[:start] == "# " or text[max(0, start - 3) : start] == "\n# "
+def _heading_bonus(text: str, start: int, last: bool) -> float:
+    topmost = text[:start] == "# " or text[max(0, start - 3) : start] == "\n# "
+    return (_ENDS_TURN if last else 0.0) + (_TOPMOST if topmost else 0.0)
 
 
 def _by_place(body: str, section: _Section, reported: bool) -> Kind:
@@ -164,7 +163,7 @@ def _leaning(body: str, kind: Kind) -> float:
 
 def _shown(body: str, kind: Kind) -> str:
     body = cues.plan_of(body) if kind in (Kind.PLANNED, Kind.DECISION) else cues.finding(cues.unopened(body))
-    return body[:1].upper() + body[1:] if body[:1].islower() and _ORDINARY.match(body) else body
+    return with_capital(body)
 
 
 def _with_items(text: str, lead: str, end: int, following: Sequence[Sentence]) -> tuple[str, int]:

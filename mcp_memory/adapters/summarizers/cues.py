@@ -59,6 +59,8 @@ PRIORITY = {
     Kind.HEADING: 0.0,
     Kind.NOISE: 0.0,
 }
+#: A narration of more characters may tell a decision, a question of more may leave something open.
+_FIRM, _ASKS_SOMETHING = 60, 40
 
 
 @lru_cache(maxsize=1 << 12)
@@ -68,17 +70,21 @@ def assistant_kind(plain: str) -> Kind:
     body, said = low[start:], plain[start:]
     if not body or _is_empty(low) or (start and _is_empty(body)):
         return Kind.NOISE
-    planned = patterns.NARRATION.match(body) is not None
     if patterns.ROUTINE.fullmatch(body):
         return Kind.PLANNED
-    if planned:
-        firm = len(body) > 60 and not patterns.INSPECTION.match(plan_of(body))
-        decides = firm and (_says(wordings.DECISION, said) or gives_reason(said))
-        return Kind.DECISION if decides else Kind.PLANNED
+    if patterns.NARRATION.match(body):
+        return Kind.DECISION if _decides(body, said) else Kind.PLANNED
     if body.endswith(("?", "？")):
-        return Kind.OPEN if len(body) > 40 else Kind.NOISE
+        return Kind.OPEN if len(body) > _ASKS_SOMETHING else Kind.NOISE
     told = _by_script(said) if has_unspaced_script(said) else None
     return told or _by_wording(said.lower()) or (Kind.FIGURE if gives_figures(said) else Kind.STATED)
+
+
+def _decides(body: str, said: str) -> bool:
+    """Whether a narration tells a decision with its reasons, rather than the next step."""
+    if len(body) <= _FIRM or patterns.INSPECTION.match(plan_of(body)):
+        return False
+    return _says(wordings.DECISION, said) or gives_reason(said)
 
 
 def _by_script(said: str) -> Kind | None:
@@ -144,13 +150,18 @@ def user_kind(plain: str) -> Kind:
     if is_empty(plain):
         return Kind.NOISE
     if has_unspaced_script(plain):
-        decides = languages.UNSPACED_DECIDED.search(plain)
-        return Kind.DECISION if decides else Kind.REPORT if languages.UNSPACED_PROBLEM.search(plain) else Kind.SAID
+        return _user_kind_by_script(plain)
     if wordings.DECIDED.fits(low, words):
         return Kind.DECISION
     if wordings.PROBLEM.fits(low, words) and not patterns.SETTLED.match(folded(plain)):
         return Kind.REPORT
     return Kind.RULE if wordings.RULE.fits(low, words) else Kind.SAID
+
+
+def _user_kind_by_script(plain: str) -> Kind:
+    if languages.UNSPACED_DECIDED.search(plain):
+        return Kind.DECISION
+    return Kind.REPORT if languages.UNSPACED_PROBLEM.search(plain) else Kind.SAID
 
 
 def _asks(plain: str, low: str, words: frozenset[str]) -> bool:

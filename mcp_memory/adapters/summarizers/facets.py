@@ -6,6 +6,7 @@ It reads the same sentences as the extractive summarizer, and prefers to miss so
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mcp_memory.adapters.summarizers import cues, patterns
@@ -25,6 +26,9 @@ _DECISIONS, _ACTIONS, _OPEN, _NAMES, _POINTS = 8, 6, 6, 15, 5
 _SAME = 0.6
 _DONE = 0.5
 _SHORTEST = 25
+_SHORTEST_TASK, _LONGEST_TASK, _LONGEST_HEAD = 12, 400, 60
+#: Of the names so many are files and references at most; they are looked for in so much of each message.
+_FILES, _REFERENCES, _NAMES_CHARS = 6, 4, 6_000
 
 #: Wordings that leave no doubt that something was chosen, by whoever says it.
 _CHOSEN = Expression(
@@ -130,25 +134,28 @@ _AGENTS = frozenset({EventType.SUBAGENT_START, EventType.SUBAGENT_STOP})
 
 
 def _decisions(found: Sequence[Candidate]) -> list[str]:
-    """What was chosen: the user's word first, then what is called a decision, then what gives its reason."""
-    ranked: list[tuple[float, Candidate]] = []
-    for pick in found:
-        by_user = pick.event.role is Role.USER
-        if by_user and pick.kind in _USERS and _USER_CHOICE.search(folded(pick.text)):
-            if not cues.is_question(pick.text):
-                ranked.append((2.0, pick))
-        elif pick.kind is Kind.DECISION or pick.kind in _TOLD:
-            chosen = _CHOSEN.search(folded(pick.text)) is not None
-            # A reason alone, as in "since it was never set", explains more often than it decides.
-            explains = not chosen and (pick.kind in _TOLD or pick.text.lower().startswith("since "))
-            if not explains and len(pick.text) >= _SHORTEST:
-                ranked.append((1.0 + chosen + pick.bonus, pick))
-        elif pick.kind is Kind.NOTE:
-            ranked.append((3.0, pick))
+    """What was chosen: notes and the user's word first, then what is called a decision, then what gives its reason."""
+    ranked = [(rank, pick) for pick in found if (rank := _decides(pick)) is not None]
     best = _different(sorted(ranked, key=lambda one: -one[0]), _DECISIONS)
     return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
+def _decides(pick: Candidate) -> float | None:
+    """How surely something was chosen by it; none if not at all."""
+    if pick.kind is Kind.NOTE:
+        return _NOTED
+    low = folded(pick.text)
+    if pick.event.role is Role.USER and pick.kind in _USERS and _USER_CHOICE.search(low):
+        return None if cues.is_question(pick.text) else _CHOSEN_BY_USER
+    if (pick.kind is not Kind.DECISION and pick.kind not in _TOLD) or len(pick.text) < _SHORTEST:
+        return None
+    chosen = _CHOSEN.search(low) is not None
+    # A reason alone, as in "since it was never set", explains more often than it decides.
+    explains = not chosen and (pick.kind in _TOLD or low.startswith("since "))
+    return None if explains else 1.0 + chosen + pick.bonus
+
+
+_NOTED, _CHOSEN_BY_USER = 3.0, 2.0
 _USERS = frozenset({Kind.REQUEST, Kind.SAID, Kind.REPORT})
 _TOLD = frozenset({Kind.CAUSE, Kind.OUTCOME, Kind.RULE, Kind.FIGURE, Kind.STATED})
 
@@ -193,18 +200,21 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
     for event in events:
         if event.role not in (Role.USER, Role.ASSISTANT) or not event.says_something:
             continue
-        text = spoken(event.text) if event.role is Role.USER else event.text
+        text = _said(event)
         listed = False
         for sentence in sentences(text):
             body = plain(text[sentence.start : sentence.end])
-            said = folded(body)
-            headed = len(body) < 60 and _LIST_HEAD.search(said) is not None
-            if sentence.form != "item" or headed:
-                listed = headed
-                if headed:
-                    continue
-            if 12 <= len(body) <= 400 and (listed or _leaves_to_do(body, said, event.role)):
+            low = folded(body)
+            headed = len(body) < _LONGEST_HEAD and _LIST_HEAD.search(low) is not None
+            listed = headed or (listed and sentence.form == "item")
+            if headed or not _SHORTEST_TASK <= len(body) <= _LONGEST_TASK:
+                continue
+            if listed or _leaves_to_do(body, low, event.role):
                 yield event, action_item(body, event.role)
+
+
+def _said(event: Event) -> str:
+    return spoken(event.text) if event.role is Role.USER else event.text
 
 
 def _leaves_to_do(body: str, low: str, role: Role) -> bool:
@@ -227,36 +237,40 @@ def action_item(body: str, role: Role) -> ActionItem:
 def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str]:
     """What is called open, and questions after which the other side has said nothing."""
     answered_until = max((e.timestamp_ms for e in events if e.role is Role.USER and e.says_something), default=0)
-    told: list[tuple[float, Candidate]] = []
-    for pick in found:
-        if pick.kind in (Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID):
-            continue
-        if cues.is_question(pick.text):
-            asked = pick.event.role is Role.ASSISTANT and pick.event.timestamp_ms > answered_until
-            if asked and not _OFFER.match(folded(pick.text)):
-                told.append((2.0 + pick.order / 1e4, pick))
-        elif pick.kind is not Kind.OUTCOME and _OPEN_NOW.search(folded(pick.text)):
-            told.append((1.0 + pick.order / 1e4, pick))
+    asked = [pick for pick in found if _asks_still(pick, answered_until)]
+    called = [pick for pick in found if _is_called_open(pick)]
+    # The later of equals is the more likely to be open still.
+    told = [(2.0 + pick.order / 1e4, pick) for pick in asked] + [(1.0 + pick.order / 1e4, pick) for pick in called]
     best = _different(sorted(told, key=lambda one: -one[0]), _OPEN)
     return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
+_NEVER_OPEN = frozenset({Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID})
+
+
+def _asks_still(pick: Candidate, answered_until: int) -> bool:
+    """Whether it is an assistant's question, other than whether to go on, that nobody has answered."""
+    if pick.kind in _NEVER_OPEN or not cues.is_question(pick.text) or pick.event.role is not Role.ASSISTANT:
+        return False
+    return pick.event.timestamp_ms > answered_until and not _OFFER.match(folded(pick.text))
+
+
+def _is_called_open(pick: Candidate) -> bool:
+    if pick.kind in _NEVER_OPEN or pick.kind is Kind.OUTCOME or cues.is_question(pick.text):
+        return False
+    return _OPEN_NOW.search(folded(pick.text)) is not None
+
+
 def _names(events: Sequence[Event]) -> list[str]:
     """Files that were changed, then references such as PR numbers, then the names that come up most."""
-    files: dict[str, int] = {}
-    references: dict[str, int] = {}
-    passages: list[Passage] = []
-    for event in events:
-        call = call_of(event) if event.role is Role.TOOL else None
-        if call and call.verb == "Edited" and call.target:
-            files[call.target] = files.get(call.target, 0) + 1
-        if event.role in (Role.USER, Role.ASSISTANT) and event.says_something:
-            text = spoken(event.text) if event.role is Role.USER else event.text
-            passages.append(Passage(text[:6_000], 2.0 if event.role is Role.USER else 1.0))
-            if _MAY_REFER.search(text, 0, 6_000):
-                for match in _REFERENCE.finditer(text[:6_000]):
-                    references[match[0]] = references.get(match[0], 0) + 1
-    often = sorted(files, key=lambda name: -files[name])[:6]
-    named = sorted(references, key=lambda name: -references[name])[:4]
-    words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
+    said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
+    texts = [(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
+    calls = [call_of(event) for event in events if event.role is Role.TOOL]
+    files = Counter(call.target for call in calls if call and call.verb == "Edited" and call.target)
+    references = Counter(
+        match[0] for text, _ in texts if _MAY_REFER.search(text) for match in _REFERENCE.finditer(text)
+    )
+    words = Vocabulary((Passage(text, weight) for text, weight in texts), speakers(events)).keywords(_NAMES)
+    often = [name for name, _ in files.most_common(_FILES)]
+    named = [name for name, _ in references.most_common(_REFERENCES)]
     return list(dict.fromkeys([*often, *named, *words]))[:_NAMES]

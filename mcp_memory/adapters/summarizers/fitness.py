@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
+from mcp_memory.adapters.summarizers.finishing import MAX_WORDS, word_count
 from mcp_memory.adapters.summarizers.keywords import stems_of
-from mcp_memory.adapters.summarizers.phrases import MAX_WORDS, Phrase, phrases, word_count
+from mcp_memory.adapters.summarizers.phrases import Phrase, phrases
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.domain.text import has_unspaced_script, terms
 

@@ -51,6 +51,8 @@ _LONGEST = 40
 _SHORT_FLAG = 3
 _OFTEN_ENOUGH = 4
 _COMMON = 0.9
+#: How telling two words are that stand together.
+_TWO_WORDS = 1.6
 
 
 class Passage(NamedTuple):
@@ -74,19 +76,9 @@ def stems_of(token: str) -> tuple[str, ...]:
 
 def _shape(token: str) -> tuple[str, float]:
     """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
-    if ":" in token:
-        token = _LINE_REF.sub("", token)
-    token = token.rstrip(".:/@#+-_")
-    if "/" in token:
-        token = _short_path(token)
+    token = _without_place(token)
     bare = token.strip("-.@()")
-    if (
-        len(bare) < 2
-        or (token[0] == "-" and len(token) <= _SHORT_FLAG)
-        or len(token) > _LONGEST
-        or _ID.fullmatch(bare)
-        or not stems_of(token)
-    ):
+    if len(bare) < 2 or _is_unreadable(token, bare) or not stems_of(token):
         return "", 0.0
     if has_unspaced_script(token):
         named = len(token) <= 6 and token not in UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
@@ -94,10 +86,24 @@ def _shape(token: str) -> tuple[str, float]:
     if _INNER.search(token) and not bare.isdigit():
         # `read/write` may be a path, and may be two words.
         return token, 1.0 if _EITHER.fullmatch(token) else 1.6
-    if bare.isupper() and len(bare) > 1:
-        # `INFO` and `ERROR` are written so in every log.
-        return (bare, 1.3) if stem(bare.lower()) not in GENERIC_STEMS else _plain_shape(bare.lower())
+    # `INFO` and `ERROR` are written so in every log.
+    if bare.isupper() and stem(bare.lower()) not in GENERIC_STEMS:
+        return bare, 1.3
     return _plain_shape(bare.lower())
+
+
+def _without_place(token: str) -> str:
+    """A token without a line number, the marks after it and the directories of a path."""
+    if ":" in token:
+        token = _LINE_REF.sub("", token)
+    token = token.rstrip(".:/@#+-_")
+    return _short_path(token) if "/" in token else token
+
+
+def _is_unreadable(token: str, bare: str) -> bool:
+    """Whether nobody would look for it: a short flag, an id, or what is too long to be a name."""
+    short_flag = token[0] == "-" and len(token) <= _SHORT_FLAG
+    return short_flag or len(token) > _LONGEST or _ID.fullmatch(bare) is not None
 
 
 def _is_word(token: str) -> bool:
@@ -242,13 +248,17 @@ class Vocabulary:
             word, telling = known.word, known.telling
             if known.eligible and (telling > 1.0 or count >= _SAID_ENOUGH):
                 once = telling == 1.0 and spread[token.lower()] == 1
-                worth = _BY_NAME * count**_OFTEN if by_name and telling > _NAMED else count
-                worth *= _EDITED if by_name and word in self._edited else 1.0
+                worth = self._worth(word, count, telling > _NAMED) if by_name else count
                 scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs().items():
             if count > 1 and (pair := _pair(left, right)):
-                scored[pair] = scored.get(pair, 0.0) + 1.6 * count
+                scored[pair] = scored.get(pair, 0.0) + _TWO_WORDS * count
         return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+
+    def _worth(self, word: str, count: float, named: bool) -> float:
+        """What a word is worth that was said so often: more if it is a name, and that of a file that was edited."""
+        worth = _BY_NAME * math.pow(count, _OFTEN) if named else count
+        return worth * _EDITED if word in self._edited else worth
 
     def _spread_in_any_case(self) -> dict[str, int]:
         """In how many passages each word stands, in small letters."""

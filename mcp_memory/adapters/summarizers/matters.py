@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcp_memory.adapters.summarizers.finishing import word_count
 from mcp_memory.adapters.summarizers.fitness import headline
-from mcp_memory.adapters.summarizers.phrases import word_count
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.adapters.summarizers.topics import SO_FAR, topic_in
 from mcp_memory.domain.summaries import Bullet, Node

@@ -57,26 +57,37 @@ def statement(text: str) -> str:
     `What does the flag do?` is `what the flag does`, `How does it end a line?` is `how it ends a line`.
     """
     low = folded(text)
-    if ("what do" in low or "how do" in low) and (meant := _MEANING.match(low)):
-        verb = meant[3] if meant[1].endswith("do") else _third(meant[3])
-        return f"{text[: meant.start(1)]}{meant[1].partition(' ')[0]} {text[slice(*meant.span(2))]} {verb}"
+    return _what_it_means(text, low) or _how_it_does(text, low) or _why_it_does(text, low) or text
+
+
+def _what_it_means(text: str, low: str) -> str:
+    meant = _MEANING.match(low) if "what do" in low or "how do" in low else None
+    if not meant:
+        return ""
+    verb = meant[3] if meant[1].endswith("do") else _third(meant[3])
+    return f"{text[: meant.start(1)]}{meant[1].partition(' ')[0]} {text[slice(*meant.span(2))]} {verb}"
+
+
+def _how_it_does(text: str, low: str) -> str:
     how = _HOW.match(low) if low[:16].find(" do") > 0 else None
-    if how and (at := _verb(said := text[slice(*how.span(3))].split())) is not None:
-        said[at] = _third(said[at]) if how[2] == "does" else said[at]
-        return f"{how[1]} {' '.join(said)}{text[how.end() :]}"
+    if not how or (at := _verb(said := text[slice(*how.span(3))].split())) is None:
+        return ""
+    said[at] = _third(said[at]) if how[2] == "does" else said[at]
+    return f"{how[1]} {' '.join(said)}{text[how.end() :]}"
+
+
+def _why_it_does(text: str, low: str) -> str:
     asked = _WHY.match(low) if "why " in low else None
     if not asked:
-        return text
+        return ""
     words, stop, rest = text[asked.end() :].partition("?")
     said = words.split()
     if asked[1] in ("is", "are", "was", "were", "do"):
         said = said[1:] if said[:1] in (["there"], ["it"]) else said
-        return " ".join(said) + stop + rest
-    at = _verb(said)
-    if at is None:
-        return text if asked[1].endswith("n't") else words + stop + rest
-    verb = said[at]
-    said[at] = _third(verb) if asked[1] == "does" else f"{asked[1]} {verb}"
+    elif (at := _verb(said)) is not None:
+        said[at] = _third(said[at]) if asked[1] == "does" else f"{asked[1]} {said[at]}"
+    else:
+        return "" if asked[1].endswith("n't") else words + stop + rest
     return " ".join(said) + stop + rest
 
 
@@ -93,11 +104,12 @@ def contrast(text: str) -> str:
     point = text[turn.end() :].partition(". ")[0]
     if len(point.split()) < _SHORTEST_POINT:
         return ""
-    if not (turn[1] or _POINTED.match(low, turn.end())):
-        return "" if _ASIDE.match(low, turn.end()) or patterns.opens_with_task(low, turn.end()) else point
-    before = text[: turn.start()]
-    subject = _subject(before[before.rfind(". ") + 1 :].split())
-    return f"{subject} {point}" if subject and _POINTED.match(low, turn.end()) else ""
+    if _POINTED.match(low, turn.end()):
+        before = text[: turn.start()]
+        subject = _subject(before[before.rfind(". ") + 1 :].split())
+        return f"{subject} {point}" if subject else ""
+    apart = turn[1] or _ASIDE.match(low, turn.end()) or patterns.opens_with_task(low, turn.end())
+    return "" if apart else point
 
 
 def contracted(text: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ _RELATED = 0.2
 _MAX_MERGED = 220
 
 
-# Of longer periods one wants to know what came out rather than what was asked.
+#: What kinds gain in longer periods, of which one wants to know what came out rather than what was asked.
 _RESULTS = {
     Kind.OUTCOME: 0.4,
     Kind.DECISION: 0.5,
@@ -37,6 +37,8 @@ _RESULTS = {
 }
 _REASONED = 0.4
 _QUESTION = 0.7
+#: What is left of a bullet that is not its child's first, and of one without a grip.
+_LATER, _UNPROVEN = 0.9, 0.5
 _ON_TOPIC = 0.15
 #: What an announced step loses that gives its reason, and what is left of a sentence that leans on another.
 _ANNOUNCED, _LEANING = 0.7, 0.7
@@ -90,31 +92,40 @@ def _term_weights(children: Sequence[Node], shares: Sequence[float]) -> dict[str
 
 
 def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float], topic: str) -> list[_Item]:
-    themes = [terms(theme) for theme in topic.split(", ") if theme]
+    themes = [own for theme in topic.split(", ") if (own := terms(theme))]
     found = []
     for index, child in enumerate(children):
-        matters = matters_of(child)
-        for position, bullet in enumerate(child.bullets):
-            own = terms(bullet.text)
-            kind = bullet_kind(bullet.text)
-            told = math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
-            priority = PRIORITY[kind]
-            if level < Level.DAY:
-                told *= plainness(bullet.text)
-                priority += _RESULTS.get(kind, 0.0)
-            if kind is Kind.REQUEST and position and "?" in bullet.text:
-                priority *= _QUESTION
-            if kind is Kind.DECISION and gives_reason(bullet.text):
-                priority += _REASONED
-            told *= 1.0 + _ON_TOPIC * max((len(theme & own) / len(theme) for theme in themes if theme), default=0.0)
-            if kind is Kind.DECISION and first_word(folded(bullet.text)) in patterns.IMPERATIVES:
-                priority -= _ANNOUNCED
-            told *= _LEANING if patterns.POINTS_BACK.match(folded(bullet.text)) else 1.0
-            value = priority * told * (0.9 if position else 1.0) * (1.0 if bullet.grip_ids else 0.5)
+        for position, (bullet, matter) in enumerate(zip(child.bullets, matters_of(child), strict=True)):
+            text, own, kind = bullet.text, terms(bullet.text), bullet_kind(bullet.text)
+            value = _priority(text, kind, position, level) * _told(text, own, level, weights, themes)
+            value *= (_LATER if position else 1.0) * (1.0 if bullet.grip_ids else _UNPROVEN)
             grips = bullet.grip_ids[:MAX_GRIPS]
-            about = matters[position]
-            found.append(_Item(bullet.text, index, position, kind, own, grips, (child.node_id,), value, about))
+            found.append(_Item(text, index, position, kind, own, grips, (child.node_id,), value, matter))
     return found
+
+
+def _priority(text: str, kind: Kind, position: int, level: Level) -> float:
+    """How much a bullet matters by its kind: of longer periods one wants to know what came out."""
+    value = PRIORITY[kind]
+    if level < Level.DAY:
+        value += _RESULTS.get(kind, 0.0)
+    if kind is Kind.REQUEST and position and "?" in text:
+        value *= _QUESTION
+    if kind is Kind.DECISION:
+        value += _REASONED if gives_reason(text) else 0.0
+        value -= _ANNOUNCED if first_word(folded(text)) in patterns.IMPERATIVES else 0.0
+    return value
+
+
+def _told(
+    text: str, own: frozenset[str], level: Level, weights: Mapping[str, float], themes: Sequence[frozenset[str]]
+) -> float:
+    """How much of the period a bullet tells; one that leans on another tells less."""
+    told = math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own))
+    if level < Level.DAY:
+        told *= plainness(text)
+    told *= 1.0 + _ON_TOPIC * max((len(theme & own) / len(theme) for theme in themes), default=0.0)
+    return told * _LEANING if patterns.POINTS_BACK.match(folded(text)) else told
 
 
 def _without_repeats(items: Iterable[_Item]) -> list[_Item]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from mcp_memory.adapters.summarizers import cues, patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.finishing import word_count
 from mcp_memory.adapters.summarizers.fitness import rated, worth
-from mcp_memory.adapters.summarizers.phrases import word_count
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
 from mcp_memory.domain.events import Role
 from mcp_memory.domain.text import folded, terms

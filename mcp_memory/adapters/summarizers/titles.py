@@ -8,10 +8,10 @@ from mcp_memory.adapters.summarizers import patterns
 from mcp_memory.adapters.summarizers.candidate import Candidate
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.finishing import MAX_CHARS, MAX_WORDS, word_count
 from mcp_memory.adapters.summarizers.fitness import worth
 from mcp_memory.adapters.summarizers.keywords import Passage, Vocabulary, stems_of
 from mcp_memory.adapters.summarizers.messages import spoken
-from mcp_memory.adapters.summarizers.phrases import MAX_CHARS, MAX_WORDS, word_count
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, is_generic, names_something, readability
 from mcp_memory.adapters.summarizers.title_options import (
     FITNESS,

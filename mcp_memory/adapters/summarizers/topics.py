@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mcp_memory.adapters.summarizers.common_words import COMMON_STEMS, PRODUCTS
+from mcp_memory.adapters.summarizers.finishing import trimmed, word_count
 from mcp_memory.adapters.summarizers.fitness import scored, worth
-from mcp_memory.adapters.summarizers.phrases import phrases, trimmed, word_count
+from mcp_memory.adapters.summarizers.phrases import phrases
 from mcp_memory.adapters.summarizers.readability import readability
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
@@ -23,6 +24,8 @@ _WELL = 1.2
 #: So much of any theme's words a child is likely to speak of, and so much a common word counts.
 _BY_CHANCE, _COMMON = 0.5, 0.3
 _OWN_WORDS = 4.0
+#: What is left of a theme that tells what was done to which file.
+_TELLS_ACTION = 0.3
 #: So much of a segment a theme tells that names another one of its session, since most sessions have one task.
 _SAME_SESSION = 0.4
 #: What a theme loses that names again what another one names.
@@ -70,22 +73,32 @@ def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
     untold = shares_of(children, _LARGEST)
     first = 0.0
     while left and len(chosen) < _MAX_THEMES:
-        gains = [
-            one.fit
-            * (1.0 - _TOLD_TWICE * max((_shared(one.text, other.text, weights) for other in chosen), default=0.0))
-            * math.fsum(share * told for share, told in zip(untold, one.about, strict=True))
-            for one in left
-        ]
-        theme = left.pop(at := max(range(len(left)), key=lambda index: (gains[index], -index)))
-        first = first or gains[at]
-        if gains[at] < _WORTH_NAMING * first:
+        gains = [_gain(one, chosen, untold, weights) for one in left]
+        gain = max(gains)
+        theme = left.pop(gains.index(gain))
+        first = first or gain
+        if gain < _WORTH_NAMING * first:
             break
-        joined = ", ".join(one.text for one in (*chosen, theme))
-        if not chosen or (word_count(joined) <= _MAX_WORDS and len(joined) <= _MAX_CHARS):
+        if not chosen or _fits_in(_named([*chosen, theme])):
             chosen.append(theme)
             untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
             left = [other for other in left if not _alike(other.text, theme.text)]
-    return one_line(", ".join(theme.text for theme in chosen), _MAX_CHARS).rstrip(ELLIPSIS)
+    return one_line(_named(chosen), _MAX_CHARS).rstrip(ELLIPSIS)
+
+
+def _gain(theme: _Theme, chosen: Sequence[_Theme], untold: Sequence[float], weights: Mapping[str, float]) -> float:
+    """How much a theme would tell beside those that were chosen."""
+    again = max((_shared(theme.text, other.text, weights) for other in chosen), default=0.0)
+    told = math.fsum(share * told for share, told in zip(untold, theme.about, strict=True))
+    return theme.fit * (1.0 - _TOLD_TWICE * again) * told
+
+
+def _named(themes: Sequence[_Theme]) -> str:
+    return ", ".join(theme.text for theme in themes)
+
+
+def _fits_in(topic: str) -> bool:
+    return word_count(topic) <= _MAX_WORDS and len(topic) <= _MAX_CHARS
 
 
 def _size(child: Node) -> float:
@@ -129,17 +142,27 @@ def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[
         opens = _OPENS if child.session_id and child.session_id not in sessions else 1.0
         sessions.add(child.session_id)
         for rank, text in enumerate(parts):
-            most = 1.0 if len(parts) == 1 and child.level is Level.SEGMENT else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
-            told = (worth(text, squared) / (2.0 + word_count(text)) ** 0.4 + 0.05) ** 0.35
-            fit = min(readability(text), _WELL) * plainness(text) * (0.3 if _ACTION.match(text) else 1.0)
-            about = [told_of * most for told_of in _about(terms(text), spoken_of)]
+            whole = len(parts) == 1 and child.level is Level.SEGMENT
+            most = 1.0 if whole else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
+            about = [told * most for told in _about(terms(text), spoken_of)]
             if several and child.session_id:
-                about = [
-                    max(told_of, _SAME_SESSION * most) if other.session_id == child.session_id else told_of
-                    for told_of, other in zip(about, children, strict=True)
-                ]
+                about = _about_session(about, child.session_id, children, _SAME_SESSION * most)
             about[index] = most
-            yield _Theme(text, opens * told * fit * _WANTED[min(word_count(text), _SHORT)], tuple(about))
+            yield _Theme(text, opens * _fit(text, squared), tuple(about))
+
+
+def _about_session(about: Sequence[float], session: str, children: Sequence[Node], least: float) -> list[float]:
+    """How much each child is about a theme, those of the session it was taken from so much at least."""
+    return [
+        max(told, least) if other.session_id == session else told for told, other in zip(about, children, strict=True)
+    ]
+
+
+def _fit(text: str, weights: Mapping[str, float]) -> float:
+    """How well a theme may stand for a period: what it tells, how it reads and how long it is."""
+    told = math.pow(worth(text, weights) / math.pow(2.0 + word_count(text), 0.4) + 0.05, 0.35)
+    reads = min(readability(text), _WELL) * plainness(text) * (_TELLS_ACTION if _ACTION.match(text) else 1.0)
+    return told * reads * _WANTED[min(word_count(text), _SHORT)]
 
 
 def _terms_of(child: Node) -> frozenset[str]:
@@ -182,6 +205,16 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
     title = _NAMES.sub("", title)
     if word_count(title) <= limit and not _BREAK.search(title):
         return title
+    best = _best_phrase(title, limit, weights)
+    # What cannot be said in so few words is rather said in some more.
+    torn = readability(best) < _WELL_READABLE or word_count(best) < _FEWEST
+    if not best or (torn and word_count(title) <= limit + _MORE):
+        return trimmed(_BREAK.sub(" ", title).split())
+    return best
+
+
+def _best_phrase(title: str, limit: int, weights: Mapping[str, float]) -> str:
+    """The phrase of a title that is fittest to be a theme."""
     short = [
         (scored(phrase, weights) * _WANTED[min(word_count(phrase.text), _SHORT)], phrase.text)
         for phrase in phrases(title)
@@ -189,12 +222,7 @@ def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
         and not _BREAK.search(phrase.text)
         and readability(phrase.text) >= _READABLE
     ]
-    best = max(short, key=lambda entry: entry[0])[1] if short else ""
-    # What cannot be said in so few words is rather said in some more.
-    torn = not best or readability(best) < _WELL_READABLE or word_count(best) < _FEWEST
-    if torn and word_count(title) <= limit + _MORE:
-        return trimmed(_BREAK.sub(" ", title).split())
-    return best or trimmed(_BREAK.sub(" ", title).split())
+    return max(short, key=lambda entry: entry[0], default=(0.0, ""))[1]
 
 
 def _alike(one: str, other: str) -> bool:
