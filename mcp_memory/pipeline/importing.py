@@ -73,7 +73,7 @@ async def import_files(
     started = time.monotonic()
     place = (project_root, "" if project_root else project) if project else None
     saved = {} if dry_run else {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources}
-    reader = _Reader(sources, saved, intaker, place, dry_run)
+    reader = _Reader(sources, saved, intaker, place)
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
     total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
@@ -130,10 +130,8 @@ class _Reader:
         saved: Mapping[Path, Mapping[str, Any]],
         intaker: Intaker,
         place: tuple[str, str] | None,
-        dry_run: bool,
     ) -> None:
-        self._sources, self._saved, self._intaker = sources, saved, intaker
-        self._given, self._dry_run = place, dry_run
+        self._sources, self._saved, self._intaker, self._given = sources, saved, intaker, place
         self._roots: dict[str, tuple[str, str] | None] = {}
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:

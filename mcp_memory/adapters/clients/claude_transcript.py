@@ -123,9 +123,7 @@ class _Reader:
         texts = [text for block in blocks if block.get("type") == "text" and isinstance(text := block.get("text"), str)]
         if any(map(interrupted, texts)):
             return events if line.agent else [*events, _stopped(line)]
-        text = "\n\n".join(filter(None, map(typed, texts)))
-        if not text and not texts and any(block.get("type") == "image" for block in blocks):
-            text = "[image]"
+        text = _typed_in(texts, blocks)
         return [*events, *self._prompt(line, text)] if text else events
 
     def _prompt(self, line: Line, text: str) -> list[Told]:
@@ -180,16 +178,18 @@ class _Reader:
         if is_own(name, given):
             return None
         content, response = block.get("content"), line.value.get("toolUseResult")
+        # The tool's own object tells more than what the model saw of it.
+        own = response if alone and isinstance(response, dict) else None
         failed = block.get("is_error") is True
         if failed:
             result = failure_text(content) or failure_text(response)
+        elif own is not None and not name.startswith("mcp__"):
+            result = result_text(name, given, own)
         else:
-            from_object = alone and isinstance(response, dict) and not name.startswith("mcp__")
-            result = result_text(name, given, response if from_object or content is None else content)
+            result = result_text(name, given, response if content is None else content)
         text = call_text(name, given, result, line.cwd)
         if not text:
             return None
-        stopped = alone and isinstance(response, dict) and response.get("interrupted") is True
         return line.tell(
             f"tool:{tool_id}",
             EventType.TOOL_RESULT,
@@ -199,7 +199,7 @@ class _Reader:
             tool=name,
             files=touched(name, given, line.cwd),
             failed=failed,
-            is_interrupt=stopped,
+            is_interrupt=own is not None and own.get("interrupted") is True,
         )
 
     def _assistant(self, line: Line) -> list[Told]:
@@ -238,6 +238,13 @@ class _Reader:
             tools: dict[str, Any] = self._memory.setdefault("tools", {})
             tools[tool_id] = [name, _clipped(given) if isinstance(given, dict) else {}, line.uuid]
             _keep_newest(tools, _PENDING_TOOLS)
+
+
+def _typed_in(texts: list[str], blocks: list[Mapping[str, Any]]) -> str:
+    """What the user typed; a picture alone is told by its name."""
+    if not texts and any(block.get("type") == "image" for block in blocks):
+        return "[image]"
+    return "\n\n".join(filter(None, map(typed, texts)))
 
 
 def _usage(told: object) -> int | None:

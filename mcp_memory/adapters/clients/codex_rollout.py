@@ -45,13 +45,7 @@ class _Reader:
     def take(self, value: object) -> Iterable[Told]:
         if not isinstance(value, Mapping):
             raise Unreadable("not a JSON object")
-        kind, payload = value.get("type"), value.get("payload")
-        if payload is None and "timestamp" in value and isinstance(value.get("id"), str):
-            kind, payload = "session_meta", value  # early versions wrote the fields of a line without an envelope
-        elif payload is None:
-            kind, payload = "response_item", value
-        if not isinstance(kind, str) or not isinstance(payload, Mapping):
-            raise Unreadable("neither a type nor a payload")
+        kind, payload = _opened(value)
         ms = milliseconds(value.get("timestamp"))
         self._memory["ms"] = ms = self._memory.get("ms", modified_ms(self._path)) if ms is None else ms
         if kind == "session_meta":
@@ -108,9 +102,7 @@ class _Reader:
     def _line(self, kind: str, payload: Mapping[str, Any], ms: int) -> list[Told]:
         inner = text_of(payload, "type")
         if kind in _BOOKKEEPING or inner in _BOOKKEEPING:
-            used = object_of(object_of(payload, "info"), "last_token_usage").get("total_tokens")
-            if isinstance(used, int) and used > 0:
-                self._memory["usage"] = used
+            self._count(payload)
             return []
         if kind == "compacted":
             self._memory.pop("held", None)
@@ -123,11 +115,16 @@ class _Reader:
         elif kind == "response_item" and inner == "message":
             return held + self._message(payload, ms)
         elif kind == "response_item":
-            turn = _turn(payload)
-            return held + self._calls.item(payload, self._account(ms, turn))
+            return held + self._calls.item(payload, self._account(ms, _turn(payload)))
         elif kind == "event_msg":
             return held + self._event(inner, payload, ms)
         return held
+
+    def _count(self, payload: Mapping[str, Any]) -> None:
+        """Keep how many tokens the model's context holds, for the reply that follows."""
+        used = object_of(object_of(payload, "info"), "last_token_usage").get("total_tokens")
+        if isinstance(used, int) and used > 0:
+            self._memory["usage"] = used
 
     def _message(self, item: Mapping[str, Any], ms: int) -> list[Told]:
         role, account = item.get("role"), self._account(ms, _turn(item))
@@ -208,6 +205,17 @@ class _Reader:
         return [
             account.tell(key, EventType.ASSISTANT_STOP, Role.SYSTEM, text, is_interrupt=stopped, failed=not stopped)
         ]
+
+
+def _opened(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What a line is of, and what it holds; early versions wrote its fields without an envelope."""
+    kind, payload = value.get("type"), value.get("payload")
+    if payload is None:
+        begins = "timestamp" in value and isinstance(value.get("id"), str)
+        return "session_meta" if begins else "response_item", value
+    if not isinstance(kind, str) or not isinstance(payload, Mapping):
+        raise Unreadable("neither a type nor a payload")
+    return kind, payload
 
 
 def _ending(kind: str, payload: Mapping[str, Any]) -> tuple[str, bool]:

@@ -16,7 +16,6 @@ from mcp_memory.errors import UsageError
 
 USER = "user"
 PROJECT = "project"
-SCOPES = (USER, PROJECT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,19 +40,22 @@ def registrations(client: Client, home: Folders, project: Path) -> tuple[list[Re
     for scope, root in ((USER, home), (PROJECT, Folders(project))):
         if scope == PROJECT and project == home.root:
             continue
-        parts = []
+        parts: list[Found] = []
         for path in client.files(scope, root):
             try:
                 parts.append(changes.found(path, files.read(path)))
             except MemoryFault as error:
                 fix = f"Correct {path}, then: mcp-memory install {client.name}"
                 problems.append(Problem(f"{client.name}: {path} cannot be read", str(error.__cause__ or error), fix))
-        hooks = {event: commands for part in parts for event, commands in part.hooks.items()}
-        servers = [entry for part in parts for entry in part.servers]
-        found = Found(hooks, servers, [place for part in parts for place in part.places])
-        if found:
+        if found := _together(parts):
             held.append(Registration(scope, root.path(client.name, client.hooks[scope]), found))
     return held, problems
+
+
+def _together(parts: list[Found]) -> Found:
+    hooks = {event: commands for part in parts for event, commands in part.hooks.items()}
+    servers = [entry for part in parts for entry in part.servers]
+    return Found(hooks, servers, [place for part in parts for place in part.places])
 
 
 def check(client: Client, held: list[Registration], launch: Launch, home: Folders) -> list[Problem]:
