@@ -29,6 +29,7 @@ from mcp_memory.adapters.whoosh.writing import Document, put, start_anew
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import Columns
+from mcp_memory.navigate.asked import Search
 from mcp_memory.pipeline.importing import import_files
 
 KINDS = ("fts5", "whoosh")
@@ -181,7 +182,7 @@ async def _timings(home: Path, queries: Sequence[str], project: str) -> dict[str
             for number, query in enumerate(queries):
                 for kind, app in (("fts5", fts5), ("whoosh", whoosh)):
                     started = time.perf_counter()
-                    await app.answers.search(query, project)
+                    await app.answers.search(Search(query, project))
                     taken[kind][number].append(time.perf_counter() - started)
     return {kind: [min(tries) for tries in each] for kind, each in taken.items()}
 
@@ -209,7 +210,7 @@ async def _shares(home: Path, kind: str, questions: Set) -> dict[str, float]:
     sums = dict.fromkeys(("hit@1", "hit@10", "R@5", "R@10"), 0.0)
     async with _opened(home, kind) as app:
         for line in lines:
-            found, _ = await app.answers.search(line["question"], line.get("project", "*"))
+            found, _ = await app.answers.search(Search(line["question"], line.get("project", "*")))
             evidence = {name for part in line["evidence"] for name in part["uuids"]}
             # A hit shows what its first sources say; more of them would name a whole segment.
             named = [set(hit.source_ids[:3]) for hit in found.hits]

@@ -24,7 +24,8 @@ from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.indexing import terms_of
-from mcp_memory.navigate.recall import BANDS, Hit
+from mcp_memory.navigate.asked import Search
+from mcp_memory.navigate.found import BANDS, Hit
 from mcp_memory.pipeline.importing import import_files
 
 BUDGET, MANY = 1_000, 50
@@ -145,12 +146,12 @@ async def _ask(app: App, bare: sqlite3.Connection, question: Mapping[str, Any], 
     seconds, bare_seconds = list[float](), list[float]()
     for _ in range(TRIES):
         started = time.perf_counter()
-        found, _ = await app.answers.search(asked, project)
+        found, _ = await app.answers.search(Search(asked, project))
         middle = time.perf_counter()
         bare.execute(_BARE, (match,)).fetchall()
         bare_seconds.append(time.perf_counter() - middle)
         seconds.append(middle - started)
-    many, page = await app.answers.teleport(asked, project, None, None, MANY, BUDGET, None)
+    many, page = await app.answers.teleport(Search(asked, project, limit=MANY), BUDGET)
     evidence = {name for part in question["evidence"] for name in part["uuids"]}
     right = [bool(evidence & _named(hit)) for hit in found.hits]
     within = _share(evidence, many.hits[: page.shown])

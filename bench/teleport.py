@@ -14,6 +14,7 @@ from bench.histories import LANGUAGE, PROJECTS, invented, opened
 from bench.measure import Figure, median, ms, p95
 from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
+from mcp_memory.navigate.asked import Search
 
 QUERIES = 60
 #: Each query counts by its fastest try: a few milliseconds are easily disturbed, and never made shorter.
@@ -59,7 +60,7 @@ async def _timings(
         for number, query in enumerate(queries):
             match = _any_word(query)
             started = time.perf_counter()
-            await app.answers.search(query, project)
+            await app.answers.search(Search(query, project))
             middle = time.perf_counter()
             table.execute(_BARE, (match,)).fetchall()
             bare[number].append(time.perf_counter() - middle)

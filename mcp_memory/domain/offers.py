@@ -25,17 +25,27 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A document of the index: an event, a grip (with its event) or a node."""
+    """A document of the index: a node, or an event with the first grip that cites it and its segment."""
 
-    kind: str
-    rank: float
-    project: str
-    start_ms: int
-    event: Event | None = None
+    document: Event | Node
     grip_id: str = ""
-    excerpt: str = ""
-    node: Node | None = None
     segment_id: str = ""
+
+    @property
+    def event(self) -> Event | None:
+        return self.document if isinstance(self.document, Event) else None
+
+    @property
+    def node(self) -> Node | None:
+        return self.document if isinstance(self.document, Node) else None
+
+    @property
+    def project(self) -> str:
+        return self.document.project
+
+    @property
+    def kind(self) -> str:
+        return self.document.level.label if isinstance(self.document, Node) else "event"
 
 
 class Spot(NamedTuple):

@@ -5,6 +5,7 @@ Only what a look by key can tell is offered, so that a question without an answe
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from mcp_memory.domain.offers import Within
@@ -14,9 +15,11 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.around import asks_for_anything
+from mcp_memory.navigate.asked import Wanted
+from mcp_memory.navigate.found import Advice, Found
 from mcp_memory.navigate.nearest import day_after, day_before
 from mcp_memory.navigate.question import question_of
-from mcp_memory.navigate.recall import Advice, Found, teleport
+from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
@@ -28,22 +31,30 @@ _POOR = 0.15
 _UNKNOWN, _NEAR, _DAYS, _OFFERED = 3, 3, 2, 40
 
 
-async def advised(library: Library, scope: Scope, found: Found, when: TimeRange | None) -> Found:
-    """The answer with advice, if it needs any; `when` is the time that was asked for."""
-    if found.hits and found.hits[0].score >= _WEAK:
-        return found
+async def advised(library: Library, scope: Scope, found: Found) -> Found:
+    """The answer with advice, if it needs any."""
+    if not found.hits:
+        return replace(found, advice=await _where_nothing_is(library, scope, found))
+    return found if found.hits[0].score >= _WEAK else await _where_little_is(library, scope, found)
+
+
+async def _where_little_is(library: Library, scope: Scope, found: Found) -> Found:
     near = await _near(library, found.query)
-    if found.hits:
-        # Of a question in full sentences many words are nowhere; only one that may be a slip is worth a word.
-        near = {word: others for word, others in near.items() if others}
-        poor = scope.project is not None and found.hits[0].score < _POOR
-        elsewhere = await _better(library, scope, found) if poor else found.elsewhere
-        return replace(found, advice=Advice(near), elsewhere=elsewhere) if near or elsewhere else found
-    anytime = (await teleport(library, scope, found.query, limit=1)).hits if when and _has_words(found.query) else []
+    # Of a question in full sentences many words are nowhere; only one that may be a slip is worth a word.
+    slipped = {word: others for word, others in near.items() if others}
+    poor = scope.project is not None and found.hits[0].score < _POOR
+    elsewhere = await _better(library, scope, found) if poor else found.elsewhere
+    return replace(found, advice=Advice(slipped), elsewhere=elsewhere) if slipped or elsewhere else found
+
+
+async def _where_nothing_is(library: Library, scope: Scope, found: Found) -> Advice:
+    when, near = found.when, await _near(library, found.query)
+    outside = when is not None and _has_words(found.query)
+    anytime = (await teleport(library, Wanted(scope, found.query, limit=1))).hits if outside else []
     nearest = await _nearest(library, scope, when) if when else []
     days = nearest or await library.top(scope.project, Level.DAY, _DAYS, bullets=False)
     names = tuple(scope.id_of(day.node_id, day.project) for day in days)
-    return replace(found, advice=Advice(near, names, anytime[0].start_ms if anytime else None, bool(nearest)))
+    return Advice(near, names, anytime[0].start_ms if anytime else None, bool(nearest))
 
 
 async def _nearest(library: Library, scope: Scope, when: TimeRange) -> list[Node]:
@@ -64,15 +75,18 @@ async def _near(library: Library, query: str) -> dict[str, tuple[str, ...]]:
     terms = question_of(query).terms
     words = list(dict.fromkeys(word for term in terms for word in (term.phrases[0] if term.compound else term.words)))
     known = await library.known(words)
-    near = {}
-    for word in [word for word in words if word not in known and slips(word)][:_UNKNOWN]:
-        found = await library.known([other for other in slips(word) if other not in STOP_WORDS])
-        # The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.
-        forms: dict[str, str] = {}
-        for other in found:
-            forms.setdefault(porter(other), other)
-        near[word] = tuple(sorted(forms.values(), key=lambda other: -found[other])[:_NEAR])
-    return near
+    unknown = [word for word in words if word not in known and slips(word)]
+    return {word: await _spelled_almost(library, word) for word in unknown[:_UNKNOWN]}
+
+
+async def _spelled_almost(library: Library, word: str) -> tuple[str, ...]:
+    """The known words that are one slip away, the commonest first."""
+    found = await library.known([other for other in slips(word) if other not in STOP_WORDS])
+    # The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.
+    forms: dict[str, str] = {}
+    for other in found:
+        forms.setdefault(porter(other), other)
+    return tuple(sorted(forms.values(), key=lambda other: -found[other])[:_NEAR])
 
 
 async def _better(library: Library, scope: Scope, found: Found) -> dict[str, int]:
@@ -80,9 +94,9 @@ async def _better(library: Library, scope: Scope, found: Found) -> dict[str, int
     question = question_of(found.query)
     here = max((len(hit.matched) for hit in found.hits), default=0)
     offered = await library.search(question.sought, Within(), kinds=frozenset(["event"]), limit=_OFFERED)
-    better: dict[str, int] = {}
-    for candidate in offered:
-        held = sum(question.holds(candidate.event.text)) if candidate.event else 0
-        if candidate.project != scope.project and held > here:
-            better[candidate.project] = better.get(candidate.project, 0) + 1
-    return better
+    better = [
+        candidate.project
+        for candidate in offered
+        if candidate.project != scope.project and candidate.event and sum(question.holds(candidate.event.text)) > here
+    ]
+    return dict(Counter(better))

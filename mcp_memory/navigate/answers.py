@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
-from mcp_memory.domain.offers import Within
 from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.errors import Step, UsageError
-from mcp_memory.navigate import browse, recall
+from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.around import asks_for_anything, found_around
+from mcp_memory.navigate.asked import KINDS, Search, Wanted
 from mcp_memory.navigate.beside import with_surroundings
+from mcp_memory.navigate.found import Found
+from mcp_memory.navigate.of_time import found_in
 from mcp_memory.navigate.question import question_of
+from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
 from mcp_memory.navigate.topic import topic_of
@@ -90,116 +93,76 @@ class Answers:
         opened = await browse.expand_grip(self.library, grip_id, few(before), few(after), spoken=True)
         return self.renderer.grip(opened, await self.scope(ALL), checked(budget))
 
-    async def search(
-        self,
-        query: str,
-        project: str | None,
-        when: str | None = None,
-        kind: str | None = None,
-        limit: int = 10,
-        cursor: str | None = None,
-        diverse: bool = False,
-    ) -> tuple[recall.Found, str]:
-        """The hits, and a note on how the question was understood. A time named in the question is favoured."""
+    async def search(self, asked: Search) -> tuple[Found, str]:
+        """The hits, and a note on how the question was understood."""
 
-        async def read(library: Library) -> tuple[recall.Found, str]:
-            return await replace(self, library=library)._search(query, project, when, kind, limit, cursor, diverse)
+        async def read(library: Library) -> tuple[Found, str]:
+            here = replace(self, library=library)
+            return await here._found(await here._wanted(asked))
 
         return await self.library.at_once(read)
 
-    async def _search(
-        self,
-        query: str,
-        project: str | None,
-        when: str | None,
-        kind: str | None,
-        limit: int,
-        cursor: str | None,
-        diverse: bool,
-    ) -> tuple[recall.Found, str]:
-        scope = await self.scope(project)
-        kind, limit, offset = kind or None, many(limit), offset_of(cursor)
-        given = self.when(when)
-        inside = find(query, self.now, self.zone) if given is None and len(query) <= _QUESTION else None
-        if given is None and inside is None and kind is None and len(query) <= _QUESTION:
-            found = await found_around(self.library, scope, query, limit, offset, diverse=diverse)
-            if found:
-                return found, ""
-        said, asked = inside or (given, query)
-        if said and asks_for_anything(asked):
-            return await self._of_time(scope, asked, said, kind, limit, offset, diverse), ""
-        if said is None or inside is None:
-            return await self._teleport(scope, query, given, None, kind, limit, offset, diverse), ""
-        if not await self.library.is_silent(Within(scope.project, said.start_ms, said.end_ms)):
-            found = await self._teleport(scope, asked, None, said, kind, limit, offset, diverse)
-            if any(said.start_ms <= hit.start_ms < said.end_ms for hit in found.hits):
-                return found, ""
-        note = f" Nothing was found in {said.phrase!r}, so all times were searched."
-        found = await self._teleport(scope, query, None, None, kind, limit, offset, diverse)
-        if not _is_told(found, asked):
-            # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
-            found = await self._teleport(scope, asked, None, None, kind, limit, offset, diverse)
-        return found, note
+    async def teleport(self, asked: Search, budget: int) -> tuple[Found, Page]:
+        """The hits with what belongs beside them, advice where there are few, and all of it as text."""
 
-    async def _of_time(
-        self, scope: Scope, asked: str, said: TimeRange, kind: str | None, limit: int, offset: int, diverse: bool
-    ) -> recall.Found:
-        """Whatever there was in a time: as the tree tells it or, where it does not yet, as it was said."""
-        found = await recall.of_time(self.library, scope, asked, said, limit, offset, kind)
-        return found if found.hits else await self._teleport(scope, asked, said, None, kind, limit, offset, diverse)
-
-    async def _teleport(
-        self,
-        scope: Scope,
-        query: str,
-        when: TimeRange | None,
-        favoured: TimeRange | None,
-        kind: str | None,
-        limit: int,
-        offset: int,
-        diverse: bool,
-    ) -> recall.Found:
-        return await recall.teleport(
-            self.library,
-            scope,
-            query,
-            when=when,
-            favoured=favoured,
-            kind=kind,
-            limit=limit,
-            offset=offset,
-            diverse=diverse,
-        )
-
-    async def teleport(
-        self,
-        query: str,
-        project: str | None,
-        when: str | None,
-        kind: str | None,
-        limit: int,
-        budget: int,
-        cursor: str | None,
-        diverse: bool = False,
-    ) -> tuple[recall.Found, Page]:
-        async def read(library: Library) -> tuple[recall.Found, str]:
+        async def read(library: Library) -> tuple[Found, str]:
             here = replace(self, library=library)
-            found, note = await here._search(query, project, when, kind, limit, cursor, diverse)
+            wanted = await here._wanted(asked)
+            found, note = await here._found(wanted)
             found = await with_surroundings(library, found)
-            return await advised(library, await here.scope(project), found, found.when), note
+            return await advised(library, wanted.scope, found), note
 
         found, note = await self.library.at_once(read)
         return found, self.renderer.hits(found, checked(budget), note)
 
+    async def _wanted(self, asked: Search) -> Wanted:
+        scope = await self.scope(asked.project)
+        limit, offset, when = many(asked.limit), offset_of(asked.cursor), self.when(asked.when)
+        if asked.kind and asked.kind not in KINDS:
+            raise UsageError(f"{asked.kind!r} is not a kind; known are {', '.join(KINDS)}.")
+        return Wanted(scope, asked.query, when, None, asked.kind or None, limit, offset, asked.diverse)
 
-def _is_told(found: recall.Found, asked: str) -> bool:
-    """Whether something that was said holds a word of the question beyond what is `asked` without its time.
+    async def _found(self, wanted: Wanted) -> tuple[Found, str]:
+        """The hits and a note: in the time that is given, else rather in the one that the question names."""
+        if wanted.when:
+            return await self._in_time(wanted, wanted.when), ""
+        if len(wanted.query) > _QUESTION:
+            return await teleport(self.library, wanted), ""
+        named = find(wanted.query, self.now, self.zone)
+        if named:
+            return await self._in_named_time(wanted, *named)
+        around = await found_around(self.library, wanted) if wanted.kind is None else None
+        return around or await teleport(self.library, wanted), ""
+
+    async def _in_time(self, wanted: Wanted, when: TimeRange) -> Found:
+        """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
+        told = await found_in(self.library, wanted, when) if asks_for_anything(wanted.query) else None
+        return told if told and told.hits else await teleport(self.library, replace(wanted, when=when))
+
+    async def _in_named_time(self, wanted: Wanted, time: TimeRange, rest: str) -> tuple[Found, str]:
+        """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
+        without = replace(wanted, query=rest)
+        if asks_for_anything(rest):
+            return await self._in_time(without, time), ""
+        if not await self.library.is_silent(wanted.within(time)):
+            found = await teleport(self.library, replace(without, favoured=time))
+            if any(time.start_ms <= hit.start_ms < time.end_ms for hit in found.hits):
+                return found, ""
+        found = await teleport(self.library, wanted)
+        if not _is_told(found, rest):
+            # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
+            found = await teleport(self.library, without)
+        return found, f" Nothing was found in {time.phrase!r}, so all times were searched."
+
+
+def _is_told(found: Found, rest: str) -> bool:
+    """Whether something that was said holds a word of the question beyond its `rest`: one that names the time.
 
     Where only summaries were found they are those of times near by, whose dates have the same words.
     """
-    rest = {term.shown for term in question_of(asked).terms}
+    others = {term.shown for term in question_of(rest).terms}
     said = [hit for hit in found.hits if hit.role]
-    return not rest or not said or any(word not in rest for hit in said for word in hit.matched)
+    return not others or not said or any(word not in others for hit in said for word in hit.matched)
 
 
 def checked(budget: int) -> int:

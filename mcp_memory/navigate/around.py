@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS, words
 from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.asked import Wanted
+from mcp_memory.navigate.found import Found, Hit
 from mcp_memory.navigate.nearest import day_after, day_before
+from mcp_memory.navigate.of_time import segment_hits
 from mcp_memory.navigate.question import question_of
-from mcp_memory.navigate.recall import Found, Hit, segment_hits, teleport
-from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.recall import teleport
 from mcp_memory.ports.library import Library
 
 _AROUND = (
@@ -63,25 +65,23 @@ def around(query: str) -> Around | None:
     return Around(match["how"].lower() == "after", named) if telling else None
 
 
-async def found_around(
-    library: Library, scope: Scope, query: str, limit: int, offset: int, *, diverse: bool
-) -> Found | None:
+async def found_around(library: Library, wanted: Wanted) -> Found | None:
     """What is named, what came before or after it, nearest first, and the other hits; None if its time is not sure."""
-    asked = around(query)
+    asked = around(wanted.query)
     if asked is None:
         return None
-    end = offset + limit
-    found = await teleport(library, scope, asked.named, limit=end, diverse=diverse)
+    end = wanted.end
+    found = await teleport(library, replace(wanted, query=asked.named, limit=end, offset=0))
     best = found.hits[0] if found.hits else None
     if best is None or best.kind != "event" or (best.missing and best.score < _SURE):
         return None
     nodes = await _beside(library, best, later=asked.later)
-    beside = await segment_hits(library, scope, nodes, question_of(asked.named), best.score)
+    beside = await segment_hits(library, wanted.scope, nodes, question_of(asked.named), best.score)
     if not beside:
         return None
     hits = [best, *beside, *found.hits[1:]]
     more = end if found.more or len(hits) > end else None
-    return replace(found, query=query, hits=hits[offset:end], more=more)
+    return replace(found, query=wanted.query, hits=hits[wanted.offset : end], more=more)
 
 
 async def _beside(library: Library, best: Hit, *, later: bool) -> Sequence[Node]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.text import similar, terms
+from mcp_memory.navigate.found import Beside, Found, Hit
+from mcp_memory.navigate.order import Weighed
 from mcp_memory.navigate.passage import Mark, Passage, passage_of
 from mcp_memory.navigate.question import Question, question_of
-from mcp_memory.navigate.ranking import Weighed
-from mcp_memory.navigate.recall import Beside, Found, Hit
 from mcp_memory.ports.library import Library
 
 #: Replies are looked for within so many events, which is a turn of usual length.

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from mcp_memory.navigate.ranking import Weighed
+from mcp_memory.navigate.order import Weighed
 
 _HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
 _COMPARED = 9

@@ -17,9 +17,10 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import BadId, NotFound
 from mcp_memory.navigate.answers import Answers
+from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.scope import Scope, ref_of
+from mcp_memory.navigate.scope import ALL, Scope, ref_of
 from mcp_memory.ports.context import Chronicle, Words
 
 _WORDS = 1_600
@@ -118,7 +119,7 @@ class Places:
 
     async def _asked(self, query: str, scope: Scope) -> Place:
         """The best find of a query, with the others beside it."""
-        found, _ = await self.answers.search(query, scope.project or "*", limit=max(1, self.top_k + 1))
+        found, _ = await self.answers.search(Search(query, scope.project or ALL, limit=self.top_k + 1))
         places = []
         for hit in found.hits:
             if hit.role:

@@ -18,8 +18,8 @@ from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
+from mcp_memory.navigate.found import Advice, Found, Hit
 from mcp_memory.navigate.passage import Mark, Passage
-from mcp_memory.navigate.recall import Advice, Found, Hit
 from mcp_memory.navigate.render_hits import HitLines
 from mcp_memory.navigate.render_ids import Ids
 from mcp_memory.navigate.scope import Scope

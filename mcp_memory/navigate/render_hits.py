@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.grips import event_grip_id, short_grip_id
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
-from mcp_memory.navigate.recall import Beside, Hit
+from mcp_memory.navigate.found import Beside, Hit
 
 #: Tokens per hit from which on each gets its score and its session.
 _ROOMY = 48

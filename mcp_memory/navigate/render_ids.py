@@ -13,7 +13,7 @@ from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.navigate.recall import Hit
+from mcp_memory.navigate.found import Hit
 from mcp_memory.navigate.scope import Scope
 
 _TITLE, _BULLET = 140, 240

@@ -13,15 +13,16 @@ from mcp_memory.domain.offers import Within
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
+from mcp_memory.navigate.asked import LEVELS, Wanted
 from mcp_memory.navigate.beside import with_replies
+from mcp_memory.navigate.found import Found, Hit
 from mcp_memory.navigate.passage import passage_of
 from mcp_memory.navigate.question import Question, question_of
-from mcp_memory.navigate.recall import Found, Hit, teleport
+from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
 
-_LEVELS = frozenset(level.label for level in Level)
 _HITS, _NODES, _ENOUGH = 16, 40, 12
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.
 _PLACE, _SUMMARY = 0.15, 0.05
@@ -87,7 +88,7 @@ async def topic_of(
     narrow = within is not None and within[1] - within[0] <= _NARROW_MS
     when = TimeRange("", *within) if within and narrow else None
     question = question_of(text)
-    found = await teleport(library, scope, text, when=when, kind="event", limit=_HITS)
+    found = await teleport(library, Wanted(scope, text, when, kind="event", limit=_HITS))
     found = await with_replies(library, found, question)
     spoken = await _spoken_of(library, question, scope) if len(found.hits) < _ENOUGH else set()
     return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
@@ -95,7 +96,7 @@ async def topic_of(
 
 async def _spoken_of(library: Library, question: Question, scope: Scope) -> set[Branch]:
     """The branches whose summaries speak of it; where many events do, these tell enough."""
-    nodes = await library.search(question.sought, Within(scope.project), kinds=_LEVELS, limit=_NODES)
+    nodes = await library.search(question.sought, Within(scope.project), kinds=frozenset(LEVELS), limit=_NODES)
     return {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
 
 

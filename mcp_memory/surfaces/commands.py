@@ -13,7 +13,8 @@ from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, cursor_of, few, offset_of
-from mcp_memory.navigate.recall import Beside, Found, Hit
+from mcp_memory.navigate.asked import Search
+from mcp_memory.navigate.found import Beside, Found, Hit
 from mcp_memory.navigate.render import Page
 from mcp_memory.navigate.scope import ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
@@ -112,16 +113,10 @@ async def grip(app: App, options: argparse.Namespace) -> int:
 
 async def search(app: App, options: argparse.Namespace) -> int:
     budget = _budget(options, 20_000 if options.json else BUDGET)
-    found, page = await app.answers.teleport(
-        options.query,
-        options.project,
-        options.when,
-        options.kind,
-        options.limit,
-        budget,
-        options.cursor,
-        options.diverse,
+    asked = Search(
+        options.query, options.project, options.when, options.kind, options.limit, options.cursor, options.diverse
     )
+    found, page = await app.answers.teleport(asked, budget)
     if not options.json:
         return _told(app, page, _budget(options))
     shown = len(found.hits)

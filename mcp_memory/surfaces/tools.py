@@ -111,7 +111,10 @@ class Verbs:
 
         Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
         answers = (await self._memory.app()).answers
-        found, page = await answers.teleport(query, project, when, kind, limit, _room(budget_tokens), cursor, diverse)
+        from mcp_memory.navigate.asked import Search
+
+        asked = Search(query, project, when, kind, limit, cursor, diverse)
+        found, page = await answers.teleport(asked, _room(budget_tokens))
         following = found.more if page.shown == len(found.hits) else _position(cursor) + page.shown
         return _paged(answers, page, following if page.shown else None, budget_tokens)
 

@@ -22,6 +22,7 @@ from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.offers import Candidate, Pool, Within
 from mcp_memory.domain.stems import porter
+from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.library import Library
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
@@ -325,13 +326,17 @@ async def test_what_was_forgotten_is_not_found(tmp_path: Path, kind: str) -> Non
         assert await texts(app, "timeout")
 
 
+def name_of(found: Candidate) -> str:
+    return found.document.node_id if isinstance(found.document, Node) else found.document.event_id
+
+
 async def test_a_rebuilt_tree_is_found_once(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path, kind) as app:
         await learn(app, [*conversation(), *conversation("2026-04-14", "s2")])
-        before = [(found.kind, found.start_ms) for found in await search(app, "login timeout", limit=99)]
+        before = [name_of(found) for found in await search(app, "login timeout", limit=99)]
         await rebuild(app.database, "UTC")
         await learn(app, [])
-        after = [(found.kind, found.start_ms) for found in await search(app, "login timeout", limit=99)]
+        after = [name_of(found) for found in await search(app, "login timeout", limit=99)]
         assert sorted(after) == sorted(before)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mcp_memory.navigate.answers import cursor_of
 from mcp_memory.navigate.around import Around, around
+from mcp_memory.navigate.asked import Search
 from tests.support import learn, memory, said
 
 TOLD = [
@@ -46,10 +47,10 @@ async def test_what_is_named_comes_first_and_then_what_lay_nearest_to_it(
 ) -> None:
     async with memory(tmp_path) as app:
         await learn(app, TOLD)
-        found, _ = await app.answers.search(f"What did we do {how} the migration to Postgres?", "*")
+        found, _ = await app.answers.search(Search(f"What did we do {how} the migration to Postgres?", "*"))
         assert [(hit.session_id, hit.kind) for hit in found.hits[:2]] == [("migration", "event"), (session, "segment")]
         assert all(hit.score <= found.hits[0].score for hit in found.hits)
-        limited, _ = await app.answers.search(f"What did we do {how} the migration to Postgres?", "*", limit=1)
+        limited, _ = await app.answers.search(Search(f"What did we do {how} the migration to Postgres?", "*", limit=1))
         assert [hit.session_id for hit in limited.hits] == ["migration"]
 
 
@@ -58,10 +59,10 @@ async def test_page_by_page_it_is_the_same_list(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, TOLD)
         query = "What did we do before the migration to Postgres?"
-        whole, _ = await app.answers.search(query, "*")
+        whole, _ = await app.answers.search(Search(query, "*"))
         pages, cursor = list[str](), None
         for _ in range(len(whole.hits) + 1):
-            page, _ = await app.answers.search(query, "*", limit=1, cursor=cursor)
+            page, _ = await app.answers.search(Search(query, "*", limit=1, cursor=cursor))
             pages += [hit.id for hit in page.hits]
             if page.more is None:
                 break
@@ -74,10 +75,12 @@ async def test_page_by_page_it_is_the_same_list(tmp_path: Path) -> None:
 async def test_without_a_neighbour_or_a_sure_hit_the_words_are_searched_as_ever(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, TOLD)
-        last, _ = await app.answers.search("What did we do after the survey about keyboards?", "*")
+        last, _ = await app.answers.search(Search("What did we do after the survey about keyboards?", "*"))
         assert [hit.session_id for hit in last.hits if hit.kind == "event"] == ["survey"]
         assert not any(hit.session_id == "vacuum" for hit in last.hits)
-        absent, _ = await app.answers.search("What did we do after the yodelling contest of the migration?", "*")
+        absent, _ = await app.answers.search(
+            Search("What did we do after the yodelling contest of the migration?", "*")
+        )
         assert absent.hits[0].session_id == "migration"
         assert not any(hit.session_id == "vacuum" for hit in absent.hits)
 
@@ -93,5 +96,5 @@ async def test_without_a_neighbour_or_a_sure_hit_the_words_are_searched_as_ever(
 async def test_the_nearest_is_found_however_far_away_it_lies(tmp_path: Path, query: str, session: str) -> None:
     async with memory(tmp_path) as app:
         await learn(app, TOLD)
-        found, _ = await app.answers.search(query, "*")
+        found, _ = await app.answers.search(Search(query, "*"))
         assert (found.hits[1].session_id, found.hits[1].kind) == (session, "segment")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.grips import short_grip_id
-from mcp_memory.navigate.recall import Found
+from mcp_memory.navigate.asked import Search
+from mcp_memory.navigate.found import Found
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +20,7 @@ NEW = "The rate limit per key is a token bucket now, instead of the fixed window
 async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Found, str]:
     async with memory(app_home) as app:
         await learn(app, lines)
-        found, page = await app.answers.teleport(query, "*", None, None, 5, 600, None)
+        found, page = await app.answers.teleport(Search(query, "*", limit=5), 600)
         return found, page.text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_memory.domain.offers import Spot
 from mcp_memory.navigate.confidence import scores
-from mcp_memory.navigate.ranking import Weighed
+from mcp_memory.navigate.order import Weighed
 
 
 def weighed(value: float, *near: int, alike: int | None = None) -> Weighed:

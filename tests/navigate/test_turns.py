@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.offers import Pool, Spot
+from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.turns import closing, name_end, only_asks, speakers
 from tests.support import memory, said, tell
 
@@ -73,7 +74,7 @@ async def test_an_answer_comes_before_its_equals_and_before_a_question_with_the_
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search("banner colour", "*")
+        found, _ = await app.answers.search(Search("banner colour", "*"))
         assert [(hit.session_id, hit.role) for hit in found.hits] == [
             ("a", "assistant"),
             ("b", "assistant"),
@@ -93,7 +94,7 @@ async def test_a_named_person_is_found_by_what_they_said_before_what_was_said_to
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search("how was Ann's sailing trip", "*")
+        found, _ = await app.answers.search(Search("how was Ann's sailing trip", "*"))
         assert [hit.session_id for hit in found.hits] == ["a", "b"]
 
 
@@ -115,5 +116,5 @@ async def test_what_sums_up_a_session_comes_before_the_steps_that_led_to_it(tmp_
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search("tokenizer loop", "*")
+        found, _ = await app.answers.search(Search("tokenizer loop", "*"))
         assert found.hits[0].source_ids == ("s1/2026-03-02T10:03:00Z/assistant",)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.question import question_of
 from tests.support import learn, memory, said
 
@@ -39,7 +40,7 @@ async def test_what_is_written_so_comes_before_what_has_its_parts(
     lines += [said(f"tulips of row {day}", f"2026-03-1{day}T09:00:00Z", session=f"t{day}") for day in range(9)]
     async with memory(tmp_path) as app:
         await learn(app, lines)
-        found, _ = await app.answers.search(query, "*")
+        found, _ = await app.answers.search(Search(query, "*"))
         assert found.hits[0].passage.text == text
 
 

@@ -10,6 +10,7 @@ import pytest
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish
 from mcp_memory.app import App
+from mcp_memory.navigate.asked import Search
 from mcp_memory.surfaces.forgetting import carry_out, key_of
 from tests.support import all_nodes, conversation, learn, memory, said, tell
 
@@ -44,7 +45,7 @@ async def test_a_matched_text_leaves_no_trace_in_any_file(tmp_path: Path) -> Non
         (app.settings.spool / "1-1-a.unreadable").write_text(f"{SECRET} {{oops")
         found = await carry_out(app, Wish(match=SECRET.upper()), dry_run=False)
         assert (found.events, found.inbox) == (1, 1)
-        hits, _ = await app.answers.search(SECRET, "*")
+        hits, _ = await app.answers.search(Search(SECRET, "*"))
         assert not hits.hits
         assert await all_nodes(app)
         assert not any(SECRET in bullet.text for node in await all_nodes(app) for bullet in node.bullets)
@@ -64,7 +65,7 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
     async with memory(tmp_path) as app:
         await filled(app)
         await carry_out(app, Wish(match=SECRET), dry_run=False)
-        hits, _ = await app.answers.search("mobile app refreshes", "alpha")
+        hits, _ = await app.answers.search(Search("mobile app refreshes", "alpha"))
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
         await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
@@ -82,7 +83,7 @@ async def test_a_project_a_time_and_an_event_can_be_forgotten(tmp_path: Path) ->
         await filled(app)
         assert (await carry_out(app, Wish(project="beta"), dry_run=False)).events == 8
         assert {node.project for node in await all_nodes(app)} == {"alpha"}
-        hits, _ = await app.answers.search(SECRET, "*")
+        hits, _ = await app.answers.search(Search(SECRET, "*"))
         key = await key_of(app, hits.hits[0].event_ids[0])
         assert (await carry_out(app, Wish(event_key=key), dry_run=False)).events == 1
         when = app.answers.when("2026-03-03")

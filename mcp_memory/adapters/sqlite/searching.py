@@ -1,4 +1,4 @@
-"""Teleport's candidates: one FTS5 query over events, grips and nodes, then reads by key of the best."""
+"""Teleport's candidates: one FTS5 query over events and nodes, then reads by key of the best."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import NODE
 from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import grip_id
 from mcp_memory.domain.indexing import Term, match_expression
 from mcp_memory.domain.offers import Candidate, Within
@@ -25,7 +26,7 @@ _EVENTS = (
     f"SELECT e.id, {_EVENT}, s.client, s.session_id, p.slug, {_SEGMENT} "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE e.id IN ({marks})"
 )
-_GRIPS_OF = "SELECT event, key, timestamp_ms, excerpt FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
+_GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
 _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
 #: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
 _FILTERED = {
@@ -37,6 +38,7 @@ _FILTERED = {
     NODE: ("SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}", "e.start_ms"),
 }
 DEPTH = 5
+_PERIODS = frozenset(level.label for level in Level if level is not Level.SEGMENT)
 
 
 async def search(
@@ -102,9 +104,12 @@ async def load(
 
 def _touches(candidate: Candidate, within: Within) -> bool:
     """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
-    node, start_ms, end_ms = candidate.node, within.start_ms, within.end_ms
-    first, last = candidate.start_ms, node.end_ms if node else candidate.start_ms + 1
-    if node and node.level is not Level.SEGMENT:
+    found, start_ms, end_ms = candidate.document, within.start_ms, within.end_ms
+    if isinstance(found, Event):
+        first, last = found.timestamp_ms, found.timestamp_ms + 1
+    else:
+        first, last = found.start_ms, found.end_ms
+    if candidate.kind in _PERIODS:
         return (start_ms is None or first >= start_ms) and (end_ms is None or last <= end_ms)
     return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
 
@@ -112,20 +117,13 @@ def _touches(candidate: Candidate, within: Within) -> bool:
 async def _read(database: Reads, ranked: Sequence[Row]) -> list[Candidate]:
     ids: dict[int, list[int]] = {EVENT: [], NODE: []}
     for rowid, _ in ranked:
-        if rowid % 4 in ids:
-            ids[rowid % 4].append(rowid // 4)
+        ids[rowid % 4].append(rowid // 4)
     found: dict[int, Candidate] = {}
-    ranks: dict[int, float] = {row[0]: row[1] for row in ranked}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
-        event = event_of(row[1:10], *row[10:13])
-        rowid = row[0] * 4 + EVENT
-        found[rowid] = Candidate(
-            "event", ranks[rowid], event.project, event.timestamp_ms, event=event, segment_id=_segment_id(row[13])
-        )
+        found[row[0] * 4 + EVENT] = _event(row)
     rows = await _fetch(database, _NODES, ids[NODE])
     for row, node in zip(rows, await nodes_of(database, rows), strict=True):
-        rowid = row[18] * 4 + NODE
-        found[rowid] = Candidate(node.level.label, ranks[rowid], node.project, node.start_ms, node=node)
+        found[row[18] * 4 + NODE] = Candidate(node)
     return [found[rowid] for rowid, _ in ranked if rowid in found]
 
 
@@ -136,21 +134,17 @@ async def events(database: Reads, numbers: Sequence[int]) -> dict[int, Candidate
 
 def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Candidate]:
     marks = ",".join("?" * len(numbers))
-    cited: dict[int, tuple[str, str]] = {}
-    for number, key, timestamp_ms, excerpt in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
-        cited.setdefault(number, (grip_id(timestamp_ms, key), excerpt))
-    found = {}
-    for row in connection.execute(_EVENTS.format(marks=marks), numbers):
-        event = event_of(row[1:10], *row[10:13])
-        grip, excerpt = cited.get(row[0], ("", ""))
-        found[row[0]] = Candidate(
-            "event", 0.0, event.project, event.timestamp_ms, event, grip, excerpt, segment_id=_segment_id(row[13])
-        )
-    return found
+    cited: dict[int, str] = {}
+    for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
+        cited.setdefault(number, grip_id(timestamp_ms, key))
+    rows = connection.execute(_EVENTS.format(marks=marks), numbers)
+    return {row[0]: _event(row, cited.get(row[0], "")) for row in rows}
 
 
-def _segment_id(key: str | None) -> str:
-    return NodeRef(Level.SEGMENT, key).node_id() if key else ""
+def _event(row: Row, grip: str = "") -> Candidate:
+    """The candidate of a row of `_EVENTS`."""
+    segment = NodeRef(Level.SEGMENT, row[13]).node_id() if row[13] else ""
+    return Candidate(event_of(row[1:10], *row[10:13]), grip, segment)
 
 
 async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:

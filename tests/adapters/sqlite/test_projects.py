@@ -9,6 +9,7 @@ import pytest
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.navigate.asked import Search
 from tests.support import all_nodes, conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +23,7 @@ async def test_a_merge_gives_one_tree_and_keeps_every_word(tmp_path: Path) -> No
         nodes = await all_nodes(app)
         assert {node.project for node in nodes} == {"alpha"}
         assert {node.ref.key for node in nodes if node.level == 3} == {"2026-03-02", "2026-03-03"}
-        found, _ = await app.answers.search("mobile app", "alpha")
+        found, _ = await app.answers.search(Search("mobile app", "alpha"))
         assert {hit.session_id for hit in found.hits if hit.kind in ("event", "grip")} == {"s1", "s2"}
         await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 

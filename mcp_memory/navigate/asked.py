@@ -1,0 +1,60 @@
+"""What is asked of a search: first as a user says it, then as it is understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcp_memory.domain.offers import Within
+from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.when import TimeRange
+
+#: The kinds of nodes, from segments up.
+LEVELS = tuple(level.label for level in reversed(Level))
+KINDS = ("event", "grip", *LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as a user asks for it: the time in words, the place in the list as an earlier answer's cursor."""
+
+    query: str
+    project: str | None = None
+    when: str | None = None
+    kind: str | None = None
+    limit: int = 10
+    cursor: str | None = None
+    diverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A search as it is understood: what to look for, where, and which part of the list to give.
+
+    What was said outside of `when` is left out; what was said within `favoured` comes before its equals. With
+    `diverse`, hits are spread over sessions.
+    """
+
+    scope: Scope
+    query: str
+    when: TimeRange | None = None
+    favoured: TimeRange | None = None
+    kind: str | None = None
+    limit: int = 10
+    offset: int = 0
+    diverse: bool = False
+
+    @property
+    def end(self) -> int:
+        """Where the wanted part of the list ends."""
+        return self.offset + self.limit
+
+    @property
+    def time(self) -> TimeRange | None:
+        """The time that is asked about, whether it is a must or a preference."""
+        return self.when or self.favoured
+
+    def within(self, time: TimeRange | None) -> Within:
+        """The project that is asked about, in this time."""
+        project = self.scope.project
+        return Within(project, time.start_ms, time.end_ms) if time else Within(project)
