@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -14,7 +14,7 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
-from mcp_memory.adapters.sqlite.migrations import migrate
+from mcp_memory.adapters.sqlite.migrations import latest, migrate, newer, version_of
 from mcp_memory.adapters.sqlite.place import Opened, holder, is_fixed, uri
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, UsageError
 
@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 #: keeps it out is a program that wants the file for itself, and who waits should hear of it soon.
 _WRITING_MS, _READING_MS = 15_000, 4_000
 _TOGETHER = 100
+#: What SQLite says of tables that are not those of this version.
+_UNLIKE = ("no such table", "no such column")
 _PRAGMAS = (
     f"PRAGMA busy_timeout = {_READING_MS}",
     "PRAGMA cache_size = -32000",
@@ -172,6 +174,8 @@ class Database:
         tx = Transaction(self._writer)
         self._writer.execute("BEGIN IMMEDIATE")
         try:
+            if (version := version_of(self._writer)) > latest():
+                raise newer(version, self.path)
             result = work(tx)
             self._commit()
         except BaseException:
@@ -325,15 +329,25 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
         ) from error
 
 
+def _version(path: Path) -> int:
+    try:
+        with closing(sqlite3.connect(uri(path), uri=True)) as connection:
+            return version_of(connection)
+    except sqlite3.Error:
+        return 0
+
+
 def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> StoreError:
     text = str(error).lower()
     if "locked" in text or "busy" in text:
         return StoreBusy(
             f"{path} is locked by {holder(path)}. Try again; if it stays so, end the one that has it open."
         )
+    if text.startswith(_UNLIKE) and (version := _version(path)) > latest():
+        return newer(version, path)
     signs = (
         *("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed"),
-        *("no such table", "no such column", "has no column", "already exists"),  # not the tables its version has
+        *(*_UNLIKE, "has no column", "already exists"),  # not the tables its version has
     )
     undecodable = text.startswith("could not decode to utf-8")
     if undecodable or any(sign in text for sign in signs):

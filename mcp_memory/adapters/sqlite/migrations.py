@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 
 from mcp_memory.adapters.sqlite.place import is_fixed, uri
@@ -18,14 +20,15 @@ _MIGRATING_MS = 15_000
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 
-def steps() -> list[tuple[int, str]]:
-    """All migrations, in order: number and SQL."""
+@cache
+def steps() -> Sequence[tuple[int, str]]:
+    """All migrations, in order: number and SQL. Read once: an update under a running server is not for its code."""
     found = []
     for entry in Path(__file__).with_name("schema").iterdir():
         match = _NAME.fullmatch(entry.name)
         if match:
             found.append((int(match[1]), entry.read_text("utf-8")))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def latest() -> int:
@@ -54,13 +57,10 @@ def migrate(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     name = uri(path) if fixed else str(path)
     with closing(sqlite3.connect(name, isolation_level=None, timeout=_SECONDS, uri=True)) as connection:
-        version = _version(connection)
+        version = version_of(connection)
         todo = [step for step in steps() if step[0] > version]
         if version > latest():
-            raise StoreNewer(
-                f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. "
-                "Update mcp-memory (pip install --upgrade mcp-memory) or set MCP_MEMORY_HOME to another directory."
-            )
+            raise newer(version, path)
         if todo and fixed:
             raise StoreFull(
                 f"{path} is of an older version, and {path.parent} cannot be written, so that it cannot be brought up "
@@ -70,6 +70,18 @@ def migrate(path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
             _apply(connection, todo, path)
+
+
+def newer(version: int, path: Path) -> StoreNewer:
+    """What to say of a file that a later version of this program has written, also while this one had it open."""
+    return StoreNewer(
+        f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. Update mcp-memory "
+        "(pip install --upgrade mcp-memory) and start your agent anew, or set MCP_MEMORY_HOME to another directory."
+    )
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def backup(connection: sqlite3.Connection, target: Path) -> None:
@@ -95,12 +107,12 @@ def remove_partial(path: Path) -> None:
             path.with_name(name).unlink(missing_ok=True)
 
 
-def _apply(connection: sqlite3.Connection, todo: list[tuple[int, str]], path: Path | None = None) -> None:
+def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path: Path | None = None) -> None:
     """Take the steps in one transaction; a file that holds something is copied first."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated while this one waited for the lock.
-        done = _version(connection)
+        done = version_of(connection)
         if path and 0 < done < todo[-1][0]:
             # Under the lock, lest two programs that were started at once write to the same copy.
             with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
@@ -127,7 +139,3 @@ def statements(sql: str) -> list[str]:
             found.append(current)
             current = ""
     return found + ([current] if current.strip() and not current.strip().startswith("--") else [])
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -8,6 +8,7 @@ import stat
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,8 @@ import pytest
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.database import Database, Snapshot, Transaction, explain
-from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
+from mcp_memory.adapters.sqlite.migrations import latest
+from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer
 
 pytestmark = pytest.mark.anyio
 
@@ -195,3 +197,17 @@ def test_sqlite_errors_become_ours(text: str, kind: type[Exception], tmp_path: P
     error = explain(sqlite3.OperationalError(text), tmp_path / "memory.db")
     assert type(error) is kind
     assert "memory.db" in str(error)
+
+
+async def test_a_file_that_a_later_version_migrates_while_it_is_open_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    async with Database.open(path) as database:
+        with closing(sqlite3.connect(path)) as later:
+            later.execute(f"PRAGMA user_version = {latest() + 1}")
+            later.execute("ALTER TABLE meta RENAME COLUMN value TO worth")
+            later.commit()
+        with pytest.raises(StoreNewer, match="start your agent anew"):
+            await database.write(Transaction.run, "INSERT INTO meta (key) VALUES ('a')")
+        # It is not damaged, and must not be set aside.
+        with pytest.raises(StoreNewer):
+            await database.value("SELECT value FROM meta")
