@@ -17,6 +17,8 @@ from mcp_memory.adapters.sqlite.place import holder, uri
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
 _LEAST_FREE = 100 * 1024 * 1024
+#: SQLite's names for not being able to write, whose words are those it has for a damaged file.
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 #: A running server takes up what waits within seconds.
 _LATE_MS = 10 * _MINUTE
 _AHEAD_MS = 10 * _MINUTE
@@ -92,7 +94,7 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
                 return Facts(), [_damaged(path, check)]
             return _facts(connection), []
     except sqlite3.OperationalError as error:
-        return Facts(), [_failed(path, str(error))]
+        return Facts(), [_failed(path, str(error), error.sqlite_errorname)]
     except sqlite3.DatabaseError as error:
         return Facts(), [_damaged(path, str(error))]
 
@@ -141,7 +143,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
 
 
-def _failed(path: Path, error: str) -> Problem:
+def _failed(path: Path, error: str, name: str) -> Problem:
     """What it means that the database cannot be looked at."""
     if "locked" in error or "busy" in error:
         fix = "End the other program that has it open, then run: mcp-memory doctor"
@@ -149,6 +151,10 @@ def _failed(path: Path, error: str) -> Problem:
     if "unable to open" in error or "readonly" in error or "authorized" in error:
         fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
         return Problem(f"{path} cannot be opened", f"{error}.", fix)
+    if name.startswith(_NO_ROOM):
+        why = f"{error}: even reading takes some room beside it, and there is none."
+        fix = "Free some space on its disk or in your quota, then run: mcp-memory doctor"
+        return Problem(f"{path} cannot be looked at", why, fix)
     return _damaged(path, error)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters.diagnosis import database
+from mcp_memory.adapters.diagnosis import Damage, database
 from mcp_memory.adapters.sqlite.database import explain
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
@@ -91,3 +92,19 @@ def test_tables_of_no_version_are_told_as_damage(told: str) -> None:
     error = explain(sqlite3.OperationalError(told), Path("memory.db"))
     assert isinstance(error, StoreCorrupt)
     assert "--set-aside-corrupt" in str(error)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are a matter of POSIX")
+async def test_a_database_without_room_beside_it_is_not_called_damaged(tmp_path: Path) -> None:
+    import resource
+
+    path = await stored(tmp_path)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, usual[1]))
+    try:
+        [problem] = database(path)[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert "Free some space" in problem.fix
+    assert not isinstance(problem, Damage)
+    assert database(path)[1] == []
