@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -64,16 +64,18 @@ async def import_files(
     project: str = "",
     project_root: str = "",
     dry_run: bool = False,
+    passing: Collection[Path] = (),
     progress: Progress = lambda done, total: None,
 ) -> Imported:
     """Import every file; one that was read before and has not grown is only counted.
 
     `project` puts everything into one project; `project_root` is how the store knows that project, if it does.
+    `passing` are files that are there for this one time: how far they were read is of no use.
     """
     started = time.monotonic()
     place = (project_root, "" if project_root else project) if project else None
     saved = {} if dry_run else {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources}
-    reader = _Reader(sources, saved, intaker, place)
+    reader = _Reader(sources, saved, intaker, place, passing)
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
     total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
@@ -130,8 +132,10 @@ class _Reader:
         saved: Mapping[Path, Mapping[str, Any]],
         intaker: Intaker,
         place: tuple[str, str] | None,
+        passing: Collection[Path],
     ) -> None:
         self._sources, self._saved, self._intaker, self._given = sources, saved, intaker, place
+        self._passing = passing
         self._roots: dict[str, tuple[str, str] | None] = {}
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
@@ -165,7 +169,8 @@ class _Reader:
                 events += len(told)
                 batch.told += told
                 batch.bad += bad
-                batch.positions[checkpoint_name(path)] = position_of(state, events)
+                if path not in self._passing:
+                    batch.positions[checkpoint_name(path)] = position_of(state, events)
                 batch.read = before + state.offset
                 if len(batch.told) >= BATCH:
                     yield batch

@@ -129,7 +129,7 @@ def _writing(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     load = _add(
         commands, "import", "old history into memory: every place the known clients keep it, or the paths given"
     )
-    load.add_argument("paths", nargs="*", metavar="PATH", help="transcript files or directories")
+    load.add_argument("paths", nargs="*", metavar="PATH", help="transcript files or directories; - for standard input")
     load.add_argument("--client", default="auto", choices=_CLIENTS, help="default: by content")
     load.add_argument("--project", metavar="SLUG", help="put everything into this project")
     load.add_argument("--dry-run", action="store_true", help="count, store nothing")

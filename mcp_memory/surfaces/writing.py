@@ -8,15 +8,15 @@ import shlex
 import shutil
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from mcp_memory import sample
-from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
 from mcp_memory.adapters.clients.jsonl import told_of
-from mcp_memory.adapters.folders import Folders, of_user
+from mcp_memory.adapters.folders import of_user
 from mcp_memory.adapters.sqlite.meta import rebuild
 from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.app import App
@@ -24,16 +24,15 @@ from mcp_memory.config import system_timezone
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import LeaseLost, NotFound, UsageError
+from mcp_memory.errors import LeaseLost, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
-from mcp_memory.ports.clients import BadLine, ClientAdapter
 from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.estimating import estimate
+from mcp_memory.surfaces.sources import find_sources, laid_out, looked_for
 
 _RETRY_SECONDS = 0.25
-_TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
 _CONNECT = """
 Try: {program} search "refresh token" --project '*'
      {program} timeline "last week" --project '*'
@@ -47,68 +46,31 @@ The server alone, by hand:        claude mcp add memory -- {program} serve
 
 async def load(app: App, options: argparse.Namespace) -> int:
     home = of_user(app.settings.client_folders)
-    sources, unknown = await anyio.to_thread.run_sync(find_sources, home, options.paths, options.client)
-    root = await app.library.root_of(options.project) if options.project else None
-    with output.progress("Importing", enabled=not options.json) as progress:
-        result = await import_files(
-            app.log,
-            sources,
-            app.intaker,
-            project=options.project or "",
-            project_root=root or "",
-            dry_run=options.dry_run,
-            progress=progress,
-        )
-    result.skipped[:0] = unknown
+    shown = not options.json
+    with ExitStack() as stack:
+        with output.spinner("Looking for history", enabled=shown):
+            # Whoever interrupts it does not wait for a pipe that says nothing.
+            paths, files = await anyio.to_thread.run_sync(
+                stack.enter_context, laid_out(options.paths), abandon_on_cancel=True
+            )
+            sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client)
+        root = await app.library.root_of(options.project) if options.project else None
+        with output.progress("Importing", enabled=shown) as progress:
+            result = await import_files(
+                app.log,
+                sources,
+                app.intaker,
+                project=options.project or "",
+                project_root=root or "",
+                dry_run=options.dry_run,
+                passing=files.names,
+                progress=progress,
+            )
+    result.skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
     shape = import_shape(result, dry_run=options.dry_run)
     if not (result.events_new or result.events_known or result.skipped):
-        shape["hint"] = _looked_for(home, options.paths, options.client)
+        shape["hint"] = looked_for(home, options.paths, options.client)
     return output.document(shape) if options.json else output.imported(shape)
-
-
-def find_sources(
-    home: Folders, paths: list[str], client: str
-) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
-    """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
-    if not paths:
-        places = default_places(home)
-        chosen = [client] if client != "auto" else list(places)
-        return [
-            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
-        ], []
-    sources: list[tuple[ClientAdapter, Path]] = []
-    unknown: list[BadLine] = []
-    for place in map(Path, paths):
-        if not place.exists():
-            raise NotFound(f"{place} does not exist. Give a transcript or a directory that holds some.")
-        if client != "auto":
-            sources += [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts([place])]
-            continue
-        for path in _offered(place):
-            adapter = detect(path)
-            if adapter:
-                sources.append((adapter, path))
-            elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
-                unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
-    return sources, unknown
-
-
-def _looked_for(home: Folders, paths: list[str], client: str) -> str:
-    """What an import that found nothing has looked for, and where."""
-    if paths:
-        names = ", ".join(ADAPTERS) if client == "auto" else client
-        return f"No history was found in {', '.join(paths)}: no {', '.join(_TRANSCRIPTS)} with events of {names}."
-    known = default_places(home)
-    places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
-    where = f" in {', '.join(places)}" if places else ""
-    return f"No history was found{where}. Name a file or directory: mcp-memory import PATH."
-
-
-def _offered(place: Path) -> list[Path]:
-    """The files that may be transcripts; beside them a directory may hold any other JSON and Markdown."""
-    if not place.is_dir():
-        return [place]
-    return sorted(path for form in _TRANSCRIPTS for path in place.rglob(form) if path.is_file())
 
 
 def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:

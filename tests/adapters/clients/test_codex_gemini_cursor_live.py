@@ -19,7 +19,7 @@ from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.app import App
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.surfaces.writing import find_sources
+from mcp_memory.surfaces.sources import find_sources
 from tests.support import REPO, memory
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,140 @@
+"""What `import` reads: the transcripts below the places it is given, or where the known clients keep theirs."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
+from mcp_memory.adapters.clients.lines import files_below
+from mcp_memory.adapters.folders import Folders
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.ports.clients import BadLine, ClientAdapter
+
+_TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
+_STDIN = "-"
+_GZIP = b"\x1f\x8b"
+
+
+class LaidOut:
+    """Standard input, pipes and compressed files, each as a file for the time of an import."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        #: What the user calls each of these files.
+        self.names: dict[Path, str] = {}
+
+    def add(self, name: str) -> str:
+        """The path to read for a name that was given: its own, or that of a copy."""
+        if name == _STDIN:
+            return self._copy(sys.stdin.buffer, name, "stdin.jsonl")
+        path = Path(name)
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+                raise UsageError(
+                    f"{path} is a device. Give a transcript, a directory that holds some, or - for a pipe."
+                )
+            if stat.S_ISFIFO(mode):
+                with path.open("rb") as pipe:
+                    return self._copy(pipe, name, f"{path.name}.jsonl")
+            if stat.S_ISREG(mode) and _begins(path, _GZIP):
+                with gzip.open(path) as packed:
+                    return self._copy(packed, name, path.name.removesuffix(".gz"))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UsageError(f"{path} cannot be unpacked: {error}. Nothing was imported.") from error
+        except (FileNotFoundError, PermissionError):
+            pass  # told where it is looked for
+        return name
+
+    def called(self, bad: BadLine) -> BadLine:
+        """The same by the name that the user knows."""
+        return replace(bad, path=self.names.get(Path(bad.path), bad.path))
+
+    def _copy(self, source: BinaryIO | gzip.GzipFile, name: str, file_name: str) -> str:
+        folder = self._folder / str(len(self.names))
+        folder.mkdir()
+        target = folder / file_name
+        with target.open("wb") as file:
+            shutil.copyfileobj(source, file)
+        self.names[target] = name
+        return str(target)
+
+
+@contextmanager
+def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
+    """The places to look at. What is copied for it is private, and gone afterwards."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-memory-")) if paths else ""
+        files = LaidOut(Path(folder))
+        yield [files.add(name) for name in paths], files
+
+
+def _begins(path: Path, sign: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(sign)) == sign
+
+
+def find_sources(
+    home: Folders, paths: list[str], client: str
+) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
+    """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
+    if not paths:
+        places = default_places(home)
+        chosen = [client] if client != "auto" else list(places)
+        return [
+            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
+        ], []
+    sources: list[tuple[ClientAdapter, Path]] = []
+    unknown: list[BadLine] = []
+    for place in map(Path, paths):
+        _check(place)
+        if client != "auto":
+            sources += [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts([place])]
+            continue
+        for path in _offered(place):
+            adapter = detect(path)
+            if adapter:
+                sources.append((adapter, path))
+            elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
+                unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
+    return sources, unknown
+
+
+def _check(place: Path) -> None:
+    if not place.exists():
+        raise NotFound(f"{place} does not exist. Give a transcript or a directory that holds some.")
+    whole = place.resolve()
+    if whole == whole.parent:
+        raise UsageError(
+            f"{place} is the whole disk. Name the directory that holds the transcripts; without a path, `mcp-memory "
+            "import` looks where the known clients keep them."
+        )
+
+
+def _offered(place: Path) -> list[Path]:
+    """The files that may be transcripts; beside them a directory may hold any other JSON and Markdown."""
+    if not place.is_dir():
+        return [place]
+    found = files_below([place], *(form.rpartition("*")[2] for form in _TRANSCRIPTS))
+    return sorted(path for path in found if any(path.match(form) for form in _TRANSCRIPTS))
+
+
+def looked_for(home: Folders, paths: list[str], client: str) -> str:
+    """What an import that found nothing has looked for, and where."""
+    if paths:
+        names = ", ".join(ADAPTERS) if client == "auto" else client
+        return f"No history was found in {', '.join(paths)}: no {', '.join(_TRANSCRIPTS)} with events of {names}."
+    known = default_places(home)
+    places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
+    where = f" in {', '.join(places)}" if places else ""
+    return f"No history was found{where}. Name a file or directory: mcp-memory import PATH."
