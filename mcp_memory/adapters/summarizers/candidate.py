@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mcp_memory.adapters.summarizers import cues, wordings
 from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.sentences import clipped
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import Event, EventType, Role
 
 MAX_BULLET = 220
 MAX_EXCERPT = 300
@@ -44,6 +44,11 @@ class Candidate(NamedTuple):
     bonus: float = 0.0
     listed: bool = False
     more: tuple[tuple[Event, int, int], ...] = ()
+
+    @property
+    def by_user(self) -> bool:
+        """Whether a user said it, or a summary tells that one did."""
+        return self.event.role is Role.USER or self.event.event_type is EventType.COMPACTION
 
 
 def said(

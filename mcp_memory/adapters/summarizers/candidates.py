@@ -11,6 +11,7 @@ from mcp_memory.adapters.summarizers.actions import actions, changes_something, 
 from mcp_memory.adapters.summarizers.assistant_words import said_by_assistant
 from mcp_memory.adapters.summarizers.candidate import Candidate, Said, said
 from mcp_memory.adapters.summarizers.cues import Kind
+from mcp_memory.adapters.summarizers.handed_over import said_by_summary
 from mcp_memory.adapters.summarizers.messages import plain, speakers
 from mcp_memory.adapters.summarizers.sentences import sentences
 from mcp_memory.adapters.summarizers.user_words import said_by_user
@@ -72,9 +73,11 @@ def _placed(events: Sequence[Event]) -> Iterator[tuple[Event, _Place]]:
     tools = any(event.role is Role.TOOL for event in events)
     worked = True
     for event, last in zip(events, _last_words(events), strict=True):
-        if not event.says_something or event.event_type is EventType.COMPACTION:
+        compacted = event.event_type is EventType.COMPACTION
+        # A summary in the course of a session repeats what was said before it.
+        if not event.says_something or (compacted and turn):
             continue
-        if event.role is Role.USER and event.event_type is not EventType.NOTE:
+        if compacted or (event.role is Role.USER and event.event_type is not EventType.NOTE):
             turn += 1
             worked = not tools
         worked = worked or changes_something(event)
@@ -103,6 +106,8 @@ def _run(pick: Candidate) -> str:
 def _of_event(event: Event, place: _Place, named: bool) -> Sequence[Said]:
     if event.event_type is EventType.NOTE:
         return list(_notes(event.text))
+    if event.event_type is EventType.COMPACTION:
+        return list(said_by_summary(event.text))
     if event.role is Role.USER:
         return _of_user(event.text, place.turn > 1, named)
     if event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:

@@ -133,7 +133,7 @@ class _Option:
 
 def _opening(options: Sequence[_Option]) -> _Option | None:
     """What a user opens with: the most telling of what the first message asks or reports, or else its first words."""
-    first = next((option for option in options if option.pick.event.role is Role.USER), None)
+    first = next((option for option in options if option.pick.by_user), None)
     if first is None:
         return None
     raised = [one for one in options if one.pick.event is first.pick.event and one.pick.kind in _RAISED]

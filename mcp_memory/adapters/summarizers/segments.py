@@ -25,6 +25,9 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     people = speakers([*context, *events])
     vocabulary = Vocabulary(passages(events, context), people, edited_files(events))
     found = candidates(events, named=bool(people))
+    if context:
+        # What a summary hands over is the task of the segment with which a session begins, and of no later one.
+        found = [pick for pick in found if pick.event.event_type is not EventType.COMPACTION]
     chosen = choose(found, vocabulary.names, begins=not context) or _fallback(events)
     title = title_of(found or chosen, context, vocabulary) or _plain_title(chosen, events)
     bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)

@@ -14,7 +14,6 @@ from mcp_memory.adapters.summarizers.cues import Kind
 from mcp_memory.adapters.summarizers.finishing import word_count
 from mcp_memory.adapters.summarizers.fitness import rated, worth
 from mcp_memory.adapters.summarizers.readability import MOST_READABLE, readability
-from mcp_memory.domain.events import Role
 from mcp_memory.domain.text import folded, terms
 
 _POOL = 7
@@ -142,12 +141,12 @@ def sentence_of(pick: Candidate) -> str:
 
 def _opening(found: Sequence[Candidate]) -> int:
     """The turn in which a user first says something."""
-    return next((pick.turn for pick in found if pick.event.role is Role.USER), -1)
+    return next((pick.turn for pick in found if pick.by_user), -1)
 
 
 def _begins(pick: Candidate, said: Iterable[tuple[float, str]]) -> bool:
     """Whether it gives a session its task by itself; `check the comments` is only the way to it."""
-    if pick.event.role is not Role.USER or patterns.INSPECTION.match(folded(sentence_of(pick))):
+    if not pick.by_user or patterns.INSPECTION.match(folded(sentence_of(pick))):
         return False
     return any(readability(text) >= TASK for _, text in said)
 
@@ -165,7 +164,7 @@ def _pool(found: Sequence[Candidate], weights: Mapping[str, float], *, begins: b
         value *= _by_form(pick)
         value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
         if pick.turn == opening:
-            value *= _OPENING if pick.event.role is Role.USER else _ANSWERING
+            value *= _OPENING if pick.by_user else _ANSWERING
         told = math.fsum(map(weights.get, terms(pick.text), repeat(0.0)))
         ranked.append((value * told, value, pick))
         seen[pick.kind] += 1

@@ -7,7 +7,7 @@ from mcp_memory.adapters.summarizers.rollups import roll_up
 from mcp_memory.adapters.summarizers.segments import summarize_segment
 from mcp_memory.domain.toc import Level
 
-from .conversations import bullets, conversation, segment_node, title
+from .conversations import bullets, conversation, segment_node, summary, title
 
 LONG_TASK = "Rewrite the date picker"
 
@@ -109,3 +109,39 @@ def test_a_long_report_keeps_its_subject_and_what_is_wrong_with_it() -> None:
 def test_what_one_wants_instead_is_asked_for() -> None:
     assert user_kind("The outbox is right, but no silent overwrite, show both versions") is Kind.REQUEST
     assert user_kind("There is no index on that column, so it scans") is Kind.SAID
+
+
+HANDED_OVER = (
+    "compaction",
+    "1. Primary Request and Intent:\n   - The user asked to import contacts from vCard files\n   - Keep the old ids\n"
+    "2. Key Technical Concepts:\n   - vCard 4.0\n3. Current Work:\n   Photos were about to be read.",
+)
+GOES_ON = (
+    ("assistant", "I'll go on with the photos."),
+    ("tool", "Edit: /src/vcard.py\nok"),
+    ("assistant", "Photos of contacts are now read from `PHOTO` lines and scaled to 256 pixels."),
+    ("user", "also log how many files were skipped"),
+    ("assistant", "`import` now prints how many files it skipped."),
+)
+
+
+def test_a_session_that_begins_with_a_summary_is_named_by_the_task_it_goes_on_with() -> None:
+    told = summary(HANDED_OVER, *GOES_ON)
+    assert told.title == "Import contacts from vCard files"
+    first = told.bullets[0]
+    assert first.text == "Asked: import contacts from vCard files"
+    cited = HANDED_OVER[1][first.evidence[0].start : first.evidence[0].end]
+    assert cited == "The user asked to import contacts from vCard files"
+
+
+def test_a_summary_in_the_course_of_a_session_does_not_name_what_follows() -> None:
+    before = conversation(("user", "Draw the ledger as a chart"))
+    events = conversation(HANDED_OVER, *GOES_ON, first=10)
+    assert "vCard files" not in summarize_segment(events, before).title
+    asked = ("user", "Draw the ledger as a chart")
+    assert title(asked, HANDED_OVER, *GOES_ON[:3]).startswith("Draw the ledger as a chart")
+
+
+def test_a_summary_that_names_no_request_hands_nothing_over() -> None:
+    free = ("compaction", "Photos were about to be read from vCard files. The old ids are kept.")
+    assert title(free, *GOES_ON) == title(*GOES_ON)
