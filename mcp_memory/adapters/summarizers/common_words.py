@@ -52,6 +52,28 @@ _COMMON = """
 """.split()
 COMMON_STEMS = GENERIC_STEMS | {stem(word) for word in _COMMON}
 
+
+def _compared(quality: str) -> tuple[str, str]:
+    """A quality in its comparative and its superlative: early, earlier, earliest."""
+    base = quality.removesuffix("e")
+    if quality.endswith("y"):
+        base = f"{quality[:-1]}i"
+    elif quality in ("big", "thin"):
+        base = f"{quality}{quality[-1]}"
+    return f"{base}er", f"{base}est"
+
+
+#: Words with which things are compared: a sentence may turn on `older`, but nobody would look for it by that.
+COMPARING = frozenset(
+    form
+    for quality in """
+    big brief broad cheap clean clear close cool deep early easy fair fast few fine fresh full great hard heavy high
+    huge large late light long loud low narrow near neat new nice old plain poor pure quick quiet rare rough safe short
+    simple slow small smart smooth soft strange strict strong thin tiny tough ugly warm weak weird wide wise young
+    """.split()
+    for form in _compared(quality)
+)
+
 #: The commonest words of other European languages: no stop words of the index, but no keywords either.
 FOREIGN = frozenset(
     """

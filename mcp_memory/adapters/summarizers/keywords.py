@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 from mcp_memory.adapters.summarizers.common_words import (
     COMMON_STEMS,
+    COMPARING,
     FOREIGN,
     GENERIC_STEMS,
     UNSPACED_COMMON,
@@ -50,7 +51,8 @@ _LONGEST = 40
 # A flag of two letters like `-rn` is not looked for.
 _SHORT_FLAG = 3
 _OFTEN_ENOUGH = 4
-_COMMON = 0.9
+#: How telling the form of a word is that could stand in any talk about code, and in any talk at all.
+_GENERIC, _COMMON = 0.35, 0.9
 #: How telling two words are that stand together.
 _TWO_WORDS = 1.6
 
@@ -115,7 +117,9 @@ def _plain_shape(word: str) -> tuple[str, float]:
     if word in STOP_WORDS or word in FOREIGN or len(word) < 3:
         return "", 0.0
     base = stem(word)
-    return word, 1.0 if base not in COMMON_STEMS else 0.35 if base in GENERIC_STEMS else _COMMON
+    if base in GENERIC_STEMS:
+        return word, _GENERIC
+    return word, _COMMON if base in COMMON_STEMS or word in COMPARING else 1.0
 
 
 class _Known(NamedTuple):
@@ -142,7 +146,7 @@ def _known(token: str) -> _Known:
     does = telling > 0.0 and stem(word) in VERBS
     eligible = telling > 1.0 or (telling == 1.0 and not does)
     weight = max(telling, 0.5)
-    stems = tuple([(part, 0.35 if part in GENERIC_STEMS else weight) for part in stems_of(token)])
+    stems = tuple([(part, _GENERIC if part in GENERIC_STEMS else weight) for part in stems_of(token)])
     return _Known(word, telling, eligible, telling > 0.0 and not does and token.isalpha(), stems)
 
 
@@ -156,7 +160,7 @@ def _known_word(low: str) -> _Known:
     word, telling = _plain_shape(low)
     base = stem(low)
     does = base in VERBS
-    weight = 0.35 if base in GENERIC_STEMS else max(telling, 0.5)
+    weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
     return _Known(word, telling, telling == 1.0 and not does, telling > 0.0 and not does, ((base, weight),))
 
 
