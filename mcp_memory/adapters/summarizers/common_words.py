@@ -118,6 +118,8 @@ VERBS = frozenset(
     add allow appear apply ask avoid call cause change check come commit contain create do ensure exceed exist
     expect fail fall find fix get give handle happen have include keep let look make match mean move need pass push
     put read refer reject remove rename replace return run see set show start stop take think try update use verify
-    want work write hear sound love feel guess ship install explain suggest
+    want work write hear sound love feel guess ship install explain suggest assign open resolve
+    brought came chose did found gave got had heard held kept knew left lost made meant put ran said saw sent thought
+    told took went wrote
     """.split()
 )

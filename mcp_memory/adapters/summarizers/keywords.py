@@ -119,7 +119,7 @@ def _plain_shape(word: str) -> tuple[str, float]:
     base = stem(word)
     if base in GENERIC_STEMS:
         return word, _GENERIC
-    return word, _COMMON if base in COMMON_STEMS or word in COMPARING else 1.0
+    return word, _COMMON if base in COMMON_STEMS else 1.0
 
 
 class _Known(NamedTuple):
@@ -159,9 +159,10 @@ def _known_word(low: str) -> _Known:
         return _NOTHING
     word, telling = _plain_shape(low)
     base = stem(low)
-    does = base in VERBS
+    names_nothing = base in VERBS or low in COMPARING
     weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
-    return _Known(word, telling, telling == 1.0 and not does, telling > 0.0 and not does, ((base, weight),))
+    eligible, pairs = telling == 1.0 and not names_nothing, telling > 0.0 and not names_nothing
+    return _Known(word, telling, eligible, pairs, ((base, weight),))
 
 
 def _short_path(token: str) -> str:

@@ -200,6 +200,15 @@ def test_a_fact_said_once_outlasts_talk_that_comes_back(fact: str) -> None:
     assert fact.rstrip(".") in bullets(summarize_segment(events, []))
 
 
+def test_words_of_comparison_and_verbs_are_no_keywords() -> None:
+    said = "The older exporter kept ledgers, and the newest importer is faster. An older exporter kept ledgers open."
+    again = "Open ledgers are resolved by the older exporter; nothing was faster, and the newest importer kept them."
+    found = summarize_segment(conversation(("user", said), ("assistant", again)), []).keywords
+    assert {"exporter", "importer"} <= set(found)
+    assert not {"older", "newest", "faster", "open", "kept", "resolved"} & set(found)
+    assert not any("kept" in word or "older" in word.split()[1:] for word in found)
+
+
 def test_flags_of_commands_and_endings_of_globs_are_no_keywords() -> None:
     ran = "Bash: grep -rn --include=*.toml 'os\\.Getenv' cfg/app\ncfg/app/load.go"
     said = "I searched all `*.toml` files and read/write calls; the `--dry-run` flag of the loader is ignored."
