@@ -29,6 +29,7 @@ from mcp_memory.adapters.sqlite.meta import timezone_of
 from mcp_memory.adapters.sqlite.reading import SqliteLibrary
 from mcp_memory.adapters.sqlite.rewrites import SqliteRewrites
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
+from mcp_memory.adapters.sqlite.times import mend_times
 from mcp_memory.adapters.sqlite.tree import SqliteTree
 from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.adapters.summarizers.extractive import ExtractiveFacets, ExtractiveSummarizer
@@ -126,6 +127,7 @@ async def open_app(
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database.open(settings.database))
+        await mend_times(database, clock.now_ms())
         zone = ZoneInfo(await timezone_of(database, settings.calendar.timezone or system_timezone()))
         if settings.calendar.timezone not in ("", zone.key):
             logger.warning(

@@ -10,6 +10,10 @@ from typing import Any
 
 from mcp_memory.domain.ids import ulid
 
+#: The times an event can have, in milliseconds: those of years that leave room on both sides, since a zone moves a time
+#: and a week and a year end after it, and Python counts the years 1 to 9999.
+TIMES = range(-62_104_060_800_000, 253_370_764_800_000)
+
 
 class EventType(StrEnum):
     SESSION_START = "session_start"

@@ -12,7 +12,7 @@ from typing import Any
 from anyio import to_thread
 
 from mcp_memory.capture.clipping import clean
-from mcp_memory.domain.events import Captured
+from mcp_memory.domain.events import TIMES, Captured
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.ports.events import EventLog, InboxRow, Intake
@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 SPOOL_BATCH = 500
-#: The end of the years a calendar can count.
-_LATEST_MS = 253_370_764_800_000
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 
@@ -159,7 +157,7 @@ def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
         return None
     if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
         return None
-    if not 0 <= received < _LATEST_MS:
+    if received < 0 or received not in TIMES:
         return None
     return received, clean(client), clean(root), clean(label), clean(payload)
 

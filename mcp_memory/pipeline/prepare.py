@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.redaction import redact, redact_json
-from mcp_memory.domain.events import Captured, Event, Role, event_key
+from mcp_memory.domain.events import TIMES, Captured, Event, Role, event_key
 
 CountAll = Callable[[Sequence[str]], list[int]]
 Cleared = tuple[str, bool]
@@ -50,7 +50,7 @@ class Intaker:
                 client=item.client,
                 session_id=item.session_id,
                 project="",
-                timestamp_ms=item.timestamp_ms,
+                timestamp_ms=min(max(item.timestamp_ms, TIMES.start), TIMES.stop - 1),
                 event_type=item.event_type,
                 role=item.role,
                 text=text,

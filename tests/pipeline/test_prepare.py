@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.adapters.sqlite.database import explain
+from mcp_memory.domain.events import TIMES, Captured, EventType, Role
 from mcp_memory.errors import StoreCorrupt
+from mcp_memory.pipeline.prepare import Intaker
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -30,3 +32,9 @@ def test_only_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:
 
     assert isinstance(explain(sqlite3.DatabaseError("database disk image is malformed"), tmp_path), StoreCorrupt)
     assert not isinstance(explain(sqlite3.OperationalError("malformed JSON"), tmp_path), StoreCorrupt)
+
+
+def test_a_time_that_no_calendar_holds_is_brought_into_one() -> None:
+    given = Captured("cursor", "s1", "k1", 10**17, EventType.USER_MESSAGE, Role.USER, "Mend it.")
+    [event] = Intaker(1_000, 1_000, lambda texts: [1 for _ in texts]).prepare([given])
+    assert event.timestamp_ms == TIMES.stop - 1
