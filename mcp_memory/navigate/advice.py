@@ -11,17 +11,15 @@ from dataclasses import replace
 from mcp_memory.domain.offers import Within
 from mcp_memory.domain.spelling import slips
 from mcp_memory.domain.stems import porter
-from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.around import asks_for_anything
 from mcp_memory.navigate.asked import Wanted
 from mcp_memory.navigate.found import Advice, Found
-from mcp_memory.navigate.nearest import day_after, day_before
+from mcp_memory.navigate.nearest import nearest_days
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.scope import Scope
-from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
 
 #: Below this score the best hit is a guess, and a word that memory does not know may be the reason.
@@ -51,17 +49,10 @@ async def _where_nothing_is(library: Library, scope: Scope, found: Found) -> Adv
     when, near = found.when, await _near(library, found.query)
     outside = when is not None and _has_words(found.query)
     anytime = (await teleport(library, Wanted(scope, found.query, limit=1))).hits if outside else []
-    nearest = await _nearest(library, scope, when) if when else []
+    nearest = await nearest_days(library, scope.project, when.start_ms, when.end_ms) if when else []
     days = nearest or await library.top(scope.project, Level.DAY, _DAYS, bullets=False)
     names = tuple(scope.id_of(day.node_id, day.project) for day in days)
     return Advice(near, names, anytime[0].start_ms if anytime else None, bool(nearest))
-
-
-async def _nearest(library: Library, scope: Scope, when: TimeRange) -> list[Node]:
-    """The days just before and just after a time on which something was said."""
-    before = await day_before(library, scope.project, when.start_ms)
-    after = await day_after(library, scope.project, when.end_ms)
-    return [day for day in (before, after) if day]
 
 
 def _has_words(query: str) -> bool:

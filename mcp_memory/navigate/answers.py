@@ -9,15 +9,17 @@ from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
-from mcp_memory.navigate.around import asks_for_anything, found_around
+from mcp_memory.navigate.around import found_around
 from mcp_memory.navigate.asked import KINDS, Search, Wanted
 from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.found import Found
+from mcp_memory.navigate.nearest import nearest_days
 from mcp_memory.navigate.of_time import found_in
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.render import Page, Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
+from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.navigate.when import TimeRange, find, resolve
 from mcp_memory.ports.library import Library
@@ -28,6 +30,8 @@ MAX_AROUND = 20
 MAX_LIMIT = 50
 #: What is longer is pasted; a time in it says when something was, not when to look.
 _QUESTION = 2_000
+#: Tokens per hit below which each word counts, and the date of the first is left to its line.
+_ROOMY = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,14 @@ class Answers:
     ) -> Page:
         scope = await self.scope(project)
         span, branches = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), topic)
-        note = await self.waiting(scope) if not span.nodes else ""
+        note = "" if span.nodes else await self.waiting(scope) + await self._nearest(scope, span.when)
         return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor), note)
+
+    async def _nearest(self, scope: Scope, when: TimeRange) -> str:
+        """Where there is something, for a time in which nothing was."""
+        days = await nearest_days(self.library, scope.project, when.start_ms, when.end_ms)
+        names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
+        return f" The nearest days: {names}." if names else ""
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         opened = await browse.expand_grip(self.library, grip_id, few(before), few(after), spoken=True)
@@ -113,6 +123,8 @@ class Answers:
             return await advised(library, wanted.scope, found), note
 
         found, note = await self.library.at_once(read)
+        if found.hits and budget >= _ROOMY * len(found.hits):
+            note += told_when(asked.query, found.hits[0], self.now)
         return found, self.renderer.hits(found, checked(budget), note)
 
     async def _wanted(self, asked: Search) -> Wanted:
@@ -132,27 +144,39 @@ class Answers:
         if named:
             return await self._in_named_time(wanted, *named)
         around = await found_around(self.library, wanted) if wanted.kind is None else None
-        return around or await teleport(self.library, wanted), ""
+        return around or await self._latest(wanted) or await teleport(self.library, wanted), ""
+
+    async def _latest(self, wanted: Wanted) -> Found | None:
+        """What there was last, or first, for a question that names neither a topic nor a time."""
+        if not asks_for_latest(wanted.query):
+            return None
+        told = await latest(self.library, wanted.scope.project, wanted.query)
+        return await found_in(self.library, replace(wanted, order=told[1]), told[0]) if told else None
 
     async def _in_time(self, wanted: Wanted, when: TimeRange) -> Found:
         """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
-        told = await found_in(self.library, wanted, when) if asks_for_anything(wanted.query) else None
-        return told if told and told.hits else await teleport(self.library, replace(wanted, when=when))
+        scope = await asks_for_time(self.library, wanted.scope, wanted.query)
+        if scope:
+            told = await found_in(self.library, replace(wanted, scope=scope, order=order_of(wanted.query)), when)
+            if told.hits:
+                return told
+        return await teleport(self.library, replace(wanted, when=when))
 
     async def _in_named_time(self, wanted: Wanted, time: TimeRange, rest: str) -> tuple[Found, str]:
         """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
         without = replace(wanted, query=rest)
-        if asks_for_anything(rest):
+        if await asks_for_time(self.library, wanted.scope, rest):
             return await self._in_time(without, time), ""
         if not await self.library.is_silent(wanted.within(time)):
             found = await teleport(self.library, replace(without, favoured=time))
-            if any(time.start_ms <= hit.start_ms < time.end_ms for hit in found.hits):
-                return found, ""
+            within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
+            if within:
+                return replace(found, hits=within) if asks_for_outcomes(rest) else found, ""
         found = await teleport(self.library, wanted)
         if not _is_told(found, rest):
             # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
             found = await teleport(self.library, without)
-        return found, f" Nothing was found in {time.phrase!r}, so all times were searched."
+        return found, f" Nothing was found in {self.renderer.range(time)}, so all times were searched."
 
 
 def _is_told(found: Found, rest: str) -> bool:

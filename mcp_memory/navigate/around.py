@@ -28,10 +28,11 @@ _AROUND = (
 #: What may stand beside words without a topic: they ask for whatever there was.
 _PLAIN = frozenset(
     """
-    accomplish accomplished achieve achieved activities activity busy chat chats conversation conversations deal dealt
-    directly discuss discussed discussing discussion discussions event events happen happened happening happens
-    highlights immediately list mention mentioned next notes overview progress recap remember remind session sessions
-    shortly show spend spent summarise summarize summary talk talked talking time topic topics work worked working
+    accomplish accomplished achieve achieved activities activity busy catch change changed changes chat chats
+    conversation conversations deal dealt directly discuss discussed discussing discussion discussions event events
+    far happen happened happening happens highlights immediately lately latest list mention mentioned new news next
+    notes overview progress project projects recap recent recently remember remind session sessions shortly show
+    spend spent summarise summarize summary talk talked talking time topic topics update updates work worked working
     """.split()
 )
 #: Below this score a hit that does not hold all that was named may be about something else, and so may its time.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.offers import Within
 from mcp_memory.domain.toc import Level
+from mcp_memory.navigate.nearest import Order
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 
@@ -32,7 +33,7 @@ class Wanted:
     """A search as it is understood: what to look for, where, and which part of the list to give.
 
     What was said outside of `when` is left out; what was said within `favoured` comes before its equals. With
-    `diverse`, hits are spread over sessions.
+    `diverse`, hits are spread over sessions. `order` says which end of a time is asked for, if nothing else is.
     """
 
     scope: Scope
@@ -43,6 +44,7 @@ class Wanted:
     limit: int = 10
     offset: int = 0
     diverse: bool = False
+    order: Order = ""
 
     @property
     def end(self) -> int:

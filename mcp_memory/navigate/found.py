@@ -83,3 +83,4 @@ class Found:
     candidates: tuple[Weighed, ...] = ()
     weights: tuple[float, ...] = ()
     advice: Advice | None = None
+    order: str = "best first"

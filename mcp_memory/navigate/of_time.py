@@ -10,25 +10,26 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.navigate.asked import LEVELS, Wanted
 from mcp_memory.navigate.found import Found, Hit
+from mcp_memory.navigate.nearest import SHORT_MS, TOLD, in_order
 from mcp_memory.navigate.question import Question, question_of
 from mcp_memory.navigate.ranked import LONGEST, Ranked, hits_of, node_text, shown, told
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
 
-#: A time of up to three days is told by its segments, a longer one by its days.
-_SHORT_MS = 3 * 24 * 3_600_000
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _MOST = 60
 
 
 async def found_in(library: Library, wanted: Wanted, when: TimeRange) -> Found:
-    """What the tree says of a time, of the wanted kind if one is named."""
+    """What the tree says of a time, of the wanted kind if one is named: what tells most of it, in order of time."""
     question = question_of("")
     ranked = await _of_kind(library, wanted, when, question)
     hits = await shown(library, wanted, ranked, question)
-    return Found(wanted.query, when, hits, wanted.end if len(ranked) > wanted.end else None)
+    hits.sort(key=lambda hit: hit.start_ms, reverse=wanted.order == "last")
+    more = wanted.end if len(ranked) > wanted.end else None
+    return Found(wanted.query, when, hits, more, order=TOLD[wanted.order])
 
 
 async def _of_kind(library: Library, wanted: Wanted, when: TimeRange, question: Question) -> list[Ranked]:
@@ -36,6 +37,9 @@ async def _of_kind(library: Library, wanted: Wanted, when: TimeRange, question: 
         level = next(level for level in Level if level.label == wanted.kind)
         nodes = await library.between(wanted.scope.project, level, when.start_ms, when.end_ms, _MOST)
         return _by_time(nodes, question)
+    if wanted.order and wanted.kind is None:
+        scope, many = wanted.scope.project, wanted.end + 1
+        return _by_time(await in_order(library, scope, when.start_ms, when.end_ms, wanted.order, many), question)
     ranked = await periods(library, question, wanted.scope.project, when, wanted.end + 1)
     return await _words_behind(library, ranked, when) if wanted.kind else ranked
 
@@ -45,7 +49,7 @@ async def periods(
 ) -> list[Ranked]:
     """The segments of a time, those that say most first; of a long time, its days."""
     nodes: list[Node] = []
-    for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= _SHORT_MS else (Level.DAY,):
+    for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= SHORT_MS else (Level.DAY,):
         nodes = nodes or await library.between(project, level, when.start_ms, when.end_ms, _MOST)
     telling = sorted(nodes, key=lambda node: -len(node.bullets))
     return sorted(_by_time(telling, question), key=lambda item: -len(item.told[0]))[:limit]

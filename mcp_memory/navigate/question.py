@@ -31,6 +31,9 @@ _GATHERS = re.compile(
 _ASKING = re.compile(
     r"\b(?:(?:can|could|would|will) you (?:please |kindly |just )*)?(?:remind|tell|show) (?:me|us)\b"
     r"|\b(?:can|could|would|do) you (?:please |kindly |still |happen to )*(?:remember|recall|know|find|check|look up)\b"
+    r"|\b(?:when|how long ago|(?:which|what) (?:day|date|week|month)) did (?:we|i|you) (?:(?:last|first|actually) )?"
+    r"(?:touch|work(?:ed)? on|talk(?:ed)? about|discuss|mention|look(?:ed)? at|deal with)\b"
+    r"|\b(?:which|what) (?:day|date|week|month) (?=(?:did|was|were) (?:we|i|you|it|the|this|that)\b)"
     r"|\bi(?: was|['’]m| am) (?:just |also )*wondering(?: if| whether)?\b"
     r"|\b(?:if )?i (?:forgot|remember(?: correctly)?|recall(?: correctly)?|(?:can(?:no|['’])|don['’])t remember)\b",
     re.I,

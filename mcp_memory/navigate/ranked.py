@@ -11,6 +11,7 @@ from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.summaries import Node
 from mcp_memory.navigate.asked import Wanted
 from mcp_memory.navigate.found import Hit
+from mcp_memory.navigate.nearest import in_lines
 from mcp_memory.navigate.order import Weighed
 from mcp_memory.navigate.passage import Passage, passages_of
 from mcp_memory.navigate.question import Places, Question
@@ -44,6 +45,12 @@ class Ranked:
         return node_text(found) if isinstance(found, Node) else found.text
 
     @property
+    def lines(self) -> str:
+        """The text to show where no word is looked for: of a node only what its id does not tell, line by line."""
+        found = self.candidate.document
+        return in_lines(found) if isinstance(found, Node) else found.text
+
+    @property
     def places(self) -> Places | None:
         """Where the units stand in its text, if all of it was looked through when it was weighed."""
         whole = self.weighed is not None and len(self.weighed.spot.text) == len(self.text)
@@ -73,7 +80,9 @@ async def shown(library: Library, wanted: Wanted, ranked: Sequence[Ranked], ques
 
 async def hits_of(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     known = {number: places for number, item in enumerate(ranked) if (places := item.places) is not None}
-    passages = passages_of(question, [(item.text, item.rare) for item in ranked], known)
+    passages = passages_of(
+        question, [(item.text if question.terms else item.lines, item.rare) for item in ranked], known
+    )
     hits = []
     for item, passage in zip(ranked, passages, strict=True):
         found = item.candidate.document

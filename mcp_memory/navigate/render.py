@@ -251,7 +251,9 @@ class Renderer:
         if not span.nodes:
             step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
             return self.page(
-                f"{head} nothing is in its summaries.{note}" if note else f"{head} nothing is remembered.",
+                f"{head} nothing is in its summaries.{note}"
+                if "open" in note
+                else f"{head} nothing is remembered.{note}",
                 [],
                 step,
                 budget,
@@ -276,7 +278,9 @@ class Renderer:
         note += "".join(f" {line}" for line in [*near, *self._projects(found)])
         outside = found.when and any(not _lies_in(found.when, hit) for hit in found.hits)
         head = (
-            f"Records, best first, preferring those{times}:{note}" if outside else f"Records{times}, best first:{note}"
+            f"Records, {found.order}, preferring those{times}:{note}"
+            if outside
+            else f"Records{times}, {found.order}:{note}"
         )
         page = self._hits(found.hits, head, budget)
         if page.left and (self.typed or not page.shown):
@@ -286,10 +290,11 @@ class Renderer:
         return page
 
     def _hits(self, hits: Sequence[Hit], head: str, budget: int, more: Step | None = None) -> Page:
-        room = max(budget, SMALLEST_BUDGET) - self.count(head) - self.count(_foot(9999, self.say(steps.TO_WORDS))) - 3
+        step = steps.TO_WORDS if any(hit.role for hit in hits) else steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS)
+        room = max(budget, SMALLEST_BUDGET) - self.count(head) - self.count(_foot(9999, self.say(step))) - 3
         room -= self.count(self.say(more)) + 3 if more else 0
         lines = HitLines(self.count, self.moment).lines(hits, room)
-        return self.page(head, [Block(each) for each in lines], steps.TO_WORDS, budget, more)
+        return self.page(head, [Block(each) for each in lines], step, budget, more)
 
     def _elsewhere(self, found: Found) -> list[str]:
         """Where there is something: in another time, in other projects, on the latest days."""

@@ -189,7 +189,8 @@ def _grips(hit: Hit) -> str:
     """Where the words behind a summary stand that was found by its time alone."""
     if hit.matched or hit.missing:
         return ""
-    return "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in hit.event_ids[:_GRIPS])
+    names = list(dict.fromkeys(hit.event_ids))[:_GRIPS]
+    return "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in names)
 
 
 def short_of(beside: Beside) -> str:

@@ -15,9 +15,10 @@ from datetime import date, datetime, timedelta, tzinfo
 from mcp_memory.domain.toc import local_day, parse_node_id, start_of_day_ms
 from mcp_memory.errors import BadId, UnknownTimePhrase
 from mcp_memory.navigate import when_find
-from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, Backwards, Frame, Span, normal
+from mcp_memory.navigate.when_frame import HOUR_MS, MINUTE_MS, ONE_DAY, Backwards, Frame, Span, normal
 from mcp_memory.navigate.when_hours import moment
 from mcp_memory.navigate.when_periods import period, reading
+from mcp_memory.navigate.when_relative import WEEKDAY
 
 _EXAMPLES = (
     "today, yesterday, last week, this month, 3 days ago, last 2 weeks, on Monday, in January, January 2024, "
@@ -36,6 +37,7 @@ _JOINTS = re.compile(
 _YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
 #: The one day of a month that has no month of its own.
 _BARE_DAY = re.compile(r"(?:\w+day )?\d\d?(?:st|nd|rd|th)", re.ASCII)
+_WEEKDAY = re.compile(WEEKDAY)
 _ALSO = (" and ", " or ")
 _DOTTED = re.compile(r"(?P<since>[^.](?:.*[^.])?) ?\.\.+|\.\.+ ?(?P<through>[^.].*)", re.S)
 _MONTH = r"(?:0?[1-9]|1[0-2])"
@@ -155,7 +157,10 @@ def _range(text: str, frame: Frame) -> Span:
     if backwards:
         raise backwards
     if half_open := _OPEN.fullmatch(text):
-        return _half_open(half_open["how"], _end(_plain(half_open["base"]), frame), frame)
+        how, base = half_open["how"], _plain(half_open["base"])
+        if how in ("since", "after") and _WEEKDAY.fullmatch(base):
+            frame = replace(frame, latest=frame.latest - ONE_DAY)  # said on a Monday, since Monday is since the last
+        return _half_open(how, _end(base, frame), frame)
     raise ValueError("no such phrase")
 
 

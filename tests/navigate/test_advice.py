@@ -91,7 +91,7 @@ async def test_a_time_in_which_nothing_was_said_is_answered_with_the_days_neares
 
 async def test_a_time_that_was_dropped_is_not_among_the_missing_words(app: App) -> None:
     found, page = await app.answers.teleport(Search("token bucket per kiosk on 2026-01-07", "alpha", limit=5), 400)
-    assert "Nothing was found in '2026-01-07', so all times were searched." in page.text
+    assert "Nothing was found in '2026-01-07' = 2026-01-07 00:00 to 2026-01-07 23:59, so all times" in page.text
     assert not found.hits[0].missing
 
 
