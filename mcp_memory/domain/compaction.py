@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mcp_memory.domain.events import EventType
 from mcp_memory.domain.windows import at_least, context_length
@@ -144,25 +144,32 @@ def measure(
     """Where a session stands, from its events after those that its records cover."""
     messages = [turn for turn in turns if turn.is_message]
     fresh = [turn for turn in turns if last is None or turn.place > last.seen]
+    told = _told(turns)
     model = next((turn.model for turn in reversed(turns) if turn.model), "")
     window = context_length(model, table) if model or last is None else last.window
-    told = _told(turns)
-    if told is None:
-        used = sum(turn.tokens for turn in turns) + (last.tokens if last else 0)
-        lowest = last.tokens_after if last else 0
-    else:
-        used = told + sum(turn.tokens for turn in turns[_told_at(turns) + 1 :])
-        window = at_least(window, told)
-        lowest = min((level for turn in fresh if (level := _level(turn)) is not None), default=window)
+    window = at_least(window, told.level) if told else window
     history = History(
         messages=(last.messages if last else 0) + len(messages),
         uncovered=len(messages),
         since_last=sum(turn.is_message for turn in fresh),
         depth=depth,
-        armed=last is None or lowest < rules.reset_ratio * window,
+        armed=last is None or _lowest(fresh, last, told, window) < rules.reset_ratio * window,
         asked=asked,
     )
-    return history, Usage(used, window)
+    return history, Usage(_used(turns, last, told), window)
+
+
+class _Told(NamedTuple):
+    """What the context held after the turn at this place, as the client told it."""
+
+    place: int
+    level: int
+
+
+def _told(turns: Sequence[Turn]) -> _Told | None:
+    """The last that a client told."""
+    found = ((place, _level(turns[place])) for place in range(len(turns) - 1, -1, -1))
+    return next((_Told(place, level) for place, level in found if level is not None), None)
 
 
 def _level(turn: Turn) -> int | None:
@@ -170,13 +177,18 @@ def _level(turn: Turn) -> int | None:
     return turn.tokens if turn.kind is EventType.COMPACTION and turn.tokens else turn.usage
 
 
-def _told_at(turns: Sequence[Turn]) -> int:
-    return max((index for index, turn in enumerate(turns) if _level(turn) is not None), default=-1)
+def _used(turns: Sequence[Turn], last: Last | None, told: _Told | None) -> int:
+    """How much of the window is used: what the client told and all since, or else what we count ourselves."""
+    if told:
+        return told.level + sum(turn.tokens for turn in turns[told.place + 1 :])
+    return sum(turn.tokens for turn in turns) + (last.tokens if last else 0)
 
 
-def _told(turns: Sequence[Turn]) -> int | None:
-    at = _told_at(turns)
-    return None if at < 0 else _level(turns[at])
+def _lowest(fresh: Sequence[Turn], last: Last, told: _Told | None, window: int) -> int:
+    """The least that the window held since the last record."""
+    if not told:
+        return last.tokens_after
+    return min((level for turn in fresh if (level := _level(turn)) is not None), default=window)
 
 
 def tail_start(turns: Sequence[Turn], size: int) -> int:

@@ -50,7 +50,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Han, kana, Hangul, Thai, Lao, Khmer and Burmese. Hangul is spaced, but its particles cling to the word before.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
 _UNSPACED += "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 
 # Letters that expressions take for i and s when they ignore case, but that are not so in small letters.
 _ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
@@ -104,7 +104,7 @@ def identifier_parts(word: str) -> list[str]:
 
 def has_unspaced_script(text: str) -> bool:
     """Whether the text holds a script whose words cannot be told by spaces."""
-    return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
+    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
 
 
 def bigrams(text: str) -> list[str]:
@@ -112,7 +112,7 @@ def bigrams(text: str) -> list[str]:
     if not has_unspaced_script(text):
         return []
     pairs: list[str] = []
-    for run in re.findall(f"[{_UNSPACED}]+", text):
+    for run in _UNSPACED_RUN.findall(text):
         pairs.extend([run] if len(run) == 1 else (run[i : i + 2] for i in range(len(run) - 1)))
     return pairs
 
@@ -156,7 +156,7 @@ def terms(text: str) -> frozenset[str]:
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of what stands between two blanks. The same few thousand words come back all the time."""
     if not chunk.isascii():
-        found = [stem(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_LETTER.match(word)]
+        found = [stem(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)]
         return (*found, *bigrams(chunk))
     word = chunk if chunk.isalnum() else chunk[:-1]
     if word.isalnum():

@@ -70,11 +70,9 @@ class Finder:
         """The best documents: rarer terms count wherever they stand, commoner ones in the words of the speaker."""
         phrases = {term.match: self._phrases(term) for term in asked.terms}
         counts = {match: sum(map(self._at_most, found)) for match, found in phrases.items()}
-        told: dict[str, dict[_Place, float]] = {}
-        for match, count in counts.items():
-            # How rare the rare terms are decides what else is looked for, so these are counted exactly.
-            if 0 < count <= min(2 * self._few, _EXACT):
-                told[match] = self._occurrences(phrases[match], WEIGHTS)
+        # How rare the rare terms are decides what else is looked for, so these are counted exactly.
+        rare = [match for match, count in counts.items() if 0 < count <= min(2 * self._few, _EXACT)]
+        told = {match: self._occurrences(phrases[match], WEIGHTS) for match in rare}
         counts |= {match: len(found) for match, found in told.items()}
         affordable = scannable(asked.terms, counts)
         anywhere = scannable(asked.terms, counts, self._few) if asked.sparing else affordable
