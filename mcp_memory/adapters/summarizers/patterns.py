@@ -164,9 +164,9 @@ POLITE = Expression(
 LIFE = Expression(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|this) (?:week|weekend|month|year|night|summer|winter|spring|"
     r"fall|\w+day)s?\b|\byesterday\b|\b(?:\w+ )?ago\b|\brecently\b|\blately\b|\bplan(?:ning|s)? to\b|\bgoing to\b|"
-    r"\bsigned up\b|\bsince\b|\bjust (?:got|had|\w+ed)\b|\b(?:i|we|my \w+|he|she|they) (?:\w+ )?(?:went|got|had|made|"
-    r"bought|took|met|moved|joined|started|visited|adopted|lost|won|found|built|wrote|applied|decided|finished|tried|"
-    r"learned|saw|ran|read|gave|felt|\w+ed)\b|\b(?:i'm|we're|i am) \w+ing\b|\bi(?:'ve| have) been\b"
+    r"\bsince\b|\bjust (?:got|had|\w+ed)\b|\b(?:i|we|my \w+|he|she|they) (?:\w+ )?(?:went|got|had|made|"
+    r"bought|took|met|lost|won|found|built|wrote|saw|ran|read|gave|felt|\w+ed)\b|\b(?:i'm|we're|i am) \w+ing\b|"
+    r"\bi(?:'ve| have) been\b"
 )
 FIRST_PERSON = Expression(r"\b(?:i|i'm|i've|i'd|my|we|we're|we've|our|me)\b")
 #: Words with which one answers small talk.

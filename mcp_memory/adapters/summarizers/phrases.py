@@ -86,9 +86,9 @@ _DEPENDING = Expression(
 )
 # What introduces a matter without being part of it.
 _FRAME = Expression(
-    r"(?:agreed|exactly|back|phew|oops|wow|yup|yep|yeah|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|"
-    r"specifically|basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|"
-    r"until recently|almost there|good (?:argument|idea|point))\b[\s,.!:;—–-]+|yesterday's\s+|"
+    r"(?:exactly|back|phew|oops|wow|yup|oh|ah|haha|thankfully|luckily|unfortunately|honestly|similarly|specifically|"
+    r"basically|generally|overall|recently|lately|currently|right now|yesterday(?!'s)|today|until recently)\b"
+    r"[\s,.!:;—–-]+|yesterday's\s+|"
     r"(?:i|we)(?:'ve|’ve| have| had)?(?: also| now| just)? (?:noticed?|see|saw|believe|wonder(?:ed)?|think|guess|"
     r"hear|heard|know|hope|wish|mean|suspect)(?: that| if| whether)?\s+|"
     r"(?:(?:i|we) )?(?:tested and )?(?:found|learned|discovered)(?: out)? that\s+|"
@@ -118,7 +118,7 @@ _FRAME = Expression(
     r"mentioned|suggests?) that\s+|(?:make|making) sure(?: that)?\s+(?!to\b)|"
     r"(?:figure|find) out (?:if|whether)\s+|(?:double[- ]?)?check (?:that|if|whether)\s+|there should be\s+|"
     r"i(?:'m|’m| am) (?:using|trying to|seeing|getting|interested in|(?:currently )?working (?:in|on))\s+|"
-    r"(?:so |and |but |now )?(?:this|that|it) means(?: that)?\s+|"
+    r"(?:this|that|it) means(?: that)?\s+|"
     r"(?:(?:know|learn|hear|see|find out) more about|tell (?:me|us)(?: more)? about)\s+|"
     r"(?:take|have) (?:a|another|one) (?:\w+ )?look(?: (?:at|into|and|if|whether))*\s+|"
     r"(?:make|change|do|set) (?:it|this|that|things) (?:up )?so(?: that)?(?: (?:i|we|you|people|users) can)?"
@@ -133,10 +133,9 @@ _FRAME = Expression(
     r"(?:they|people|users|customers) (?:want|need)(?: to)?\s+",
 )
 _SUBJECT = Expression(
-    r"(?:(?:hey|hi|hello|so|well|and|but)\W+)?(?:(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already|"
-    r" finally)?\s+(?=(?:went|got|had|made|bought|took|met|saw|ran|read|built|wrote|found|lost|won|gave|set|"
-    r"\w{3,}ed)\b)|(?:i|we)(?:'ve|’ve| have) been\s+(?=\w+ing\b)|(?:i'm|i’m|i am|we're|we’re|we are)\s+(?=\w{3,}ing\b)|"
-    r"i(?:'d|’d| would) (?=\w{3,}\b(?!ed\b)))",
+    r"(?:i|we)(?:'ve|’ve| have)?(?: just| also| recently| already| finally)?\s+(?=(?:went|got|had|made|bought|took|met|"
+    r"saw|ran|read|built|wrote|found|lost|won|gave|set|\w{3,}ed)\b)|(?:i|we)(?:'ve|’ve| have) been\s+(?=\w+ing\b)|"
+    r"(?:i'm|i’m|i am|we're|we’re|we are)\s+(?=\w{3,}ing\b)|i(?:'d|’d| would) (?=\w{3,}\b(?!ed\b))"
 )
 _ASKS = Expression(
     r"\b(?:(?:can|could|would) (?:you|we)|i(?:'d|’d| would)? (?:like|want|need)|please|(?:we|you) should)\b"
