@@ -28,7 +28,7 @@ _DONE = 0.5
 _SHORTEST = 25
 _SHORTEST_TASK, _LONGEST_TASK, _LONGEST_HEAD = 12, 400, 60
 #: Of the names so many are files and references at most; they are looked for in so much of each message.
-_FILES, _REFERENCES, _NAMES_CHARS = 6, 4, 6_000
+_FILES, _MOST_REFERENCES, _NAMES_CHARS = 6, 4, 6_000
 
 #: Wordings that leave no doubt that something was chosen, by whoever says it.
 _CHOSEN = Expression(
@@ -264,13 +264,18 @@ def _is_called_open(pick: Candidate) -> bool:
 def _names(events: Sequence[Event]) -> list[str]:
     """Files that were changed, then references such as PR numbers, then the names that come up most."""
     said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
-    texts = [(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
+    passages = [Passage(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
+    words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
+    return list(dict.fromkeys([*_files(events), *_references(passages), *words]))[:_NAMES]
+
+
+def _files(events: Sequence[Event]) -> list[str]:
     calls = [call_of(event) for event in events if event.role is Role.TOOL]
-    files = Counter(call.target for call in calls if call and call.verb == "Edited" and call.target)
-    references = Counter(
-        match[0] for text, _ in texts if _MAY_REFER.search(text) for match in _REFERENCE.finditer(text)
-    )
-    words = Vocabulary((Passage(text, weight) for text, weight in texts), speakers(events)).keywords(_NAMES)
-    often = [name for name, _ in files.most_common(_FILES)]
-    named = [name for name, _ in references.most_common(_REFERENCES)]
-    return list(dict.fromkeys([*often, *named, *words]))[:_NAMES]
+    edits = Counter(call.target for call in calls if call and call.verb == "Edited" and call.target)
+    return [name for name, _ in edits.most_common(_FILES)]
+
+
+def _references(passages: Sequence[Passage]) -> list[str]:
+    may_refer = [passage.text for passage in passages if _MAY_REFER.search(passage.text)]
+    found = Counter(match[0] for text in may_refer for match in _REFERENCE.finditer(text))
+    return [name for name, _ in found.most_common(_MOST_REFERENCES)]
