@@ -187,6 +187,7 @@ class _Reader:
             while found := list(islice(lines, BATCH)):
                 bad = [item for item in found if isinstance(item, BadLine)]
                 yield [item for item in found if isinstance(item, Told)], bad
+            yield [], []  # the place after the last line is known only now
             if _is_unfinished(path, state):
                 # It stays unread, so that the rest of it can come; but here no one may ever ask again.
                 yield [], [BadLine(str(path), state.line + 1, "the last line is incomplete or not JSON")]
