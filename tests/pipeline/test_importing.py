@@ -14,7 +14,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import BATCH, Imported, import_files
-from tests.support import SHARED, all_nodes, conversation, memory
+from tests.support import SHARED, all_nodes, conversation, memory, said
 
 pytestmark = pytest.mark.anyio
 
