@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
@@ -138,6 +139,8 @@ class Database:
         self._lock = anyio.Lock()
         self._together: sqlite3.Connection | None = None
         self._reading = anyio.Lock()
+        # Held in the threads themselves: an interrupt gives up waiting for a thread, and the thread goes on.
+        self._in_write, self._in_read = threading.Lock(), threading.Lock()
         self._changed = False
 
     @classmethod
@@ -152,7 +155,7 @@ class Database:
                 writer = stack.enter_context(_writer(path))
                 reader = await stack.enter_async_context(_reader(path))
             database = cls(opened.with_log(), writer, reader)
-            stack.push_async_callback(database._close)
+            stack.callback(database._close)
             yield database
 
     def is_replaced(self) -> bool:
@@ -171,6 +174,10 @@ class Database:
                 return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
+        with self._in_write:
+            return self._transact(work)
+
+    def _transact(self, work: Callable[[Transaction], Result]) -> Result:
         tx = Transaction(self._writer)
         self._writer.execute("BEGIN IMMEDIATE")
         try:
@@ -195,7 +202,8 @@ class Database:
         """Empty the write-ahead log, which still holds what was deleted, as soon as no one reads from it."""
 
         def checkpoint() -> None:
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            with self._in_write:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
         async with self._lock:
             with self._told():
@@ -221,6 +229,10 @@ class Database:
         return await self.read(lambda connection: _finished(work(Snapshot(connection))))
 
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with self._in_read:
+            return self._snapshot(work)
+
+    def _snapshot(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         if self._together is None:
             self._together = _connected(self.path)
             self._together.execute("PRAGMA query_only = 1")
@@ -234,13 +246,17 @@ class Database:
         self._opened.check()
         return told(self.path, changed=self._changed)
 
-    async def _close(self) -> None:
-        """Wait for what is being read or written in other threads, after which nothing begins any more."""
-        with anyio.CancelScope(shield=True):
-            async with self._lock, self._reading:
-                self._opened = replace(self._opened, file=None)
-                if self._together is not None:
-                    self._together.close()
+    def _close(self) -> None:
+        """Wait for what other threads are at, after which nothing begins any more.
+
+        A connection that is closed while a thread uses it takes the whole process down.
+        """
+        with self._in_write:
+            self._opened = replace(self._opened, file=None)
+            self._writer.close()
+        with self._in_read:
+            if self._together is not None:
+                self._together.close()
 
     async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         rows = await self.fetch(sql, values)

@@ -211,3 +211,27 @@ async def test_a_file_that_a_later_version_migrates_while_it_is_open_is_not_writ
         # It is not damaged, and must not be set aside.
         with pytest.raises(StoreNewer):
             await database.value("SELECT value FROM meta")
+
+
+async def test_closing_waits_for_threads_that_their_callers_no_longer_wait_for(tmp_path: Path) -> None:
+    """An interrupt cancels in asyncio's own way, from which no scope of ours shields."""
+    begun, closing_soon, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(tx: Transaction) -> None:
+        tx.run("INSERT INTO meta VALUES ('a', 'b')")
+        begun.set()
+        assert closing_soon.wait(10)
+        time.sleep(0.1)
+        tx.run("INSERT INTO meta VALUES ('c', 'd')")
+        ended.set()
+
+    async with Database.open(tmp_path / "memory.db") as database:
+        task = asyncio.ensure_future(database.write(slow))
+        await to_thread.run_sync(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        closing_soon.set()
+    assert ended.is_set()
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+        assert connection.execute("SELECT key FROM meta").fetchall() == [("a",), ("c",)]
