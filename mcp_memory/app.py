@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +101,9 @@ class App:
         from mcp_memory.navigate.answers import Answers
         from mcp_memory.navigate.render import Renderer
 
-        renderer = Renderer(tokens.count, tokens.cut_to, self.zone, self.typed)
+        # Fitting an answer into its budget counts the same lines several times.
+        count = lru_cache(maxsize=128)(tokens.count)
+        renderer = Renderer(count, tokens.cut_to, self.zone, self.typed)
         return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label)
 
     @cached_property

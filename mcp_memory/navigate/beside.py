@@ -7,15 +7,18 @@ are shown only when they are plain: a wrong "later" misleads more than a missing
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.events import Event
 from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.offers import Spot
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.navigate.found import Beside, Found, Hit
 from mcp_memory.navigate.order import Weighed
 from mcp_memory.navigate.passage import Mark, Passage, passage_of
 from mcp_memory.navigate.question import Question, question_of
+from mcp_memory.navigate.turns import SPOKEN
 from mcp_memory.ports.library import Library
 
 #: Replies are looked for within so many events, which is a turn of usual length.
@@ -99,17 +102,20 @@ async def _reply(library: Library, hit: Hit, question: Question) -> Beside | Non
 
 async def _with_later(library: Library, found: Found, question: Question) -> Found:
     """Older hits, each with the latest plain change of the same matter among the candidates."""
-    changes = [change for change in (_change(item) for item in found.candidates) if change]
+    changes = [change for item in found.candidates if (change := _change(item))]
+    told = [frozenset(places) for places in question.places([change.sentence for change in changes])]
+    changes = [replace(change, told=units) for change, units in zip(changes, told, strict=True)]
     chosen = {hit.id: change for hit in found.hits if (change := _later(hit, question, found.weights, changes))}
-    read = await library.events([change.number for change in chosen.values()]) if chosen else {}
-    hits = list(found.hits)
-    for at, hit in enumerate(hits):
-        change = chosen.get(hit.id)
-        event = read[change.number].event if change and change.number in read else None
-        if change and event and event.project == hit.project:
-            hits[at] = replace(
-                hit, later=Beside(event, Passage(event.text, change.place, (Mark(change.place, 0, 1.0),)))
-            )
+    if not chosen:
+        return found
+    read = await library.events([change.number for change in chosen.values()])
+    events = {name: read[change.number].event for name, change in chosen.items() if change.number in read}
+    hits = [
+        replace(hit, later=chosen[hit.id].shown_in(event))
+        if (event := events.get(hit.id)) and event.project == hit.project
+        else hit
+        for hit in found.hits
+    ]
     return replace(found, hits=hits)
 
 
@@ -117,34 +123,49 @@ async def _with_later(library: Library, found: Found, question: Question) -> Fou
 class _Change:
     """A message that may say how something is by then: where it does, and the sentence that says so.
 
-    `plain`: it says in so many words that something has changed; else it only names a figure.
+    `plain`: it says in so many words that something has changed; else it only names a figure. `told` are the units of
+    the question that the sentence holds.
     """
 
     item: Weighed
     place: int
     sentence: str
-    plain: bool = True
+    plain: bool
+    told: frozenset[int] = frozenset()
 
     @property
     def number(self) -> int:
         return self.item.spot.number
 
+    def shown_in(self, event: Event) -> Beside:
+        return Beside(event, Passage(event.text, self.place, (Mark(self.place, 0, 1.0),)))
+
 
 def _change(item: Weighed) -> _Change | None:
+    """The first sentence of a message that says that something has changed, or else that names a figure."""
     spot = item.spot
     short = len(spot.text) <= _OWN_WORDS
-    if spot.role not in ("user", "assistant") or spot.kind == "compaction" or (spot.role == "user" and not short):
+    if spot.role not in SPOKEN or spot.kind == "compaction" or (spot.role == "user" and not short):
         return None
     text = spot.text[:_LATER_IN]
+    changed = _speaks_of_change(text)
+    if changed and (change := _first(item, text, _says_so, plain=True)):
+        return change
+    to_the_point = short and (changed or len(item.near) > 1)
+    return _first(item, text, _names_a_figure, plain=False) if to_the_point and _FIGURE.search(text) else None
+
+
+def _speaks_of_change(text: str) -> bool:
     low = text.lower()
-    plain = any(word in low for word in _OF_CHANGE)
-    if not plain and not (short and len(item.near) > 1 and _FIGURE.search(text)):
-        return None
-    for says_so in (_says_so, _names_a_figure) if short else (_says_so,):
-        for sentence in _SENTENCE.finditer(text):
-            if says_so(sentence[0]) and not (spot.role == "assistant" and _ACTUALLY.search(sentence[0])):
-                begin = sentence.start() + len(sentence[0]) - len(sentence[0].lstrip())
-                return _Change(item, begin, sentence[0], says_so is _says_so)
+    return any(word in low for word in _OF_CHANGE)
+
+
+def _first(item: Weighed, text: str, is_meant: Callable[[str], bool], *, plain: bool) -> _Change | None:
+    for match in _SENTENCE.finditer(text):
+        sentence = match[0]
+        if is_meant(sentence) and not (item.spot.role == "assistant" and _ACTUALLY.search(sentence)):
+            begin = match.end() - len(sentence.lstrip())
+            return _Change(item, begin, sentence, plain)
     return None
 
 
@@ -161,39 +182,52 @@ def _is_plain(sentence: str) -> bool:
 
 
 def _later(hit: Hit, question: Question, weights: Sequence[float], changes: Sequence[_Change]) -> _Change | None:
-    if hit.role not in ("user", "assistant"):
+    """The latest of the changes that speaks of what a hit states."""
+    if hit.role not in SPOKEN or not changes:
         return None
     stated = hit.passage.window(_STATED)
     if stated.rstrip(" …").endswith("?"):
         return None
-    fitting = [change for change in changes if _fits(change, hit, question, weights, stated)]
+    held = frozenset(question.places([stated])[0])
+    fitting = [
+        change
+        for change in changes
+        if _is_later(change.item.spot, hit) and _tells_as_much(change, held, weights) and _same_matter(change, stated)
+    ]
     return max(fitting, key=lambda change: change.item.spot.timestamp_ms, default=None)
 
 
-def _fits(change: _Change, hit: Hit, question: Question, weights: Sequence[float], stated: str) -> bool:
-    """The same matter, on another occasion: what changed is what was stated, and what was asked for.
+def _is_later(spot: Spot, hit: Hit) -> bool:
+    """Whether a message came on another occasion, with other words.
 
     On the same occasion only the user's words count: an agent says "instead" of every other line that it edits.
     """
-    spot = change.item.spot
-    if spot.timestamp_ms <= hit.start_ms or spot.text == hit.passage.text:
+    apart_ms = spot.timestamp_ms - hit.start_ms
+    return apart_ms > 0 and spot.text != hit.passage.text and (spot.role == "user" or apart_ms >= _OCCASION_MS)
+
+
+def _tells_as_much(change: _Change, held: frozenset[int], weights: Sequence[float]) -> bool:
+    """Whether a change tells most of what the older statement holds of the question."""
+    shared = held & change.told
+    if len(shared) < max(2, _ASKED * len(held)):
         return False
-    if spot.role != "user" and spot.timestamp_ms - hit.start_ms < _OCCASION_MS:
-        return False
-    held, told = (places.keys() for places in question.places([stated, change.sentence]))
-    if len(held & told) < max(2, _ASKED * len(held)):
-        return False
-    if weights and sum(weights[unit] for unit in held & told) < _TOLD * sum(weights[unit] for unit in held):
-        return False
-    return _same_matter(change, stated)
+    return not weights or sum(weights[unit] for unit in shared) >= _TOLD * sum(weights[unit] for unit in held)
 
 
 def _same_matter(change: _Change, stated: str) -> bool:
+    """Whether what changed is what was stated: the same in other figures, or enough of the same words."""
     words, others = terms(change.sentence), terms(stated)
-    if not change.plain:
-        figures, known = ({word for word in each if _FIGURE.match(word)} for each in (words, others))
-        alike = similar(words - figures, others - known)
-        return bool(known) and not figures <= known and alike >= _ALIKE and len(words & others - known) >= _SHARED_SHORT
+    return _shares_words(words, others) if change.plain else _has_other_figures(words, others)
+
+
+def _has_other_figures(words: frozenset[str], others: frozenset[str]) -> bool:
+    figures, known = ({word for word in each if _FIGURE.match(word)} for each in (words, others))
+    if not known or figures <= known:
+        return False
+    return similar(words - figures, others - known) >= _ALIKE and len(words & others - known) >= _SHARED_SHORT
+
+
+def _shares_words(words: frozenset[str], others: frozenset[str]) -> bool:
     shared = len(words & others)
     short = shared >= _SHARED_SHORT and shared >= _OF_SHORT * max(len(words), len(others))
     much = shared >= _SHARED and shared >= _OF_SENTENCE * len(words)

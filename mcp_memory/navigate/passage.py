@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class Mark(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passage:
     """A text and what makes a part of it worth showing; `units` are all that were found in it, marked or not."""
 
@@ -92,34 +93,45 @@ class Passage:
             known = self._known[size] = self._find(size)
         return known
 
+    @cached_property
+    def _places(self) -> list[int]:
+        return [mark.place for mark in self.marks]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where sentences end, up to the last mark."""
+        return [end.end() for end in _END.finditer(self.text, 0, self._places[-1] if self.marks else 0)]
+
+    @cached_property
+    def _low(self) -> str:
+        return lowered(self.text)
+
     def _find(self, size: int) -> tuple[float, int]:
-        places = [mark.place for mark in self.marks]
-        ends = [end.end() for end in _END.finditer(self.text, 0, places[-1] if places else 0)]
-        low = lowered(self.text) if self.cues else ""
         best, chosen, before = 0.0, self.focus, -1
-        for first, place in enumerate(places):
-            start = self._sentence(ends, place, size // _BACK)
+        for first, place in enumerate(self._places):
+            start = self._sentence(place, size // _BACK)
             if start == before:
                 continue
             before = start
-            worth = self._worth(first, bisect_left(places, start + size), low, start, size)
+            worth = self._worth(first, start, start + size)
             if worth > best:
                 best, chosen = worth, start
         return best, chosen
 
-    def _worth(self, first: int, last: int, low: str, start: int, size: int) -> float:
+    def _worth(self, first: int, start: int, end: int) -> float:
+        """What a window holds of the question, from its `first` mark on."""
         worth: dict[int, float] = {}
-        for mark in self.marks[first:last]:
+        for mark in self.marks[first : bisect_left(self._places, end)]:
             worth[mark.unit] = worth[mark.unit] + mark.weight * _AGAIN if mark.unit in worth else mark.weight
         total = sum(worth.values())
         for cue in self.cues:
-            total *= _CUE if cue.search(low, start, min(start + size, len(low))) else 1.0
+            total *= _CUE if cue.search(self._low, start, end) else 1.0
         return total
 
-    def _sentence(self, ends: Sequence[int], place: int, back: int) -> int:
+    def _sentence(self, place: int, back: int) -> int:
         """The begin of the sentence around a place, or a little before it if that is too far away."""
-        found = bisect_right(ends, place)
-        begin = ends[found - 1] if found else 0
+        found = bisect_right(self._ends, place)
+        begin = self._ends[found - 1] if found else 0
         if place - begin > back:
             begin = place - back // 2
         while begin < place and self.text[begin].isspace():

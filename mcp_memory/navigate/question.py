@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from mcp_memory.domain.compounds import written
 from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, meaning, quoted_in, terms_of
@@ -186,7 +187,9 @@ class Question:
         return [[number in here for number in self.unit_of] for here in self.places(texts)]
 
 
+@lru_cache(maxsize=16)
 def question_of(asked: str) -> Question:
+    """What a text asks for. Several parts of an answer ask this of the same few texts."""
     terms = terms_of(_ASKING.sub(" ", asked)) or terms_of(asked)
     units: list[Unit] = []
     numbers: dict[str, int] = {}
