@@ -103,7 +103,7 @@ class App:
 
         # Fitting an answer into its budget counts the same lines several times.
         count = lru_cache(maxsize=128)(tokens.count)
-        renderer = Renderer(count, tokens.cut_to, self.zone, self.typed)
+        renderer = Renderer(count, tokens.cut_to, self.typed, self.zone)
         return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label)
 
     @cached_property

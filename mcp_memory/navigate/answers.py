@@ -15,9 +15,10 @@ from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.found import Found
 from mcp_memory.navigate.nearest import nearest_days
 from mcp_memory.navigate.of_time import found_in
+from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import teleport
-from mcp_memory.navigate.render import Page, Renderer
+from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.scope import ALL, Scope, scope_of
 from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of

@@ -7,12 +7,11 @@ are shown only when they are plain: a wrong "later" misleads more than a missing
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.events import Event
 from mcp_memory.domain.ids import parse_ulid
-from mcp_memory.domain.offers import Spot
+from mcp_memory.domain.offers import Candidate, Spot
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.navigate.found import Beside, Found, Hit
 from mcp_memory.navigate.order import Weighed
@@ -102,21 +101,18 @@ async def _reply(library: Library, hit: Hit, question: Question) -> Beside | Non
 
 async def _with_later(library: Library, found: Found, question: Question) -> Found:
     """Older hits, each with the latest plain change of the same matter among the candidates."""
-    changes = [change for item in found.candidates if (change := _change(item))]
-    told = [frozenset(places) for places in question.places([change.sentence for change in changes])]
-    changes = [replace(change, told=units) for change, units in zip(changes, told, strict=True)]
+    changes = _changes(found.candidates, question)
     chosen = {hit.id: change for hit in found.hits if (change := _later(hit, question, found.weights, changes))}
-    if not chosen:
-        return found
-    read = await library.events([change.number for change in chosen.values()])
-    events = {name: read[change.number].event for name, change in chosen.items() if change.number in read}
-    hits = [
-        replace(hit, later=chosen[hit.id].shown_in(event))
-        if (event := events.get(hit.id)) and event.project == hit.project
-        else hit
-        for hit in found.hits
-    ]
-    return replace(found, hits=hits)
+    read = await library.events([change.number for change in chosen.values()]) if chosen else {}
+    return replace(found, hits=[_changed(hit, chosen.get(hit.id), read) for hit in found.hits])
+
+
+def _changed(hit: Hit, change: _Change | None, read: Mapping[int, Candidate]) -> Hit:
+    """A hit with its change, if that was said in the same project."""
+    event = read[change.number].event if change and change.number in read else None
+    if change is None or event is None or event.project != hit.project:
+        return hit
+    return replace(hit, later=Beside(event, Passage(event.text, change.place, (Mark(change.place, 0, 1.0),))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +133,12 @@ class _Change:
     def number(self) -> int:
         return self.item.spot.number
 
-    def shown_in(self, event: Event) -> Beside:
-        return Beside(event, Passage(event.text, self.place, (Mark(self.place, 0, 1.0),)))
+
+def _changes(candidates: Sequence[Weighed], question: Question) -> list[_Change]:
+    """What the candidates say of a change, each with how much of the question it tells."""
+    changes = [change for item in candidates if (change := _change(item))]
+    told = question.places([change.sentence for change in changes])
+    return [replace(change, told=frozenset(places)) for change, places in zip(changes, told, strict=True)]
 
 
 def _change(item: Weighed) -> _Change | None:

@@ -13,7 +13,10 @@ from collections.abc import Sequence
 
 from mcp_memory.navigate.order import Weighed
 
+#: What the sum counts: the share of the question that a hit holds, its value to that of the best, the best one's lead,
+#: how far it exceeds those behind it, how many words it holds; and where the sum begins.
 _HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
+#: The place of the one behind with which hits are compared.
 _COMPARED = 9
 #: What a word counts that is only told by one of nearly the same meaning.
 _ALIKE = 0.4
@@ -22,27 +25,29 @@ _ALIKE = 0.4
 _ENOUGH = 0.75
 #: One word of several is most often about something else.
 _ALONE = 0.6
+#: What comes out, and the share of such hits that were right.
 _STEPS = ((0.0, 0.0), (0.35, 0.3), (0.59, 0.5), (0.81, 0.8), (1.0, 0.97))
 
 
 def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[float]:
-    """How likely each of the first `many` hits is right, from 0 to 1."""
+    """How likely each of the first `many` hits is right, from 0 to 1; `rare` says how much each unit tells."""
     if not ranked or ranked[0].value <= 0:
         return [0.0] * len(ranked[:many])
-    total = sum(rare) or 1.0
     best = ranked[0].value
     lead = (best - ranked[1].value) / best if len(ranked) > 1 else 0.5
     behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else None
-    found = []
-    for place, item in enumerate(ranked[:many]):
-        holds = sum(rare[unit] * (_ALIKE if unit in item.alike else 1.0) for unit in item.near) / total
-        out = _standing_out(item.value, behind, holds)
-        own = len(item.near - item.alike)
-        sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(own)
-        sum_of += _BASE + (_LEAD * lead if place == 0 else 0.0)
-        enough = min(1.0, holds / _ENOUGH) * (_ALONE if own <= 1 < len(rare) else 1.0)
-        found.append(round(_share_right(enough / (1 + math.exp(-sum_of))), 3))
-    return found
+    return [_score(item, rare, best, behind, 0.0 if place else lead) for place, item in enumerate(ranked[:many])]
+
+
+def _score(item: Weighed, rare: Sequence[float], best: float, behind: float | None, lead: float) -> float:
+    """`lead` is by how much the best hit stands before the second; of all others it is 0."""
+    holds = sum(rare[unit] * (_ALIKE if unit in item.alike else 1.0) for unit in item.near) / (sum(rare) or 1.0)
+    out = _standing_out(item.value, behind, holds)
+    own = len(item.near - item.alike)
+    sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(own)
+    sum_of += _BASE + _LEAD * lead
+    enough = min(1.0, holds / _ENOUGH) * (_ALONE if own <= 1 < len(rare) else 1.0)
+    return round(_share_right(enough / (1 + math.exp(-sum_of))), 3)
 
 
 def _standing_out(value: float, behind: float | None, holds: float) -> float:

@@ -26,8 +26,8 @@ from mcp_memory.domain.steps import SEE_ALL, TO_WORDS, listed
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import BadId, NotFound, Step, UsageError
 from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.packing import Page, with_count
 from mcp_memory.navigate.places import Place, Places, View
-from mcp_memory.navigate.render import Page
 from mcp_memory.ports.context import Chronicle
 
 DEFAULT_BUDGET = 4_000
@@ -88,17 +88,13 @@ class Contexts:
         places = Places(self.answers, self.chronicle, request.query, request.top_k)
         since = _reached(request.since, position) if request.since else None
         at = _reached(request.at, position) if request.at else None
-        scope = await self.answers.scope(request.project)
-        place = await places.find(request.focus, scope)
-        snapshot = request.at or encode(position)
+        place = await places.find(request.focus, await self.answers.scope(request.project))
         now = await self._blocks(places, place, request, at)
-        # Nothing was written since, and nothing forgotten: all is as it was.
-        same = since == position
-        before = now if same else await self._before(places, place, request, since) if since else []
-        gone = await places.forgotten(place, since) if since and not same else []
-        if not now and not before and not gone:
+        # Where nothing was written since, and nothing forgotten, all is as it was.
+        before, gone = (now, []) if since == position else await self._before(places, place, request, since)
+        if not (now or before or gone):
             raise NotFound(f"There is nothing at {place.anchor} in this view.", SEE_ALL)
-        shown = self._packed(now, request)
+        snapshot, shown = request.at or encode(position), self._packed(now, request)
         if since is None:
             return Context(snapshot, tuple(shown), total(shown, self.tokens))
         changes = difference(self._packed(before, request), shown)
@@ -106,12 +102,20 @@ class Contexts:
         removed = dict.fromkeys([*changes.removed, *gone])
         return Context(snapshot, changes.added, total(changes.added, self.tokens), tuple(removed), changes.kept)
 
-    async def _before(self, places: Places, place: Place, request: Request, since: Position) -> list[Block]:
-        """The blocks as they were; one of which something was forgotten since is not what it was, whatever is left."""
+    async def _before(
+        self, places: Places, place: Place, request: Request, since: Position | None
+    ) -> tuple[list[Block], list[str]]:
+        """The blocks as they were, and the names of nodes that were forgotten since.
+
+        A block of which something was forgotten is not what it was, whatever is left of it.
+        """
+        if since is None:
+            return [], []
         noted, sessions = await self.chronicle.erased(since)
         touched = {f"memo:{project}" for project in noted} | {f"session:{session}" for session in sessions}
         found = await self._blocks(places, place, request, since)
-        return [replace(block, version=-1) if block.anchor in touched else block for block in found]
+        blocks = [replace(block, version=-1) if block.anchor in touched else block for block in found]
+        return blocks, await places.forgotten(place, since)
 
     def _packed(self, blocks: Sequence[Block], request: Request) -> list[Block]:
         return pack(blocks, request.budget_tokens, self.tokens, request.order)
@@ -137,9 +141,7 @@ class Contexts:
         for line in self._told(context):
             longer = f"{body}{SEPARATOR}{line}"
             body = longer if count(longer) <= room else body
-        text = body
-        for _ in range(3):  # the count stands in the text that is counted; it settles at once
-            text = f"{body}\n{self._foot(count(text), context.snapshot)}"
+        text = with_count(count, lambda tokens: f"{body}\n{self._foot(tokens, context.snapshot)}")
         return Page(text, count(text), len(context.blocks))
 
     async def _beginning(self, request: Request, least: int) -> Page:

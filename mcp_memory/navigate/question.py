@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from mcp_memory.domain.compounds import written
 from mcp_memory.domain.indexing import CHUNK, SHORTEST_COMMIT, Term, meaning, quoted_in, terms_of
@@ -139,8 +140,7 @@ class Question:
         units, found = list(self.units), list[Term]()
         for term, number in zip(self.terms, self.unit_of, strict=True):
             unit = self.units[number]
-            known = sum(frequencies.get(each.match, 0) for each in (unit, *unit.others))
-            if unit.match != term.match or known > _HARDLY:
+            if unit.match != term.match or _known(unit, frequencies) > _HARDLY:
                 continue
             alike = [(each, one) for each in meaning(term) if (one := _unit(each)).root not in roots]
             units[number] = replace(unit, alike=tuple(one for _, one in alike))
@@ -187,10 +187,32 @@ class Question:
         return [[number in here for number in self.unit_of] for here in self.places(texts)]
 
 
+def _known(unit: Unit, frequencies: Mapping[str, int]) -> int:
+    """In how many documents a unit stands, or what may stand for it."""
+    return sum(frequencies.get(each.match, 0) for each in (unit, *unit.others))
+
+
 @lru_cache(maxsize=16)
 def question_of(asked: str) -> Question:
     """What a text asks for. Several parts of an answer ask this of the same few texts."""
     terms = terms_of(_ASKING.sub(" ", asked)) or terms_of(asked)
+    units, unit_of = _units_of(terms)
+    return Question(
+        terms=tuple(terms),
+        units=units,
+        pairs=_pairs(terms, units, unit_of),
+        roles=_roles(asked),
+        cues=tuple(answer for wanted, answer in _CUES if wanted.search(asked)),
+        unit_of=unit_of,
+        speaker=_speaker(asked),
+        gathers=bool(_GATHERS.search(asked)),
+        newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
+        exact=_exact(asked),
+    )
+
+
+def _units_of(terms: Sequence[Term]) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
+    """The units by which terms are sought, and the number of each term's."""
     units: list[Unit] = []
     numbers: dict[str, int] = {}
     unit_of: list[int] = []
@@ -202,21 +224,14 @@ def question_of(asked: str) -> Question:
                 numbers.setdefault(other.root, len(units))
             units.append(unit)
         unit_of.append(numbers[unit.root])
-    plain = (term.compound or units[number].pattern is None for term, number in zip(terms, unit_of, strict=True))
-    order = [number for number, one in zip(unit_of, plain, strict=True) if one]
-    pairs = {(first, second) for first, second in zip(order, order[1:], strict=False) if first != second}
-    return Question(
-        tuple(terms),
-        tuple(units),
-        tuple(sorted(pairs)),
-        _roles(asked),
-        _cues(asked),
-        tuple(unit_of),
-        _speaker(asked),
-        bool(_GATHERS.search(asked)),
-        bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
-        _exact(asked),
-    )
+    return tuple(units), tuple(unit_of)
+
+
+def _pairs(terms: Sequence[Term], units: Sequence[Unit], unit_of: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The units of words that stand side by side; an identifier is not a word beside others."""
+    each = zip(terms, unit_of, strict=True)
+    words = [number for term, number in each if term.compound or units[number].pattern is None]
+    return tuple(sorted({(first, second) for first, second in pairwise(words) if first != second}))
 
 
 def _unit(term: Term) -> Unit:
@@ -278,7 +293,3 @@ def _alone(written: str) -> re.Pattern[str]:
 
 def _speaker(asked: str) -> str:
     return "assistant" if _TOLD.search(asked) else "user" if _ME.search(asked) else ""
-
-
-def _cues(asked: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(answer for wanted, answer in _CUES if wanted.search(asked))

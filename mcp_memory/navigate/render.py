@@ -1,12 +1,9 @@
-"""Answers as text made for a model: ids to go on with, dates, what was spent and what to call next.
-
-Every answer keeps its token budget. Lines are given in order of worth; what does not fit is counted, not shown.
-"""
+"""Answers as text made for a model: ids to go on with, dates, what was spent and what to call next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import zip_longest
 
@@ -19,6 +16,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
 from mcp_memory.navigate.found import Advice, Found, Hit
+from mcp_memory.navigate.packing import Block, Packer, Page
 from mcp_memory.navigate.passage import Mark, Passage
 from mcp_memory.navigate.render_hits import HitLines
 from mcp_memory.navigate.render_ids import Ids
@@ -26,7 +24,6 @@ from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.topic import Topic
 from mcp_memory.navigate.when import TimeRange
 
-SMALLEST_BUDGET = 60
 #: Percent of an opened grip's budget that its own words may take.
 _WORDS_SHARE = 60
 #: Passages of a topic: how many a node shows, and how many characters of each a table of contents.
@@ -36,115 +33,20 @@ _FEW = 3
 _KEYWORDS = 30
 _CHILD = 60
 _EXTRACTIVE = "extractive"
-#: Widths of passages that are tried until all of them fit, and the rank from which on a block may be left out for it.
+#: Widths of passages that are tried until all of them fit.
 _WIDTHS = (600, 420, 300, 220, 160, 110)
-_OPTIONAL = 3
 _MANY = 6
+#: How many lines each node of a time gets, by how many nodes there are at most.
+_LINES = ((3, 4), (6, 3), (12, 2))
 _TOOL_WIDTH = 80
-#: Tokens below which the beginning of an answer tells nothing.
-_SOME_WORDS = 8
 _SAME = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A finished answer: its text, its exact tokens, how many of the items given are in it, and how many are left.
+class Renderer(Packer):
+    """Writes what was found, in the user's time zone, and packs it into the budget."""
 
-    `whole`: all that should be shown is, if not all that might be.
-    """
-
-    text: str
-    tokens: int
-    shown: int
-    left: int = 0
-    whole: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Lines that are shown together; of an item at least the first. A lower rank is given its room earlier.
-
-    An item without lines has been told by another one: it counts as shown.
-    """
-
-    lines: tuple[str, ...]
-    item: bool = True
-    rank: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Renderer:
-    """Knows the budget's tokenizer and the user's time zone."""
-
-    count: Callable[[str], int]
-    cut_to: Callable[[str, int], str]
     zone: tzinfo
-    #: Whether the reader types commands instead of calling tools.
-    typed: bool = False
-
-    def say(self, step: Step) -> str:
-        """A next step in the reader's words."""
-        return step.command if self.typed else step.call
-
-    def page(self, head: str, blocks: Sequence[Block], step: Step, budget: int, more: Step | None = None) -> Page:
-        """As many blocks as fit between head and foot. Items end with the first that does not fit, so that a cursor can
-        go on from there; other blocks are passed over."""
-        next_call, omitted = self.say(step), self.say(more) if more else ""
-        budget = max(budget, SMALLEST_BUDGET)
-        room = budget - self.count(head) - self.count(_foot(9999, next_call)) - 3
-        chosen, items = self._choose(blocks, room), sum(block.item for block in blocks)
-        shown = sum(blocks[index].item for index in chosen)
-        if shown < items and omitted:
-            # Something is left out, so room is needed to say so.
-            chosen = self._choose(blocks, room - self.count(omitted) - 3)
-            shown = sum(blocks[index].item for index in chosen)
-        left = items - shown
-        lines = [chosen[index] for index in sorted(chosen) if chosen[index]]
-        if left and omitted:
-            lines.append(omitted.format(left))
-        page = self._finish("\n".join([head, *lines]), next_call, budget, shown, left)
-        whole = all(index in chosen for index, block in enumerate(blocks) if block.rank < _OPTIONAL)
-        return replace(page, whole=whole)
-
-    def _choose(self, blocks: Sequence[Block], room: int) -> dict[int, str]:
-        """The texts of the blocks that fit, by their place in the list."""
-        chosen: dict[int, str] = {}
-        full = False
-        for index in sorted(range(len(blocks)), key=lambda index: blocks[index].rank):
-            block = blocks[index]
-            if block.item and full:
-                continue
-            if not block.lines:
-                chosen[index] = ""
-                continue
-            for text in ("\n".join(block.lines), *(block.lines[:1] if block.item else ())):
-                size = self.count(text) + 1
-                if size <= room:
-                    chosen[index] = text
-                    room -= size
-                    break
-            full = full or (block.item and index not in chosen)
-        return chosen
-
-    def _finish(self, body: str, next_call: str, budget: int, shown: int, left: int) -> Page:
-        body = self.cut_to(body, budget - self.count(_foot(9999, next_call)) - 1)
-        text = f"{body}\n{_foot(9999, next_call)}"
-        for _ in range(3):
-            text = f"{body}\n{_foot(self.count(text), next_call)}"
-        tokens = self.count(text)
-        if tokens > budget:
-            text = self.cut_to(text, budget)
-            tokens = self.count(text)
-        return Page(text, tokens, shown, left)
-
-    def fit(self, text: str, budget: int, least: int = SMALLEST_BUDGET) -> str:
-        """The text, or its beginning and the least budget for all of it: no answer exceeds its budget."""
-        if self.count(text) <= budget:
-            return text
-        note = self.say(steps.too_small(least))
-        room = budget - self.count(f"\n{note}") - 1
-        short = f"{self.cut_to(text, room).rstrip()}\n{note}" if room >= _SOME_WORDS else note
-        return self.cut_to(short, budget)
 
     def root(self, root: Root, scope: Scope, topic: Topic | None, note: str, budget: int, waiting: str = "") -> Page:
         if not root.years:
@@ -198,34 +100,25 @@ class Renderer:
     def _node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int, width: int) -> Page:
         node, ids = place.node, Ids(scope)
         head = f"{ids.line(node)}{self._span(node)}"
-        # A page that goes on with a list need not repeat the bullets.
-        said = topic.said_in(node, _SAID) if topic and not offset else []
-        lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), width)]
-        shown = [] if offset else _chosen(node.bullets, topic)
-        # Of a topic the passages are nearer to the words than a summary.
-        bullets = [ids.bullet(bullet) for bullet in shown if not _repeats(bullet, said)]
-        first = [Block((line,), item=False, rank=min(at, 2)) for at, line in enumerate(lines)]
-        first += [Block((line,), item=False, rank=_rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
-        if topic and place.missed:
-            level = Level(node.level + 1).label
-            told = f"Nothing of {_many(place.missed, level)} beneath speaks of {safe(topic.text, 60)!r}."
-            first.insert(0, Block((told,), item=False))
+        # A page that goes on with a list need not repeat what stands above it.
+        told = [] if offset else self._told(node, ids, topic, width)
         children = [
-            Block(
-                (f"> {ids.line(child, max(_CHILD, width // 5))}{_keywords(child, width // 8)}",),
-                rank=_rank(at, 0, 1, 2),
-            )
+            Block((_child(ids, child, width),), rank=_rank(at, 0, 1, 2))
             for at, child in enumerate(place.children[offset:])
         ]
         extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]
-        step = steps.TO_WORDS
-        if place.missed:
-            step = steps.listed(steps.WITHOUT_TOPIC, step)
-        elif node.level is not Level.SEGMENT:
-            step = steps.listed(steps.DOWN_TOPIC if topic else steps.DOWN, step)
         name = scope.id_of(node.node_id, node.project)
         more = Step(f'… {{}} more: get_node("{name}", cursor=…)', steps.MORE.command)
-        return self.page(head, [*first, *children, *extras], step, budget, more)
+        blocks = [*_missed(place, topic), *told, *children, *extras]
+        return self.page(head, blocks, _onward(place, topic), budget, more)
+
+    def _told(self, node: Node, ids: Ids, topic: Topic | None, width: int) -> list[Block]:
+        """Passages of a topic, which are nearer to the words than a summary, and the bullets that say more."""
+        said = topic.said_in(node, _SAID) if topic else []
+        lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), width)]
+        bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic) if not _repeats(bullet, said)]
+        blocks = [Block((line,), item=False, rank=min(at, 2)) for at, line in enumerate(lines)]
+        return blocks + [Block((line,), item=False, rank=_rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
 
     def _around(self, place: Place, scope: Scope) -> list[str]:
         """The ways up and aside, and the keywords."""
@@ -241,47 +134,42 @@ class Renderer:
         return self.clock(hit.start_ms) if close else self.moment(hit.start_ms)[:10]
 
     def span(self, span: Span, scope: Scope, topic: Topic | None, budget: int, offset: int = 0, note: str = "") -> Page:
+        """The nodes of a time; `note` tells of what stands in no summary yet."""
         about = f", about {safe(topic.text, 60)}" if topic else ""
         head = f"{self.range(span.when)}{about}:"
-        if span.missed:
-            step = steps.listed(steps.WITHOUT_TOPIC, steps.OTHER_WORDS)
-            return self.page(
-                f"{head} nothing of {_many(span.missed, span.level.label)} speaks of that.", [], step, budget
-            )
         if not span.nodes:
-            step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
-            return self.page(
-                f"{head} nothing is in its summaries.{note}"
-                if "open" in note
-                else f"{head} nothing is remembered.{note}",
-                [],
-                step,
-                budget,
-            )
-        many, ids, blocks = len(span.nodes) - offset, Ids(scope), []
-        per_node = 4 if many <= 3 else 3 if many <= 6 else 2 if many <= 12 else 1
-        for node in span.nodes[offset:]:
-            said = topic.said_in(node, 1) if topic else []
-            lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), _ROOT_SAID)]
-            bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: per_node - len(lines)]]
-            blocks.append(Block((ids.line(node), *lines, *bullets)))
-        step = steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS)
-        return self.page(head, blocks, step, budget, steps.MORE_OF_TIME)
+            return self._nothing_in(span, head, note, budget)
+        nodes, ids = span.nodes[offset:], Ids(scope)
+        lines = next((lines for most, lines in _LINES if len(nodes) <= most), 1)
+        blocks = [Block(self._in_short(node, ids, topic, lines)) for node in nodes]
+        return self.page(head, blocks, steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS), budget, steps.MORE_OF_TIME)
+
+    def _nothing_in(self, span: Span, head: str, note: str, budget: int) -> Page:
+        step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
+        if span.missed:
+            told = f"nothing of {_many(span.missed, span.level.label)} speaks of that."
+            step = steps.listed(steps.WITHOUT_TOPIC, steps.OTHER_WORDS)
+        else:
+            told = f"nothing is {'in its summaries' if 'open' in note else 'remembered'}.{note}"
+        return self.page(f"{head} {told}", [], step, budget)
+
+    def _in_short(self, node: Node, ids: Ids, topic: Topic | None, many: int) -> tuple[str, ...]:
+        """A node of a time, with so many lines of what was said and what its summary says."""
+        title, said = ids.line(node), topic.said_in(node, 1) if topic else []
+        lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), _ROOT_SAID)]
+        bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: many - len(lines)]]
+        return title, *lines, *bullets
 
     def hits(self, found: Found, budget: int, note: str = "") -> Page:
+        """The hits of a search; `note` tells how the question was understood."""
         times = f" in {self.range(found.when)}" if found.when else ""
         near = _near(found.advice)
         if not found.hits:
             told = [Block((line,), item=False) for line in [*near, *self._elsewhere(found)]]
             head = f"No hit{times} for {safe(found.query, 80)!r}.{found.note}{note}"
             return self.page(head, told, steps.ASK_OTHERWISE, budget)
-        note += "".join(f" {line}" for line in [*near, *self._projects(found)])
-        outside = found.when and any(not _lies_in(found.when, hit) for hit in found.hits)
-        head = (
-            f"Records, {found.order}, preferring those{times}:{note}"
-            if outside
-            else f"Records{times}, {found.order}:{note}"
-        )
+        order = f", {found.order}, preferring those{times}" if _reach_beyond(found) else f"{times}, {found.order}"
+        head = "".join([f"Records{order}:{note}", *(f" {line}" for line in [*near, *self._projects(found)])])
         page = self._hits(found.hits, head, budget)
         if page.left and (self.typed or not page.shown):
             # An agent is told of what is left by a cursor; without a hit it would not know that there is any.
@@ -291,8 +179,7 @@ class Renderer:
 
     def _hits(self, hits: Sequence[Hit], head: str, budget: int, more: Step | None = None) -> Page:
         step = steps.TO_WORDS if any(hit.role for hit in hits) else steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS)
-        room = max(budget, SMALLEST_BUDGET) - self.count(head) - self.count(_foot(9999, self.say(step))) - 3
-        room -= self.count(self.say(more)) + 3 if more else 0
+        room = self.room(head, step, budget, more)
         lines = HitLines(self.count, self.moment).lines(hits, room)
         return self.page(head, [Block(each) for each in lines], step, budget, more)
 
@@ -379,9 +266,10 @@ def _segment_step(node_id: str) -> Step:
     return Step(f'get_node("{node_id}") for its segment', f"`node {node_id}` for its segment")
 
 
-def _lies_in(when: TimeRange, hit: Hit) -> bool:
-    """Whether something was said in a time; periods are only shown if they touch it."""
-    return not hit.role or when.start_ms <= hit.start_ms < when.end_ms
+def _reach_beyond(found: Found) -> bool:
+    """Whether something was said outside of the time that was asked about; periods are only shown if they touch it."""
+    when = found.when
+    return when is not None and any(not when.start_ms <= hit.start_ms < when.end_ms for hit in found.hits if hit.role)
 
 
 def _near(advice: Advice | None) -> list[str]:
@@ -403,8 +291,25 @@ def _rank(at: int, first: int, next_few: int, more: int) -> int:
     return first if at == 0 else next_few if at < 4 else more if at < 8 else 6
 
 
-def _foot(tokens: int, next_call: str) -> str:
-    return f"[{tokens} tokens · next: {next_call}]"
+def _missed(place: Place, topic: Topic | None) -> list[Block]:
+    """That no child speaks of a topic, if none does."""
+    if not topic or not place.missed:
+        return []
+    beneath = _many(place.missed, Level(place.node.level + 1).label)
+    return [Block((f"Nothing of {beneath} beneath speaks of {safe(topic.text, 60)!r}.",), item=False)]
+
+
+def _onward(place: Place, topic: Topic | None) -> Step:
+    """The next steps from a node."""
+    if place.missed:
+        return steps.listed(steps.WITHOUT_TOPIC, steps.TO_WORDS)
+    if place.node.level is Level.SEGMENT:
+        return steps.TO_WORDS
+    return steps.listed(steps.DOWN_TOPIC if topic else steps.DOWN, steps.TO_WORDS)
+
+
+def _child(ids: Ids, child: Node, width: int) -> str:
+    return f"> {ids.line(child, max(_CHILD, width // 5))}{_keywords(child, width // 8)}"
 
 
 def _keywords(child: Node, width: int) -> str:

@@ -17,6 +17,8 @@ from mcp_memory.navigate.found import Beside, Hit
 
 #: Tokens per hit from which on each gets its score and its session.
 _ROOMY = 48
+#: From this score on the best hit holds what matters, and what it lacks need not be said.
+_SURE = 0.8
 #: What a passage's room is shared out by: a clear hit takes it from the others, a doubtful one has to be compared.
 _BEST, _CLEAR, _NEIGHBOUR = 0.2, 4.0, 0.6
 _REPLY, _LATER = 1.0, 0.6
@@ -52,7 +54,7 @@ class HitLines:
         unit, low, high = _first_unit(hits, room), 0.0, 0.0
         best: list[tuple[str, ...]] = []
         for _ in range(_ROUNDS):
-            written = [self._hit(at, hit, hits, unit) for at, hit in enumerate(hits)]
+            written = [self._hit(at, hits, unit) for at in range(len(hits))]
             spent = sum(self.count("\n".join(lines)) + 1 for lines in written if lines)
             if spent <= room:
                 best, low = written, unit
@@ -87,33 +89,34 @@ class HitLines:
         said = _said(hit, width)
         return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
 
-    def _hit(self, at: int, hit: Hit, hits: Sequence[Hit], unit: float) -> tuple[str, ...]:
-        share = _share(at, hit)
-        if _told_above(hit, hits[:at]):
+    def _hit(self, at: int, hits: Sequence[Hit], unit: float) -> tuple[str, ...]:
+        """A hit, the reply to it and what was later said otherwise, with `unit` characters for each share of room."""
+        hit, above = hits[at], hits[:at]
+        if _told_above(_name(hit), above):
             return ()
-        said = _said(hit, _width(share * unit, _MOST if at else _MOST_BEST))
-        session = f" s:{short_session(hit.session_id)}" if hit.session_id and not _as_above(hits, at) else ""
-        if len({other.project for other in hits}) > 1 and not _as_above(hits, at):
-            session += f" @{hit.project}"
-        lines = []
-        if at == 0:
-            lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < 0.8 else ""
-            who = f"{self.moment(hit.start_ms)} {hit.role or hit.kind}{session}"
-            lines += [
-                f"1. {hit.score:.2f} {hit.band} · {who} · {_target(hit, whole=True, words=True)}{lack}",
-                f"  {said}",
-            ]
-        else:
-            day = self.moment(hit.start_ms)[:10]
-            same = _as_above(hits, at) and day == self.moment(hits[at - 1].start_ms)[:10]
-            who = f"{'' if same else day + ' '}{hit.role or hit.kind}{session}"
-            lines.append(f"{at + 1}. {hit.score:.2f} {who} {_target(hit, words=True)} {said}")
-        if hit.reply and not _told_above(hit, hits[:at], replied=True):
+        lines = self._next(at, hits, unit) if at else self._best(hits, unit)
+        if hit.reply and not _told_above(hit.reply.event_id, above):
             said = _window(hit.reply, _reply_share(at, hit, hits) * unit)
             lines.append(f"  → {_number(hit.reply, hits)}{hit.reply.event.role} {short_of(hit.reply)} {said}")
         if hit.later:
-            lines.append(self._later(hit.later, hits[:at], unit))
+            lines.append(self._later(hit.later, above, unit))
         return tuple(lines)
+
+    def _best(self, hits: Sequence[Hit], unit: float) -> list[str]:
+        hit = hits[0]
+        lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
+        who = f"{self.moment(hit.start_ms)} {hit.role or hit.kind}{_where(hits, 0)}"
+        return [
+            f"1. {hit.score:.2f} {hit.band} · {who} · {_target(hit, whole=True, words=True)}{lack}",
+            f"  {_said(hit, _width(_share(0, hit) * unit, _MOST_BEST))}",
+        ]
+
+    def _next(self, at: int, hits: Sequence[Hit], unit: float) -> list[str]:
+        hit, day = hits[at], self.moment(hits[at].start_ms)[:10]
+        same = _as_above(hits, at) and day == self.moment(hits[at - 1].start_ms)[:10]
+        who = f"{'' if same else day + ' '}{hit.role or hit.kind}{_where(hits, at)}"
+        said = _said(hit, _width(_share(at, hit) * unit, _MOST))
+        return [f"{at + 1}. {hit.score:.2f} {who} {_target(hit, words=True)} {said}"]
 
     def _later(self, later: Beside, above: Sequence[Hit], unit: float) -> str:
         told = next((at for at, hit in enumerate(above, 1) if later.event_id in hit.event_ids), 0)
@@ -125,11 +128,20 @@ def _first_unit(hits: Sequence[Hit], room: int) -> float:
     """Characters per share, if passages were endless and ids of usual length."""
     shares = 0.0
     for at, hit in enumerate(hits):
-        told = _told_above(hit, hits[:at])
+        told = _told_above(_name(hit), hits[:at])
         shares += 0.0 if told else _share(at, hit) + _LATER * bool(hit.later)
         shares += _reply_share(at, hit, hits) if hit.reply and not told else 0.0
     fixed = 30 * len(hits) + 25
     return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
+
+
+def _where(hits: Sequence[Hit], at: int) -> str:
+    """The session of a hit, and its project where there are several."""
+    if _as_above(hits, at):
+        return ""
+    hit, several = hits[at], len({other.project for other in hits}) > 1
+    session = f" s:{short_session(hit.session_id)}" if hit.session_id else ""
+    return f"{session} @{hit.project}" if several else session
 
 
 def _as_above(hits: Sequence[Hit], at: int) -> bool:
@@ -164,10 +176,14 @@ def _window(beside: Beside, wanted: float) -> str:
     return safe(beside.passage.window(_width(wanted, _MOST)))
 
 
-def _told_above(hit: Hit, above: Sequence[Hit], *, replied: bool = False) -> bool:
-    """Whether a hit, or the reply to it, was shown already."""
-    name = hit.reply.event_id if replied and hit.reply else "".join(hit.event_ids[:1])
-    return any(name in other.event_ids or (other.reply and other.reply.event_id == name) for other in above)
+def _name(hit: Hit) -> str:
+    """The event that a hit is, or the first one behind it."""
+    return hit.event_ids[0] if hit.event_ids else ""
+
+
+def _told_above(event_id: str, above: Sequence[Hit]) -> bool:
+    """Whether an event was shown already, as a hit or as the reply to one."""
+    return any(event_id in hit.event_ids or (hit.reply and hit.reply.event_id == event_id) for hit in above)
 
 
 def _number(reply: Beside, hits: Sequence[Hit]) -> str:

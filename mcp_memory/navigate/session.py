@@ -13,7 +13,7 @@ from mcp_memory.domain.steps import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, listed
 from mcp_memory.errors import NotFound
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.names import session_name
-from mcp_memory.navigate.render import Block, Page
+from mcp_memory.navigate.packing import Block, Page
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.ports.context import Chronicle
 

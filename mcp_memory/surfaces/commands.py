@@ -15,7 +15,7 @@ from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, cursor_of, few, offset_of
 from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.found import Beside, Found, Hit
-from mcp_memory.navigate.render import Page
+from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.scope import ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status

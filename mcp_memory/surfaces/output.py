@@ -13,7 +13,8 @@ from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
-    from mcp_memory.navigate.render import Page, Renderer
+    from mcp_memory.navigate.packing import Page
+    from mcp_memory.navigate.render import Renderer
     from mcp_memory.navigate.scope import Scope
 
 #: Tokens from which on every answer says something.

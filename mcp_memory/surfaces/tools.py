@@ -18,7 +18,7 @@ from mcp_memory.surfaces.opening import Memory
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers
-    from mcp_memory.navigate.render import Page
+    from mcp_memory.navigate.packing import Page
 
 #: Tokens kept free for the cursor in an answer's last line.
 _CURSOR_TOKENS = 11
@@ -348,15 +348,15 @@ def _next_of_list(page: Page, cursor: str | None) -> int | None:
 def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:
     """The answer, with the cursor of what follows in its last line if there is room for it."""
     from mcp_memory.navigate.answers import cursor_of
+    from mcp_memory.navigate.packing import with_count
 
     body, _, foot = page.text.rpartition("\n")
     match = _FOOT.fullmatch(foot)
     if following is None or not match:
         return _fit(answers, page.text, budget)
-    count, text = answers.renderer.count, page.text
-    for _ in range(3):
-        # The count stands in the text that is counted; it settles at once.
-        text = f'{body}\n[{count(text)} tokens · next: {match[1]}, cursor="{cursor_of(following)}" for more]'
+    onward = f'next: {match[1]}, cursor="{cursor_of(following)}" for more'
+    count = answers.renderer.count
+    text = with_count(count, lambda tokens: f"{body}\n[{tokens} tokens · {onward}]")
     return text if count(text) <= budget else _fit(answers, page.text, budget)
 
 

@@ -17,12 +17,13 @@ from mcp_memory.domain import steps
 from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.context import Request
-from mcp_memory.navigate.render import Block, Renderer
+from mcp_memory.navigate.packing import Block
+from mcp_memory.navigate.render import Renderer
 from mcp_memory.surfaces.writing import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio
-UTC_RENDERER = Renderer(tokens.count, tokens.cut_to, UTC)
+UTC_RENDERER = Renderer(tokens.count, tokens.cut_to, typed=False, zone=UTC)
 BUDGETS = (60, 120, 250, 600, 2_000)
 
 
