@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from math import isfinite
@@ -231,16 +231,21 @@ _KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
 
 
 def _url(value: Any) -> str:
+    if value != "" and not _is_address(value):
+        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
+    return str(value).rstrip("/")
+
+
+def _is_address(value: Any) -> bool:
+    """Whether it is an address of the web that holds no secret."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
-        good = value == "" or (parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname))
+        web = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
-        parts, good = None, False
-    if not good or (parts is not None and (parts.username or parts.password or parts.query)):
-        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
-    return str(value).rstrip("/")
+        return False
+    return web and parts is not None and not (parts.username or parts.password or parts.query)
 
 
 def _prices(value: Any) -> str:
@@ -356,10 +361,6 @@ def _is_path(text: str) -> bool:
     return ("/" in text or os.sep in text) and not _is_key(text)
 
 
-def zone_of(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
 def system_timezone() -> str:
     """The machine's zone, UTC where it cannot be told."""
     from tzlocal import get_localzone_name
@@ -381,44 +382,59 @@ def defaults() -> dict[str, dict[str, Any]]:
     }
 
 
-def _from_file(path: Path) -> list[tuple[str, str, str, Any]]:
-    try:
-        if path.is_fifo():
-            raise SettingsError(f"{path} is a pipe, which would be waited for. Put a file in its place.")
-        text = path.read_text("utf-8-sig")
-    except FileNotFoundError:
+Given = tuple[str, str, str, Any]
+
+
+def _from_file(path: Path) -> list[Given]:
+    """Where it is given, section, key and value of each setting in config.toml."""
+    text = _text_in(path)
+    if not text:
         return []
-    except NotADirectoryError:
-        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
     import tomllib
 
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
-    found = []
+    found: list[Given] = []
     for section, entries in table.items():
         if section not in SETTINGS or not isinstance(entries, dict):
             raise SettingsError(f"{path}: [{section}] is not a section; known are {', '.join(SETTINGS)}.")
         for key, value in entries.items():
             if key not in SETTINGS[section]:
-                raise SettingsError(
-                    f"{path}: {section}.{key} is not a setting; known are {', '.join(SETTINGS[section])}."
-                )
+                known = ", ".join(SETTINGS[section])
+                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {known}.")
             found.append((str(path), section, key, value))
     return found
 
 
-def _from_env(env: Mapping[str, str]) -> list[tuple[str, str, str, Any]]:
+def _text_in(path: Path) -> str:
+    """What a file holds; nothing if there is none."""
+    try:
+        if path.is_fifo():
+            raise SettingsError(f"{path} is a pipe, which would be waited for. Put a file in its place.")
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except NotADirectoryError:
+        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
+
+
+def _from_env(env: Mapping[str, str]) -> list[Given]:
+    """The same of each setting in the environment."""
     names = {f"{PREFIX}{section}_{key}".upper(): (section, key) for section in SETTINGS for key in SETTINGS[section]}
     for section in SETTINGS:
-        start = f"{PREFIX}{section}_".upper()
-        if wrong := next((name for name in env if name.startswith(start) and name not in names), None):
-            known = ", ".join(name for name in names if name.startswith(start))
-            raise SettingsError(f"environment variable {wrong} is not a setting; known are {known}.")
+        _refuse_unknown(env, f"{PREFIX}{section}_".upper(), names)
     return [(f"environment variable {name}", *names[name], value) for name, value in env.items() if name in names]
+
+
+def _refuse_unknown(env: Mapping[str, str], start: str, names: Collection[str]) -> None:
+    for given in env:
+        if given.startswith(start) and given not in names:
+            known = ", ".join(name for name in names if name.startswith(start))
+            raise SettingsError(f"environment variable {given} is not a setting; known are {known}.")
 
 
 def _fixed_now(env: Mapping[str, str]) -> int | None:

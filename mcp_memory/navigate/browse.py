@@ -92,6 +92,12 @@ async def _about(library: Library, topic: Topic) -> Root:
     return Root(*levels)
 
 
+async def outline(library: Library, project: str | None, deepest: Level, most: int) -> list[Node]:
+    """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
+    nodes = [node for level in Level if level <= deepest for node in await library.top(project, level, most)]
+    return sorted(nodes, key=lambda node: (node.project, node.ref.day.toordinal(), node.level, node.start_ms))
+
+
 async def get_node(
     library: Library, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
 ) -> tuple[Place, Topic | None]:

@@ -16,7 +16,7 @@ from mcp_memory.navigate.answers import checked, cursor_of, few, offset_of
 from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.found import Beside, Found, Hit
 from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.scope import ref_of
+from mcp_memory.navigate.scope import ALL, ref_of
 from mcp_memory.navigate.shapes import event_shape, iso, node_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
@@ -26,6 +26,8 @@ from mcp_memory.surfaces import output, writing
 BUDGET = 2_000
 #: How many events a program may ask for around a grip.
 _ALL_AROUND = 1_000
+#: How many nodes of a level a table of contents without a budget shows.
+_ALL_NODES = 100_000
 
 
 def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
@@ -38,20 +40,17 @@ def _told(app: App, page: Page, budget: int) -> int:
 
 async def toc(app: App, options: argparse.Namespace) -> int:
     budget = _budget(options)
-    scope = await app.answers.scope(options.project)
     if not options.json and options.budget is not None:
         return _told(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
+    scope = await app.answers.scope(options.project)
     topic = await topic_of(app.library, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
-    nodes = []
-    for level in Level:
-        if level <= deepest:
-            found = await app.library.top(scope.project, level, 100_000)
-            nodes += [node for node in found if topic is None or topic.keeps(node)]
-    nodes.sort(key=writing.outline_order)
+    nodes = await browse.outline(app.library, scope.project, deepest, _ALL_NODES)
+    if topic:
+        nodes = [node for node in nodes if topic.keeps(node)]
     if options.json:
-        return output.document({"project": scope.project or "*", "nodes": [node_shape(node, scope) for node in nodes]})
-    if not nodes and topic:
+        return output.document({"project": scope.project or ALL, "nodes": [node_shape(node, scope) for node in nodes]})
+    if topic and not nodes:
         return output.text(
             f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
         )

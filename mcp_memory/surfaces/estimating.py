@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.app import App, rules_of
+from mcp_memory.config import SummarizerSettings
 from mcp_memory.domain.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.domain.depth import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
@@ -26,25 +27,24 @@ _RECORD_TOKENS, _RECORD_ANSWER = 800, 500
 Planned = list[tuple[Level, int]]
 
 
+class Cost(NamedTuple):
+    """What is asked of a model: how often, and in how many tokens."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+
+
 async def estimate(app: App) -> dict[str, Any]:
     """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now; of records, those there are."""
     chosen = app.settings.summarizer
     planned = await _planned(app) if chosen.kind != "extractive" else []
-    calls = input_tokens = output_tokens = 0
-    for level, size in planned:
-        asked = _calls(size)
-        answer = _SEGMENT_ANSWER if level is Level.SEGMENT else _PERIOD_ANSWER
-        calls += asked
-        input_tokens += size + asked * _FRAME_TOKENS
-        output_tokens += asked * min(answer, chosen.max_output_tokens)
     records = await app.upgrades.records.waiting(_EVERYTHING) if app.upgrades and app.upgrades.records else []
-    for rewrite in records:
-        asked = _record_calls(rewrite.tokens)
-        calls += asked
-        input_tokens += rewrite.tokens + asked * (_FRAME_TOKENS + _RECORD_TOKENS)
-        output_tokens += asked * min(_RECORD_ANSWER, chosen.max_output_tokens)
-    price = next((chosen.price_table[name] for name in chosen.preferred if name in chosen.price_table), None)
-    cost = round((input_tokens * price[0] + output_tokens * price[1]) / 1_000_000, 4) if price else None
+    most = chosen.max_output_tokens
+    costs = [_of_node(level, size, most) for level, size in planned]
+    costs += [_of_record(rewrite.tokens, most) for rewrite in records]
+    calls, input_tokens, output_tokens = (sum(cost[part] for cost in costs) for part in range(3))
+    tokens = input_tokens + output_tokens
     counts = await app.library.counts()
     return {
         "dry_run": True,
@@ -55,10 +55,27 @@ async def estimate(app: App) -> dict[str, Any]:
         "calls": calls,
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
-        "cost": cost if calls else 0.0,
-        "days": -(-(input_tokens + output_tokens) // chosen.daily_token_cap) if chosen.daily_token_cap else None,
+        "cost": _dollars(chosen, input_tokens, output_tokens) if calls else 0.0,
+        "days": -(-tokens // chosen.daily_token_cap) if chosen.daily_token_cap else None,
         "inbox": counts.inbox,
     }
+
+
+def _of_node(level: Level, size: int, most: int) -> Cost:
+    calls = _calls(size)
+    answer = _SEGMENT_ANSWER if level is Level.SEGMENT else _PERIOD_ANSWER
+    return Cost(calls, size + calls * _FRAME_TOKENS, calls * min(answer, most))
+
+
+def _of_record(size: int, most: int) -> Cost:
+    calls = _record_calls(size)
+    return Cost(calls, size + calls * (_FRAME_TOKENS + _RECORD_TOKENS), calls * min(_RECORD_ANSWER, most))
+
+
+def _dollars(chosen: SummarizerSettings, input_tokens: int, output_tokens: int) -> float | None:
+    """What the first of the models costs whose price is known."""
+    price = next((chosen.price_table[name] for name in chosen.preferred if name in chosen.price_table), None)
+    return round((input_tokens * price[0] + output_tokens * price[1]) / 1_000_000, 4) if price else None
 
 
 async def _planned(app: App) -> Planned:

@@ -16,7 +16,8 @@ from mcp_memory.navigate.names import grip_key
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.writing import until_idle
 
-_SHORTEST = 3
+#: Characters of a text by which events are forgotten: fewer would take much that is not meant.
+SHORTEST_MATCH = 3
 
 
 async def run(app: App, options: argparse.Namespace) -> int:
@@ -32,8 +33,8 @@ async def run(app: App, options: argparse.Namespace) -> int:
 
 
 async def wish_of(app: App, options: argparse.Namespace) -> Wish:
-    if options.match is not None and len(options.match.strip()) < _SHORTEST:
-        raise UsageError(f"--match takes at least {_SHORTEST} characters, since it forgets whatever holds them.")
+    if options.match is not None and len(options.match.strip()) < SHORTEST_MATCH:
+        raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
     before = app.answers.when(options.before)
     return Wish(
         session_id=options.session,

@@ -152,13 +152,15 @@ class Condensing:
 
 def check_prompt(prompts: Sequence[Prompt], name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse what the SDK would meet with a stack trace in the log."""
-    known = {prompt.name: prompt for prompt in prompts}
-    if name not in known:
-        raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(known)}.")
-    names = [argument.name for argument in known[name].arguments or ()]
-    if unknown := next((each for each in arguments if each not in names), None):
-        raise MCPError(INVALID_PARAMS, f"{name} has no argument {unknown[:40]!r}. Known: {', '.join(names)}.")
-    for argument in known[name].arguments or ():
+    prompt = next((prompt for prompt in prompts if prompt.name == name), None)
+    if prompt is None:
+        known = ", ".join(prompt.name for prompt in prompts)
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {known}.")
+    defined = {argument.name: argument for argument in prompt.arguments or ()}
+    for given in arguments:
+        if given not in defined:
+            raise MCPError(INVALID_PARAMS, f"{name} has no argument {given[:40]!r}. Known: {', '.join(defined)}.")
+    for argument in defined.values():
         if argument.required and not str(arguments.get(argument.name, "")).strip():
             raise MCPError(INVALID_PARAMS, f"{name} needs the argument {argument.name}: {argument.description}.")
 

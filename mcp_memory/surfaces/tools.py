@@ -191,11 +191,11 @@ class Verbs:
         from mcp_memory.adapters.sqlite.forgetting import Wish
         from mcp_memory.errors import UsageError
         from mcp_memory.navigate.names import session_name
-        from mcp_memory.surfaces.forgetting import carry_out, key_of
+        from mcp_memory.surfaces.forgetting import SHORTEST_MATCH, carry_out, key_of
 
         given = [value for value in (grip_id, session_id, match) if value]
-        if len(given) != 1 or (match and len(match.strip()) < 3):
-            raise UsageError("Give one of grip_id, session_id or match (at least 3 characters).")
+        if len(given) != 1 or (match and len(match.strip()) < SHORTEST_MATCH):
+            raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
         session = await session_name(app.chronicle, session_id) if session_id else None
         key = await key_of(app, grip_id) if grip_id else None
         wish = Wish(session_id=session, event_key=key, match=match or None)

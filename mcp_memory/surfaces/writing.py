@@ -22,7 +22,6 @@ from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.app import App
 from mcp_memory.config import system_timezone
 from mcp_memory.domain.events import Captured
-from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
@@ -33,6 +32,7 @@ from mcp_memory.surfaces.estimating import estimate
 from mcp_memory.surfaces.sources import find_sources, laid_out, looked_for
 
 _RETRY_SECONDS = 0.25
+_SHOWN_NODES = 200
 _CONNECT = """
 Try: {program} search "refresh token" --project '*'
      {program} timeline "last week" --project '*'
@@ -169,18 +169,14 @@ async def demo(app: App, options: argparse.Namespace) -> int:
     facts = {"loaded": not counts.events, **(await _overview(app))}
     if options.json:
         return output.document(facts)
+    from mcp_memory.navigate import browse
+
     output.text("Loaded the sample history." if not counts.events else "This memory already holds history.")
     scope = await app.answers.scope("*")
-    nodes = [node for level in Level if level <= Level.DAY for node in await app.library.top(None, level, 200)]
-    output.tree(sorted(nodes, key=outline_order), scope)
+    output.tree(await browse.outline(app.library, None, Level.DAY, _SHOWN_NODES), scope)
     words = _program()
     entry = {"command": words[0], "args": [*words[1:], "serve"]}
     return output.text(_CONNECT.format(program=shlex.join(words), entry=json.dumps(entry)))
-
-
-def outline_order(node: Node) -> tuple[str, int, int, int]:
-    """Parents before their children, in time order, one project after the other."""
-    return node.project, node.ref.day.toordinal(), int(node.level), node.start_ms
 
 
 def _program() -> list[str]:
