@@ -39,8 +39,6 @@ _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
 _SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
-
-
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
@@ -90,21 +88,31 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
     for intake in intakes:
         retold += [(event.key, event) for event in intake.events if event.key in known]
         events = [event for event in intake.events if event.key not in known]
-        if not events:
-            continue
-        session, existed = _session(tx, intake)
-        twins = _Twins(_nearby(tx, session, events) if existed else [])
-        for event in events:
-            twin = twins.find(event)
-            if twin is not None:
-                retold.append((twin, event))
-            elif event.key not in known:
-                known[event.key] = event.source_ids
-                twins.add(event)
-                fresh.append((session, event))
+        if events:
+            session, existed = _session(tx, intake)
+            twins = _Twins(_nearby(tx, session, events) if existed else [])
+            new, told_before = _parted(events, twins, known)
+            fresh += [(session, event) for event in new]
+            retold += told_before
     _insert(tx, fresh)
     _name_sources(tx, retold, known)
     return len(fresh)
+
+
+def _parted(
+    events: Sequence[Event], twins: _Twins, known: dict[bytes, tuple[str, ...]]
+) -> tuple[list[Event], list[tuple[bytes, Event]]]:
+    """The events that are new, which are `known` from now on, and those that another source told, by their keys."""
+    new, told_before = list[Event](), list[tuple[bytes, Event]]()
+    for event in events:
+        twin = twins.find(event)
+        if twin is not None:
+            told_before.append((twin, event))
+        elif event.key not in known:
+            known[event.key] = event.source_ids
+            twins.add(event)
+            new.append(event)
+    return new, told_before
 
 
 def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:

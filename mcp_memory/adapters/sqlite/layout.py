@@ -88,13 +88,18 @@ def _table(connection: sqlite3.Connection, name: str, sql: str) -> Table:
         if key and not keyed and kind == "INTEGER":
             number = index
         columns.append(Column(column, _KINDS[kind], bool(notnull or key), _constant(connection, default)))
-    indexes = {}
-    for _, index, _, _, partial in connection.execute(f"PRAGMA index_list({name})").fetchall():
-        named = connection.execute(f"PRAGMA index_info({index})").fetchall()
-        if all(column for _, _, column in named):
-            indexes[index] = (tuple(column for _, _, column in named), not partial)
     # Without a number in the row, an index tells of nothing that a row could be known by.
-    return Table(name, tuple(columns), keyed, number, indexes if number is not None else {})
+    return Table(name, tuple(columns), keyed, number, _indexes(connection, name) if number is not None else {})
+
+
+def _indexes(connection: sqlite3.Connection, table: str) -> dict[str, tuple[tuple[str, ...], bool]]:
+    """The columns of each index, and whether it has all rows; those on expressions are left out."""
+    found = {}
+    for _, index, _, _, partial in connection.execute(f"PRAGMA index_list({table})").fetchall():
+        named = [column for _, _, column in connection.execute(f"PRAGMA index_info({index})")]
+        if all(named):
+            found[index] = (tuple(named), not partial)
+    return found
 
 
 def _constant(connection: sqlite3.Connection, default: str | None) -> Value:

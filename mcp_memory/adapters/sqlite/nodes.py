@@ -71,22 +71,33 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
     """Append a version of each node and make it the current one; returns the nodes' numbers."""
     if not placed:
         return []
-    known = _known(tx, placed)
-    numbered = []
-    for one in placed:
-        number, version = known.get(one.place) or (tx.next_id("node"), 0)
-        numbered.append(_Numbered(*one, number, tx.next_id("node_version"), version + 1))
+    numbered = _numbered(tx, placed)
     tx.insert(_NODE, [_node_row(one) for one in numbered if one.version == 1])
     tx.run_many(_SET_CURRENT, [(*one.state, one.number) for one in numbered if one.version > 1])
     tx.insert(_VERSION, [_version_row(one) for one in numbered])
     tx.insert(_BULLET, [_bullet_row(one.row, *told) for one in numbered for told in enumerate(one.node.bullets)])
     tx.insert(_INDEX, [_document(one) for one in numbered if not one.node.removed])
     note_mentions(tx, [(one.project, one.number, one.row, one.node) for one in numbered])
-    parents = [(one.project, one.node.ref.parent) for one in numbered if tell_parents]
-    tx.insert(_DIRTY, [(project, int(ref.level), ref.key) for project, ref in parents if ref], known=_UNLESS_THERE)
+    if tell_parents:
+        _mark_parents(tx, numbered)
     days = {one.project for one in numbered if one.node.level is Level.DAY}
     tx.insert("dirty_brief (project)", [(project,) for project in sorted(days)], known=_UNLESS_THERE)
     return [one.number for one in numbered]
+
+
+def _numbered(tx: Transaction, placed: Sequence[Placed]) -> list[_Numbered]:
+    """The nodes under their own numbers, new ones under the next."""
+    known = _known(tx, placed)
+    numbered = []
+    for one in placed:
+        number, version = known.get(one.place) or (tx.next_id("node"), 0)
+        numbered.append(_Numbered(*one, number, tx.next_id("node_version"), version + 1))
+    return numbered
+
+
+def _mark_parents(tx: Transaction, numbered: Sequence[_Numbered]) -> None:
+    parents = [(one.project, parent) for one in numbered if (parent := one.node.ref.parent)]
+    tx.insert(_DIRTY, [(project, int(ref.level), ref.key) for project, ref in parents], known=_UNLESS_THERE)
 
 
 def _known(tx: Transaction, placed: Sequence[Placed]) -> dict[tuple[int, int, str], tuple[int, int]]:
@@ -135,23 +146,26 @@ def _bullet_row(row: int, index: int, bullet: Bullet) -> tuple[Any, ...]:
 
 def index_nodes(tx: Transaction) -> None:
     """Index every node by its current version."""
-    nodes = tx.fetch(
-        "SELECT n.id, v.id, v.title, v.keywords FROM node n JOIN node_version v ON v.id = n.current WHERE n.removed = 0"
-    )
-    for number, current, title, keywords in nodes:
-        bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-        columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
-        tx.insert(_INDEX, [(number * 4 + NODE, *columns.values)])
+    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
+        if document := _stored_document(tx, number, current):
+            tx.insert(_INDEX, [document])
 
 
 def _unindex(tx: Transaction, number: int, current: int) -> None:
     """A contentless index forgets a document only if told exactly what it held."""
+    if document := _stored_document(tx, number, current):
+        tx.run(DROP_INDEX, document)
+
+
+def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, ...] | None:
+    """A node as the index holds it, made from its current version; None if that is not there."""
     rows = tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,))
+    if not rows:
+        return None
+    title, keywords = rows[0]
     bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-    if rows:
-        title, keywords = rows[0]
-        columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
-        tx.run(DROP_INDEX, (number * 4 + NODE, *columns.values))
+    columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
+    return number * 4 + NODE, *columns.values
 
 
 def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:

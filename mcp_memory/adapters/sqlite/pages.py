@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 _MAGIC = b"SQLite format 3\0"
+_HEADER = 100
 _DEFAULT_SIZE = 4096
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _LOG_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}
@@ -25,25 +26,37 @@ class Log:
     cut: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first 100 bytes of a database; all is 0 if they cannot be read."""
+
+    known: bool = False
+    reserved: int = 0
+    #: Pages of the file, if the one who wrote it last has kept count.
+    count: int = 0
+    #: Where the list of free pages begins.
+    free: int = 0
+    #: The version of the schema.
+    version: int = 0
+
+
 class Image:
     """A file and its log as one row of pages. What the disk does not give is missing, not an error."""
 
     def __init__(self, file: BinaryIO, log: BinaryIO | None = None) -> None:
         self._file, self._log_file = file, log
         self.log = read_log(log) if log else Log()
-        first = _read(file, 0, 100)
+        first = _read(file, 0, _HEADER)
         self.size = _page_size(first) or self.log.page_size or _DEFAULT_SIZE
         if self.log.page_size != self.size:
             self.log = Log(cut=self.log.cut or bool(self.log.places))
-        header = (self.page(1) or b"")[:100] if 1 in self.log.places else first
-        known = len(header) == 100 and header.startswith(_MAGIC)
-        self.version = int.from_bytes(header[60:64], "big") if known else None
+        header = _header(self.page(1) or b"" if 1 in self.log.places else first)
+        self.version = header.version if header.known else None
         #: What of a page holds data; the rest is reserved.
-        self.usable = self.size - (header[20] if known and header[20] < 64 else 0)
+        self.usable = self.size - header.reserved
         held = max(-(-_length(file) // self.size), max(self.log.places, default=0))
-        told = int.from_bytes(header[28:32], "big") if known and header[24:28] == header[92:96] else 0
-        self.count = min(self.log.count or told or held, held)
-        self._free = int.from_bytes(header[32:36], "big") if known else 0
+        self.count = min(self.log.count or header.count or held, held)
+        self._free = header.free
 
     def page(self, number: int) -> bytes | None:
         place = self.log.places.get(number)
@@ -68,8 +81,17 @@ class Image:
         return found
 
 
+def _header(page: bytes) -> Header:
+    if len(page) < _HEADER or not page.startswith(_MAGIC):
+        return Header()
+    reserved = page[20] if page[20] < 64 else 0
+    counted = page[24:28] == page[92:96]
+    count, free, version = (int.from_bytes(page[at : at + 4], "big") for at in (28, 32, 60))
+    return Header(True, reserved, count if counted else 0, free, version)
+
+
 def _page_size(header: bytes) -> int:
-    if not header.startswith(_MAGIC) or len(header) < 100:
+    if not header.startswith(_MAGIC) or len(header) < _HEADER:
         return 0
     size = int.from_bytes(header[16:18], "big")
     size = 65536 if size == 1 else size

@@ -38,6 +38,8 @@ _GAPS = """
     SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0) - (SELECT count(*) FROM event)
            - (SELECT count(*) FROM forgotten) - (SELECT count(DISTINCT at_event) FROM erased)
 """
+#: Whether a session is due for a record is told by what it holds.
+_LOOK_AT_ALL = "INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +82,25 @@ def salvage(image: Image, connection: sqlite3.Connection, timezone: str) -> Salv
     if not complete or "inbox" in damaged:
         # A transcript that still has what was lost is to be read from its begin.
         tx.run("DELETE FROM checkpoint")
-    zones = [str(row[0]) for row in tx.fetch("SELECT value FROM meta WHERE key = 'timezone'")]
-    tree = complete and bool(zones) and bring_tree(source, connection)
+    zone = _zone(tx)
+    tree = complete and zone is not None and bring_tree(source, connection)
     _keep_records(tx, whole=not {"compaction", "compaction_source"} & {*damaged})
     _go_on_counting(tx, source)
     if tree:
         index_all(tx)
     else:
-        start_anew(tx, zones[0] if zones else timezone)
-        # Whether a session is due is told by what it holds.
-        tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event")
+        start_anew(tx, zone or timezone)
+        tx.run(_LOOK_AT_ALL)
     count, sessions, projects, inbox, forgotten = tx.fetch(_COUNTS)[0]
     lost = events.lost if sure else max(events.lost, _gaps(tx, source))
-    facts = (damaged, bool(zones), image.log.cut, tree)
+    facts = (damaged, zone is not None, image.log.cut, tree)
     return Salvaged(count, lost, sure, sessions, projects, inbox, forgotten, *facts)
+
+
+def _zone(tx: Transaction) -> str | None:
+    """The zone of the memory's days, if it could be read."""
+    rows = tx.fetch("SELECT value FROM meta WHERE key = 'timezone'")
+    return str(rows[0][0]) if rows else None
 
 
 def _relapsed(tx: Transaction) -> bool:
@@ -120,7 +127,7 @@ def _keep_records(tx: Transaction, *, whole: bool) -> None:
     if not whole:
         tx.run("DELETE FROM compaction_source")
         tx.run("DELETE FROM compaction")
-        tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event")
+        tx.run(_LOOK_AT_ALL)
     cited = tx.fetch("SELECT o.event, o.sha256, e.text FROM compaction_source o LEFT JOIN event e ON e.id = o.event")
     forget_records(tx, [event for event, sha256, text in cited if text is None or digest(text) != sha256])
 
