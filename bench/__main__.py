@@ -31,17 +31,16 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
     options = parser.parse_args()
-    unknown = set(options.names) - set(_available())
+    unknown = set(options.names) - set(NAMES)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(_available())}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(NAMES)}")
     results: dict[str, list[Figure]] = {}
     crashed = []
     with _scratch(options.scratch) as scratch:
-        for name in options.names or _available():
+        for name in options.names or NAMES:
             print(f"== {name}", flush=True)
             try:
-                more = {"details": options.details} if name == "recall" else {}
-                results[name] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large, **more)
+                results[name] = _run(name, scratch, options)
             except Exception:
                 traceback.print_exc()
                 crashed.append(name)
@@ -52,6 +51,12 @@ def main() -> int:
     if crashed:
         print(f"crashed: {', '.join(crashed)}")
     return 1 if crashed else 0
+
+
+def _run(name: str, scratch: Path, options: argparse.Namespace) -> list[Figure]:
+    more = {"details": options.details} if name == "recall" else {}
+    figures: list[Figure] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large, **more)
+    return figures
 
 
 @contextmanager
@@ -71,10 +76,6 @@ def machine() -> dict[str, str | int]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
-
-
-def _available() -> list[str]:
-    return [name for name in NAMES if (Path(__file__).parent / f"{name}.py").exists()]
 
 
 def _print_table(results: dict[str, list[Figure]]) -> None:

@@ -16,7 +16,7 @@ from mcp import Client
 
 from bench import agent_recall
 from bench.desk import Desk, shared, stems
-from bench.histories import SAMPLE_NOW, load_sample
+from bench.histories import SAMPLE_NOW, fill_with_sample
 from bench.histories import opened as memory_at
 from bench.measure import Figure, median
 from mcp_memory.config import Calendar, Settings
@@ -58,7 +58,7 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
 
 async def _sample(home: Path) -> list[Figure]:
     async with memory_at(home, SAMPLE_NOW) as app:
-        await load_sample(app)
+        await fill_with_sample(app)
     told: dict[str, list[tuple[Desk, bool]]] = {}
     for question in QUESTIONS:
         settings = Settings(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, invented, opened
-from bench.measure import Figure, against
+from bench.histories import PROJECTS, invented, node_ids, opened
+from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
 from mcp_memory.domain.grips import grip_id
 from mcp_memory.domain.snapshots import Position, encode
@@ -23,8 +21,6 @@ ROUNDS = 60
 AIM = 3.0
 #: Each counts by its fastest try, as in the benchmarks of search and navigation: by then its pages have been read.
 TRIES = 3
-_PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
-Ask = Callable[[], Awaitable[object]]
 
 
 def run(scratch: Path, *, large: bool) -> list[Figure]:
@@ -41,10 +37,7 @@ async def _run(scratch: Path, size: int) -> list[Figure]:
 async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
     """One node to read, and contexts around places spread over all of the memory, drawn with a fixed seed."""
     rng = random.Random(5)
-    places = {}
-    for level in (Level.DAY, Level.SEGMENT):
-        rows = await app.database.fetch(_PLACES, (int(level),))
-        places[level] = [f"toc:{level.label}:{key}@{slug}" for key, slug in rng.choices(rows, k=ROUNDS)]
+    places = {level: rng.choices(await node_ids(app, level), k=ROUNDS) for level in (Level.DAY, Level.SEGMENT)}
     rows = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1 LIMIT 20000")
     grips = [grip_id(*row) for row in rng.choices(rows, k=ROUNDS)]
     base = [partial(app.answers.get_node, node_id, None, None, 600, None) for node_id in places[Level.DAY]]
@@ -63,15 +56,5 @@ async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
 
 
 async def _ratio(name: str, base: list[Ask], asks: list[Ask]) -> Figure:
-    taken = []
-    for pair in zip(base, asks, strict=True):
-        tries = [[await _seconds(ask) for ask in pair] for _ in range(TRIES)]
-        taken.append([min(each) for each in zip(*tries, strict=True)])
-    ours, bare = [asked for _, asked in taken], [read for read, _ in taken]
+    bare, ours = await in_turn(zip(base, asks, strict=True), TRIES)
     return against(name, ours, bare, AIM)
-
-
-async def _seconds(ask: Ask) -> float:
-    started = time.perf_counter()
-    await ask()
-    return time.perf_counter() - started

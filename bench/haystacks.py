@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from bench.measure import SHARED, Figure
-from bench.recall import MANY, SETS
+from bench.recall import MANY, SETS, evidence_of
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
@@ -32,27 +32,32 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
     if not (SHARED / questions.questions).exists():
         print(f"   skipped, {questions.questions} is not beside the repository")
         return []
-    lines: dict[str, list[str]] = defaultdict(list)
-    session_of: dict[str, str] = {}
-    for line in (SHARED / questions.corpus).read_text("utf-8").splitlines():
-        told = json.loads(line)
-        lines[told["session_id"]].append(line)
-        session_of[told["source_id"]] = told["session_id"]
+    lines, session_of = _sessions(SHARED / questions.corpus)
     asked = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()]
     ranks = []
     for number, question in enumerate(asked):
-        meant = {session_of[name] for part in question["evidence"] for name in part["uuids"]}
-        haystack = _haystack(number, meant, sorted(lines))
+        meant = {session_of[name] for name in evidence_of(question)}
         home = scratch / f"haystack-{number}"
         home.mkdir()
-        told = "\n".join(line for session in haystack for line in lines[session])
-        (home / _TOLD).write_text(f"{told}\n", "utf-8")
+        told = [line for session in _haystack(number, meant, sorted(lines)) for line in lines[session]]
+        (home / _TOLD).write_text("".join(f"{line}\n" for line in told), "utf-8")
         ranks.append(anyio.run(_rank, home, question, meant))
     note = f"{len(ranks)} questions, each in {SESSIONS} sessions"
     return [
         Figure(f"LongMemEval, any right session among the first {k}", _share(ranks, k), unit="", note=note)
         for k in (1, 5)
     ]
+
+
+def _sessions(corpus: Path) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The lines of each session, and the session of each line by its name."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    session_of: dict[str, str] = {}
+    for line in corpus.read_text("utf-8").splitlines():
+        told = json.loads(line)
+        lines[told["session_id"]].append(line)
+        session_of[told["source_id"]] = told["session_id"]
+    return lines, session_of
 
 
 def _haystack(number: int, meant: set[str], sessions: Sequence[str]) -> list[str]:

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 
-from mcp_memory import sample
-from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.toc import Level
 from mcp_memory.ports.events import Intake
+from mcp_memory.surfaces.writing import load_sample
 
 #: The day after the sample's last session, so that nothing of it is open.
 SAMPLE_NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -26,6 +26,7 @@ SESSIONS_PER_BATCH = 60
 _BEGIN = datetime(2020, 1, 6, 9, tzinfo=UTC)
 _END = datetime(2120, 1, 1, tzinfo=UTC)
 _PARTS = "ba co de fi gu la me no pa ri su ta ve wo xi zo chi dra fle gro pla ste tru ".split()
+_PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
 _ENDINGS = ("", "", "", "s", "ing", "ed", "er", "tion")
 
 
@@ -36,15 +37,15 @@ async def opened(home: Path, now: datetime = _END, project: str = "") -> AsyncIt
         yield app
 
 
-async def load_sample(app: App) -> None:
-    groups: dict[tuple[str, str], list[Captured]] = {}
-    for line in sample.lines():
-        told = told_of(line)
-        groups.setdefault((told.event.session_id, told.project), []).append(told.event)
-    await app.log.add(
-        [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in groups.items()]
-    )
+async def fill_with_sample(app: App) -> None:
+    await load_sample(app)
     await build(app)
+
+
+async def node_ids(app: App, level: Level) -> list[str]:
+    """All nodes of a level, named so that they are found from any project."""
+    rows = await app.database.fetch(_PLACES, (int(level),))
+    return [f"toc:{level.label}:{key}@{slug}" for key, slug in rows]
 
 
 async def build(app: App) -> None:

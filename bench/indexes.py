@@ -18,9 +18,8 @@ import anyio
 
 from bench.histories import PROJECTS, invented
 from bench.measure import SHARED, Figure, median, ms, p95
-from bench.recall import SETS, Set
+from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.whoosh.position import Position, reached
 from mcp_memory.adapters.whoosh.source import portion
@@ -30,7 +29,6 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.indexing import Columns
 from mcp_memory.navigate.asked import Search
-from mcp_memory.pipeline.importing import import_files
 
 KINDS = ("fts5", "whoosh")
 TRIES = 3
@@ -191,10 +189,7 @@ async def _recall(scratch: Path, questions: Set) -> list[Figure]:
     """The same questions to the same memory, answered with either index."""
     home = scratch / f"indexes-{questions.name}"
     async with _opened(home, "whoosh") as app:
-        adapter = ADAPTERS[questions.client]
-        sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
-        await import_files(app.log, sources, app.intaker)
-        await app.pipeline.until_idle()
+        await fill(app, questions)
         await app.pipeline.lease.release()
         assert not await app.index.behind()
     shares = {kind: await _shares(home, kind, questions) for kind in KINDS}
@@ -211,10 +206,9 @@ async def _shares(home: Path, kind: str, questions: Set) -> dict[str, float]:
     async with _opened(home, kind) as app:
         for line in lines:
             found, _ = await app.answers.search(Search(line["question"], line.get("project", "*")))
-            evidence = {name for part in line["evidence"] for name in part["uuids"]}
-            # A hit shows what its first sources say; more of them would name a whole segment.
-            named = [set(hit.source_ids[:3]) for hit in found.hits]
+            evidence = evidence_of(line)
             for name in sums:
-                some = evidence & set().union(*named[: int(name.partition("@")[2])])
+                first = found.hits[: int(name.partition("@")[2])]
+                some = evidence & set().union(*map(named, first))
                 sums[name] += bool(some) if name.startswith("hit") else len(some) / len(evidence)
     return {name: total / len(lines) for name, total in sums.items()}

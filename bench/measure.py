@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 REPO = Path(__file__).parent.parent
 SHARED = REPO.parent / "shared" / "data"
+
+#: A question to an open memory.
+Ask = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,22 @@ def interleaved(rounds: int, actions: Mapping[str, Callable[[], float]]) -> dict
 def timed(action: Callable[[], object]) -> float:
     started = time.perf_counter()
     action()
+    return time.perf_counter() - started
+
+
+async def in_turn(pairs: Iterable[tuple[Ask, Ask]], tries: int) -> tuple[list[float], list[float]]:
+    """The seconds of the first and of the second of each pair, each the fastest of several tries, taken in turn."""
+    first, second = list[float](), list[float]()
+    for pair in pairs:
+        taken = [[await _seconds(ask) for ask in pair] for _ in range(tries)]
+        for best, seconds in zip((first, second), zip(*taken, strict=True), strict=True):
+            best.append(min(seconds))
+    return first, second
+
+
+async def _seconds(ask: Ask) -> float:
+    started = time.perf_counter()
+    await ask()
     return time.perf_counter() - started
 
 

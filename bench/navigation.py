@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, invented, opened
-from bench.measure import Figure, against
+from bench.histories import PROJECTS, invented, node_ids, opened
+from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
 from mcp_memory.domain.grips import grip_id
 from mcp_memory.domain.toc import Level
@@ -23,8 +22,6 @@ ROUNDS = 60
 TRIES = 5
 #: A ratio that counts as flat: the large memory's pages are fuller, and the machine is never quite still.
 FLAT = 1.5
-_PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
-Ask = Callable[[], Awaitable[object]]
 
 
 def run(scratch: Path, *, large: bool) -> list[Figure]:
@@ -47,8 +44,7 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
     answers = app.answers
     asked: dict[str, list[Ask]] = {}
     for level in reversed(Level):
-        rows = await app.database.fetch(_PLACES, (int(level),))
-        ids = [f"toc:{level.label}:{key}@{slug}" for key, slug in rng.choices(rows, k=ROUNDS)]
+        ids = rng.choices(await node_ids(app, level), k=ROUNDS)
         asked[f"get_node of a {level.label}"] = [
             partial(answers.get_node, node_id, None, None, 600, None) for node_id in ids
         ]
@@ -61,15 +57,5 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
 
 
 async def _flatness(name: str, small: list[Ask], large: list[Ask]) -> Figure:
-    taken: list[list[float]] = [[], []]
-    for pair in zip(small, large, strict=True):
-        tries = [[await _seconds(ask) for ask in pair] for _ in range(TRIES)]
-        for size, seconds in enumerate(zip(*tries, strict=True)):
-            taken[size].append(min(seconds))
-    return against(f"{name}, {LARGE:,} to {SMALL:,} events", taken[1], taken[0], FLAT)
-
-
-async def _seconds(ask: Ask) -> float:
-    started = time.perf_counter()
-    await ask()
-    return time.perf_counter() - started
+    few, many = await in_turn(zip(small, large, strict=True), TRIES)
+    return against(f"{name}, {LARGE:,} to {SMALL:,} events", many, few, FLAT)

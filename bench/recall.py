@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from bench.measure import SHARED, Figure, median, ms, p95
-from bench.teleport import bare_table
+from bench.teleport import bare_table, both_ways
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.indexing import terms_of
 from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.found import BANDS, Hit
 from mcp_memory.pipeline.importing import import_files
@@ -31,7 +29,6 @@ from mcp_memory.pipeline.importing import import_files
 BUDGET, MANY = 1_000, 50
 #: Each search counts by its fastest try, as in the benchmark of teleport.
 TRIES = 3
-_BARE = "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t) LIMIT 10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +120,16 @@ async def _measure(scratch: Path, questions: Set) -> list[Asked]:
 @asynccontextmanager
 async def filled(home: Path, questions: Set) -> AsyncIterator[App]:
     async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home.parent) as app:
-        adapter = ADAPTERS[questions.client]
-        sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
-        await import_files(app.log, sources, app.intaker)
-        await app.pipeline.until_idle()
+        await fill(app, questions)
         yield app
+
+
+async def fill(app: App, questions: Set) -> None:
+    """Load the corpus that questions are about, and summarize it."""
+    adapter = ADAPTERS[questions.client]
+    sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
+    await import_files(app.log, sources, app.intaker)
+    await app.pipeline.until_idle()
 
 
 def _sessions(database: Path) -> dict[str, str]:
@@ -140,20 +142,12 @@ def _sessions(database: Path) -> dict[str, str]:
 
 
 async def _ask(app: App, bare: sqlite3.Connection, question: Mapping[str, Any], sessions: Mapping[str, str]) -> Asked:
-    asked, project = question["question"], question.get("project", "*")
-    words = dict.fromkeys(word for term in terms_of(asked) for word in term.words)
-    match = " OR ".join(f'"{word}"' for word in words)
-    seconds, bare_seconds = list[float](), list[float]()
-    for _ in range(TRIES):
-        started = time.perf_counter()
-        found, _ = await app.answers.search(Search(asked, project))
-        middle = time.perf_counter()
-        bare.execute(_BARE, (match,)).fetchall()
-        bare_seconds.append(time.perf_counter() - middle)
-        seconds.append(middle - started)
-    many, page = await app.answers.teleport(Search(asked, project, limit=MANY), BUDGET)
-    evidence = {name for part in question["evidence"] for name in part["uuids"]}
-    right = [bool(evidence & _named(hit)) for hit in found.hits]
+    asked = Search(question["question"], question.get("project", "*"))
+    taken = [await both_ways(app, bare, asked) for _ in range(TRIES)]
+    found, _ = await app.answers.search(asked)
+    many, page = await app.answers.teleport(replace(asked, limit=MANY), BUDGET)
+    evidence = evidence_of(question)
+    right = [bool(evidence & named(hit)) for hit in found.hits]
     within = _share(evidence, many.hits[: page.shown])
     meant = {sessions[name] for name in evidence if name in sessions}
     ranked = list(dict.fromkeys(hit.session_id for hit in many.hits if hit.session_id))
@@ -161,15 +155,15 @@ async def _ask(app: App, bare: sqlite3.Connection, question: Mapping[str, Any], 
         id=question["id"],
         type=question["type"],
         rank=right.index(True) + 1 if True in right else 0,
-        ranks={name: _rank(name in _named(hit) for hit in many.hits) for name in sorted(evidence)},
+        ranks={name: _rank(name in named(hit) for hit in many.hits) for name in sorted(evidence)},
         session_rank=_rank(session in meant for session in ranked),
         at_5=_share(evidence, found.hits[:5]),
         at_10=_share(evidence, found.hits[:10]),
         in_budget=within,
         right_in_budget=within > 0,
         judged=tuple((hit.score, is_right) for hit, is_right in zip(found.hits, right, strict=True)),
-        seconds=min(seconds),
-        bare_seconds=min(bare_seconds),
+        seconds=min(ours for ours, _ in taken),
+        bare_seconds=min(bare for _, bare in taken),
     )
 
 
@@ -196,13 +190,18 @@ def _detail(name: str, outcome: Asked) -> dict[str, Any]:
     }
 
 
-def _named(hit: Hit) -> set[str]:
+def evidence_of(question: Mapping[str, Any]) -> set[str]:
+    """The names of the lines that answer a question."""
+    return {name for part in question["evidence"] for name in part["uuids"]}
+
+
+def named(hit: Hit) -> set[str]:
     """A hit shows what its first sources say; more of them would name a whole segment."""
     return set(hit.source_ids[:3])
 
 
 def _share(evidence: set[str], hits: Sequence[Hit]) -> float:
-    found = {name for hit in hits for name in _named(hit)}
+    found = {name for hit in hits for name in named(hit)}
     return len(evidence & found) / len(evidence)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.histories import load_sample, opened
+from bench.histories import SAMPLE_NOW, fill_with_sample, opened
 from bench.measure import Figure, against, interleaved
 from bench.processes import first_answers
 
@@ -33,5 +33,5 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
 
 
 async def _create(home: Path) -> None:
-    async with opened(home) as app:
-        await load_sample(app)
+    async with opened(home, SAMPLE_NOW) as app:
+        await fill_with_sample(app)
