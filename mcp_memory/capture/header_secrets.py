@@ -28,7 +28,7 @@ _PARAMETERS = lazy(
     re.X,
 )
 _WITH_PARAMETERS = frozenset("digest oauth hawk aws4-hmac-sha256".split())
-_BEARER = lazy(r"bearer[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", re.I)
+_BEARER = lazy(r"bearer[:=]?[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", re.I)
 _COOKIE = lazy(
     r"""cookie \\{0,7}["'`]?\]? \s{0,4} [:=] \s{0,4} \\{0,7}["'`]? ([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""", re.X | re.I
 )

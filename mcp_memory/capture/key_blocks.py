@@ -10,8 +10,10 @@ _BEGIN = lazy(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = lazy(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 #: A block in base 64, as Kubernetes and CI settings hold it; it may be wrapped. Its own first words tell what it is.
 _ENCODED = lazy(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*")
-_ENCODED_SIGN = "LS0tLS1CRUdJTi"
+ENCODED_SIGN = "LS0tLS1CRUdJTi"
 _FIRST_LINE = 72
+#: The file of a PuTTY key.
+_PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")
 _RUN = lazy(r"[A-Za-z0-9+/=]{30,}")
 _REST = lazy(r"(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,76}(?=\s*\Z)")
 #: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
@@ -20,11 +22,16 @@ _LONGEST = 40_000
 _GAP = 80
 
 
+def redact_encoded_keys(text: str) -> str:
+    """Take out private keys in base 64."""
+    spans = [(*block.span(), "private-key") for block in _ENCODED().finditer(text) if _is_encoded_key(block[0])]
+    return replace_spans(text, spans)
+
+
 def redact_key_blocks(text: str) -> str:
     """Take out private keys. The bare words `BEGIN PRIVATE KEY`, with no key behind them, stay."""
-    if _ENCODED_SIGN in text:
-        spans = [(*block.span(), "private-key") for block in _ENCODED().finditer(text) if _is_encoded_key(block[0])]
-        text = replace_spans(text, spans)
+    if "Private-Lines: " in text:
+        text = replace_spans(text, [(*lines.span(1), "private-key") for lines in _PUTTY().finditer(text)])
     if "PRIVATE KEY" not in text:
         return text
     spans = []

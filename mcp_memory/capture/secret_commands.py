@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.marks import replace_spans
-from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.patterns import grouped, lazy
+from mcp_memory.capture.secret_names import WORDS
 from mcp_memory.capture.secret_values import is_code, is_literal, is_mixed, is_path, is_random
 
 TYPE_CHECKING = False
@@ -24,6 +25,10 @@ _WORD = r"""["']?((?<=["'])[^"'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
 _TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
 
 
+#: One that is typed in when all else is lost, and perhaps the number it has in a list.
+_CODE = r"(?:[-*][ ]|\d{1,2}[.)][ ])?(?=[a-z-]{0,12}[0-9])[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}"
+
+
 def _option(letters: str) -> str:
     """What follows one of these options, with a space or without."""
     return _ON + r"(?-i:" + letters + r")[ \t=]{0,4}" + _WORD
@@ -34,6 +39,8 @@ def _login(option: str) -> str:
     return _ON + r"(?:" + option + r")[ \t=]{0,4}[\"']?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})"
 
 
+#: The password follows the letter without a space; after one, the name of a database would.
+_MYSQL = r"[\w-]*[ \t](?P<before>(?:[^\r\n|;&]{0,200}?[ \t])?)-p['\"]?([^\s'\"]{3,200})"
 #: How the command begins, in lower case; what follows it; whether the secret must look like one, if that matters.
 #: First those whose option begins with a p.
 _WITH_P: tuple[_Rule, ...] = (
@@ -49,27 +56,35 @@ _WITH_P: tuple[_Rule, ...] = (
     (("sqlcmd", "bcp"), _option("-P"), False),
     (("zip",), _option("-P"), True),
     (("7z",), r"a?" + _option(r"-p(?=\S)"), True),
+    (("twine upload", "psexec"), _option("-p"), False),
+    (("useradd", "usermod"), _option("-p"), True),
     ((" -pass", " -passin", " -passout"), r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", False),
 )
 _COMMANDS: tuple[_Rule, ...] = (
     (("redis-cli",), _option("-a"), False),
     (("ldap",), r"(?:search|modify|add|delete|passwd|whoami)" + _option("-w"), False),
     (("htpasswd",), r"[ \t]+-\w*b\w*[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
-    (("smbclient", "rpcclient"), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
+    (("smbclient",), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
     ((" -storepass", " -keypass", " -srcstorepass", " -deststorepass"), r"[ \t]+" + _WORD, False),
     (("curl",), _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), False),
     (("curl",), _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", True),
     (("http",), r"s?(?=[ \t])" + _login(r"-a|--auth"), False),
     (("secret set", "secret put"), _ON + r"(?:-b|--body|--value)[ \t=]{0,4}" + _WORD, False),
+    (("openssl enc", "openssl aes"), _option("-k"), True),
+    (("openssl passwd",), r"(?:[ \t]+-(?:salt[ \t]+\S{1,40}|\w{1,8}))*[ \t]+" + _WORD, True),
     (("--with-token",), r"[ \t]*<<<[ \t]*" + _WORD, False),
 )
 _CALLS: tuple[_Rule, ...] = (
+    (("requirepass ", "bindpw ", "rootpw ", "masterauth "), r"[ \t]*(?=\S{0,40}\d)" + _WORD, True),
+    (("_authtoken ",), r"[ \t]*" + _WORD, True),
+    (("wpa_passphrase",), r"[ \t]+\S{1,60}[ \t]+" + _WORD, True),
+    (("set password for",), r"[^\r\n]{1,100}=[ \t]*(?:password\()?['\"]([^'\"\r\n]{1,200})", False),
     (
-        ("echo ", "printf "),
-        r"[ \t]*(?:-n[ \t]+)?" + _WORD + r"[\"']?[ \t]*\|[^\r\n|]{0,120}"
-        r"(?:--password-stdin|--with-token|\bsecret[ \t]+(?:put|set|create)\b)",
-        False,
+        (".login(", "basicauth(", "basic_auth(", "db.auth("),
+        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:[\"'][^\"'\r\n]{0,100}[\"'],\s{0,20}){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
+        True,
     ),
+    (("recovery code",), r"s?:\s{1,8}(" + _CODE + r"(?:[\s,]{1,8}" + _CODE + r"){0,30})(?![\w-])", None),
     (("poetry config http-basic.",), r"\S{1,80}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
     (("jdbc:oracle:",), r"\w{2,6}:[\w$#]{1,60}/([^\s@/\"']{3,128})@", False),
     (("convertto-securestring",), r"[ \t]+(?:-String[ \t]+)?" + _TEXT, False),
@@ -90,37 +105,64 @@ _CALLS: tuple[_Rule, ...] = (
 
 
 #: What several commands have in common: where that is missing, none of them is there.
-_SHARED = ("pass", "login", "secret", "credential", "identified", "client", "curl", "auth", "seed")
+_SHARED = ("pass", "login", "secret", "token", "credential", "auth", "pw", "identified", "phrase", "openssl")
 
 
-def _grouped(rules: Sequence[_Rule]) -> list[tuple[str, list[_Sought]]]:
-    groups: dict[str, list[_Sought]] = {}
-    for words, expression, strict in rules:
-        pattern = lazy(expression, re.I)
-        for word in words:
-            sign = next((shared for shared in _SHARED if shared in word), word)
-            groups.setdefault(sign, []).append((word, pattern, strict))
-    return list(groups.items())
+def _sought(rules: Sequence[_Rule]) -> list[tuple[str, list[_Sought]]]:
+    patterns = [(words, lazy(expression, re.I), strict) for words, expression, strict in rules]
+    return grouped([(word, pattern, strict) for words, pattern, strict in patterns for word in words], _SHARED)
 
 
-_OF_P, _OF_OTHERS, _WITHOUT = _grouped(_WITH_P), _grouped(_COMMANDS), _grouped(_CALLS)
+#: What takes a password from its input, and how one is piped into it: looked for backwards from the taker's name.
+_TAKERS = (
+    ("pass", "--password-stdin"),
+    ("pass", "chpasswd"),
+    ("token", "--with-token"),
+    ("secret", "secret put"),
+    ("secret", "secret set"),
+    ("secret", "secret create"),
+    ("", "sudo -s "),
+)
+_PIPED = lazy(
+    r"(?:echo|printf)[ \t]+(?:-\w+[ \t]+|[\"']?%s(?:\\n)?[\"']?[ \t]+)?" + _WORD + r"[\"']?[ \t]*\|[^\r\n|]{0,120}\Z",
+    re.I,
+)
+_LONGEST_PIPE = 400
+
+_OF_P, _OF_OTHERS, _WITHOUT = _sought(_WITH_P), _sought(_COMMANDS), _sought(_CALLS)
 
 
-def redact_commands(text: str, low: str) -> str:
-    """Take out what is handed to commands as a password. `low` is the text in lower case, character for character."""
-    spans = list(_spans(text, low, _WITHOUT))
+def redact_commands(text: str, low: str, words: frozenset[str]) -> str:
+    """Take out what is handed to commands as a password. `low` is the text in lower case, character for character, and
+    `words` are those of `WORDS` that it holds."""
+    spans = [*_spans(text, low, words, _WITHOUT), *_piped(text, low, words)]
     if " -" in low or "\t-" in low:
-        spans += _spans(text, low, _OF_OTHERS)
-        spans += _spans(text, low, _OF_P) if "-p" in low else ()
+        spans += _spans(text, low, words, _OF_OTHERS)
+        spans += _spans(text, low, words, _OF_P) if " -p" in low or "\t-p" in low else ()
     return replace_spans(text, spans) if spans else text
 
 
-def _spans(text: str, low: str, groups: Sequence[tuple[str, Sequence[_Sought]]]) -> Iterator[tuple[int, int, str]]:
+def _spans(
+    text: str, low: str, words: frozenset[str], groups: Sequence[tuple[str, Sequence[_Sought]]]
+) -> Iterator[tuple[int, int, str]]:
     for sign, rules in groups:
-        if sign in low:
+        if sign in words or (sign not in WORDS and sign in low):
             for word, pattern, strict in rules:
                 if word in low:
                     yield from _handed(text, low, word, pattern(), strict)
+
+
+def _piped(text: str, low: str, words: frozenset[str]) -> Iterator[tuple[int, int, str]]:
+    """What is written into a command that reads a password: `echo … | docker login --password-stdin`."""
+    for sign, taker in _TAKERS if "|" in low else ():
+        position = low.find(taker) if not sign or sign in words else -1
+        while position >= 0:
+            first = max(0, position - _LONGEST_PIPE)
+            first = max(first, low.rfind("\n", first, position) + 1)
+            found = _PIPED().search(text[first:position])
+            if found and _is_secret(found[1], False):
+                yield first + found.start(1), first + found.end(1), "password"
+            position = low.find(taker, position + 1)
 
 
 def _handed(
@@ -139,6 +181,6 @@ def _handed(
 def _is_secret(value: str, strict: bool | None) -> bool:
     if strict is None:
         return True
-    if value.startswith("-") or not is_literal(value) or is_path(value) or is_code(value):
+    if value.startswith(("-", "\\")) or not is_literal(value) or is_path(value) or is_code(value):
         return False
     return (is_mixed(value) or is_random(value)) if strict else bool(value.strip("0123456789.:"))

@@ -30,6 +30,12 @@ _ITEMS = 200
 _VALUE = r"""\\{0,7}["']? [vV]alue \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
         (?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\\r\n]){1,1024})
           | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,}]{1,256}) )"""
+#: An output of Terraform: the name of an object that says whether it is sensitive, and holds the value.
+_OUTPUT = lazy(
+    r"""[\w-]{2,60} \\{0,7}" :\s{0,4}\{\s{0,60} \\{0,7}"sensitive\\{0,7}" [^{}]{1,200}? \\{0,7}"value\\{0,7}" :\s{0,4}
+        \\{0,7}" (?P<value>[^"\\\r\n]{1,4096})""",
+    re.X | re.ASCII,
+)
 _NAME = lazy(r"[\w-]{0,120}", re.ASCII)
 _PAIRED = lazy(r"""[\w-]{2,60} \\{0,7}["']? [ \t]{0,4} ,? \s{0,60}""" + _VALUE, re.X | re.ASCII)
 _PAIRED_BEFORE = lazy(
@@ -38,6 +44,8 @@ _PAIRED_BEFORE = lazy(
         \s{0,20} \\{0,7}["']? \Z""",
     re.X | re.ASCII,
 )
+
+_DEFAULT = lazy(r"""[\w-]{2,60}"\s{0,4}\{[^{}]{0,400}?\bdefault\s{0,20}=\s{0,4}"(?P<value>[^"\r\n]{1,1024})""")
 
 #: An item of a list in brackets, and what ends it; the text may itself stand in a string, with escaped lines.
 _ITEM = lazy(
@@ -61,14 +69,20 @@ _LINE = lazy(
 def start_of_name(text: str, position: int) -> int:
     """Where the name begins that goes on at this place."""
     window = text[max(0, position - 60) : position]
-    return position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+    start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+    # The first letter may be that of an escaped line end or tabulator.
+    return start + 1 if start < position and text[start - 1 : start + 1] in ("\\n", "\\t", "\\r") else start
 
 
 def paired(text: str, position: int) -> Span | None:
     """The value that stands in an entry behind or before the one that holds the name."""
     start = start_of_name(text, position)
+    if text.find("{", position, position + 80) >= 0 and "sensitive" in text[position : position + 160]:
+        return _with_name(_OUTPUT().match(text, position), text, start)
     # What is looked for here is rare: names stand everywhere, but seldom as the value of `name` or `key`.
     before = text[max(0, start - 24) : start].rstrip(_QUOTES)
+    if before.endswith("variable"):
+        return _with_name(_DEFAULT().match(text, position), text, start)
     if before[-1:] not in (":", "=") or not before[:-1].rstrip(_QUOTES).lower().endswith(("name", "key")):
         return None
     named = classify(_NAME().match(text, start)[0])  # type: ignore[index]  # it matches nothing at all, too
@@ -80,6 +94,12 @@ def paired(text: str, position: int) -> Span | None:
         return None
     group = found.lastgroup or ""
     return (*found.span(group), named.kind) if is_value(found[group], named) else None
+
+
+def _with_name(found: re.Match[str] | None, text: str, start: int) -> Span | None:
+    """The value of an object whose name begins here, if that announces a secret."""
+    named = classify(_NAME().match(text, start)[0])  # type: ignore[index]  # it matches nothing at all, too
+    return (*found.span("value"), named.kind) if found and named.kind and is_value(found["value"], named) else None
 
 
 def _value_before(text: str, start: int) -> re.Match[str] | None:
@@ -141,6 +161,8 @@ def _is_item(item: re.Match[str], named: Named) -> bool:
 
 def value_beside(entry: dict[str, Any]) -> Named:
     """What the `value` of a JSON object is, by the `name` or `key` that stands beside it."""
+    if entry.get("sensitive") is True:  # an output of Terraform
+        return Named("secret", True)
     for value, names in (("value", ("name", "key")), ("Value", ("Name", "Key"))):
         if value in entry:
             name = next((entry[name] for name in names if name in entry), None)

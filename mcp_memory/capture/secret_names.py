@@ -21,6 +21,9 @@ else:
     Named = namedtuple("Named", "kind sure")
 
 NOT_SECRET = Named("", False)
+#: One of these stands in every name that announces a secret, and in the names of many commands that take one. Each is
+#: looked for once in a text, in lower case.
+WORDS = frozenset(("pass", "pw", "psk", "secret", "token", "key", "credential", "auth"))
 #: The kind of what is called `auth`, which may be anything: it is a secret if it is a user and a password in base 64.
 BASIC = "authorization"
 
@@ -30,7 +33,7 @@ _NEUTRAL = frozenset(
     "value val base plain raw text string str b64 base64 prod production dev development staging test testing live "
     "old new current default main primary secondary".split()
 )
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort")
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "passord", "motdepasse")
 #: `…_key` is a secret after one of these; a primary, public or cache key is none.
 _KEY_OF = frozenset(
     "api access private secret account signing encryption master auth shared license deploy app subscription".split()
@@ -62,7 +65,7 @@ def classify(name: str) -> Named:
 
 
 def _password(last: str, before: str) -> Named | None:
-    if last.endswith(_PASSWORDS) or last == "pwd":
+    if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
         return Named("password", True)
     # Alone these may be what a test did, or the width of a page.
     return Named("password", bool(before) and last != "psk") if last in ("pass", "pw", "psk") else None
@@ -89,6 +92,6 @@ def _key(last: str, before: str) -> Named | None:
 def _credential(last: str, name: str) -> Named:
     if last == "auth" and not name.startswith("_"):
         return Named(BASIC, False)
-    if last in ("credential", "credentials", "auth", "dockerconfigjson"):
+    if last in ("credential", "credentials", "auth"):
         return Named("credential", False)
     return NOT_SECRET

@@ -20,7 +20,11 @@ _PLAIN = frozenset(
     "prompt file stdin env inherit default error redacted masked plain hash hashed encrypted flag option argument "
     "parameter and or not is are was were the a an to for of in with that this from data const let var self func uuid "
     "jwt oauth vault write read all private public static final async await new return if else when must should can "
-    "will has have list array map dict set interface struct class enum function auto manual".split()
+    "will has have list array map dict set interface struct class enum function auto manual "
+    "passwort kennwort wachtwoord senha contraseña heslo parola lösenord adgangskode пароль 密码 密碼 パスワード "
+    "비밀번호 erforderlich pflichtfeld falsch vergessen obligatoire requis incorrect invalide obligatoria obligatorio "
+    "requerida incorrecta obrigatória obrigatório incorreta verplicht vereist onjuist vergeten povinné wymagane "
+    "mind".split()
 )
 _CALL = lazy(r"[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")

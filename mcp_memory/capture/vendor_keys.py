@@ -96,6 +96,10 @@ KEYS = (
     ("prefect-key", "pnu_", r"[A-Za-z0-9]{36}" + _END),
     ("infracost-key", "ico-", r"[A-Za-z0-9]{32}" + _END),
     ("adobe-secret", "p8e-", r"[A-Za-z0-9]{32}" + _END),
+    # {"auths": in base 64, as a secret of Kubernetes holds the logins to registries
+    ("credential", "eyJhdXRoc", r"[A-Za-z0-9]{11,}[A-Za-z0-9+/]*={0,2}"),
+    ("credential", "ewoJImF1dGhz", r"[A-Za-z0-9]{8,}[A-Za-z0-9+/]*={0,2}"),
+    ("bitcoin-key", "xprv", r"[A-Za-z0-9]{100,}"),
     ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}" + _END),
 )
 #: Those that are shorter, or hold other signs.
@@ -105,8 +109,10 @@ OTHER_KEYS = (
     ("planetscale-token", "pscale_", r"(?:tkn|pw|oauth)_[\w.=-]{32,}"),
     ("tailscale-key", "tskey-", r"[a-z]+-\w{8,}(?:-\w{16,})?"),
     ("atlassian-token", "ATATT3", r"[\w=-]{60,}"),
-    ("sentry-token", "sntry", r"[su]_[A-Za-z0-9+/=_]{60,}"),
+    ("sentry-token", "sntrys_", r"[A-Za-z0-9+/=_]{60,}"),
+    ("sentry-token", "sntryu_", r"[A-Za-z0-9+/=_]{60,}"),
     ("grafana-token", "glc_", r"(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9+/]{32,}={0,2}"),
+    ("minisign-key", "RWRTY0Iy", r"[A-Za-z0-9+/]{60,}={0,2}"),
     ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
     ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
     ("paypal-token", "access_token$production$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),

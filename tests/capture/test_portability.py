@@ -31,9 +31,10 @@ def imported(source: Path) -> set[str]:
     return found
 
 
-def python39() -> str:
-    """A Python 3.9 that runs; a version manager's stand-in may be on the path and refuse."""
-    places = [*map(str, Path.home().glob(".pyenv/versions/3.9*/bin/python3.9")), shutil.which("python3.9") or ""]
+def python_of(version: str) -> str:
+    """A Python of this version that runs; a version manager's stand-in may be on the path and refuse."""
+    name = f"python{version}"
+    places = [*map(str, Path.home().glob(f".pyenv/versions/{version}*/bin/{name}")), shutil.which(name) or ""]
     for place in filter(None, places):
         if (
             subprocess.run([place, "-c", "import sqlite3"], capture_output=True, timeout=60, check=False).returncode
@@ -62,14 +63,16 @@ def test_hook_does_not_load_what_is_slow() -> None:
     assert extra in ([], ["__future__"])
 
 
-def test_runs_under_python_3_9(machine: Machine) -> None:
-    python = python39()
+@pytest.mark.parametrize("version", ["3.9", "3.13"])
+def test_runs_under_the_oldest_and_a_new_python(machine: Machine, version: str) -> None:
+    python = python_of(version)
     if not python:
-        pytest.skip("there is no Python 3.9")
+        pytest.skip(f"there is no Python {version}")
     machine.make_database()
     machine.say("Before.")
     text = "password=hunter2 <private>x</private> https://a:hunter2@b.example Authorization: Bearer hunter2-hunter2"
-    done = machine.hook(machine.payload("SessionStart", source="startup", text=text), python=python)
+    table = "user,password\nme,hunter2\n\nlocalhost:5432:app:me:hunter2\nкакой пароль: hunter2\npass\u200bword: hunter2"
+    done = machine.hook(machine.payload("SessionStart", source="startup", text=text, table=table), python=python)
     assert (b"Before." in done.stdout, done.stderr) == (True, b"")
     assert len(machine.rows()) == 1
     assert b"hunter2" not in machine.disk()
