@@ -198,11 +198,11 @@ def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[s
     join, value = found["join"].strip(), found[found.lastgroup or ""]
     if join in (",", "("):
         return _is_handed(text, start, name, named, found)
-    if join in _OPERATORS or (not join and is_set(text, start, "#define", "define")):
+    if join in _OPERATORS:
         return _is_made_up(value)
     if join or named.kind == "password" or name.startswith("--") or is_set(text, start):
         return _is_quoted_secret(value, named.kind, named.sure or is_shell(name, found["join"]))
-    return False
+    return is_set(text, start, "#define") and _is_made_up(value)
 
 
 def _is_made_up(value: str) -> bool:
