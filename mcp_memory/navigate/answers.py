@@ -33,6 +33,8 @@ MAX_LIMIT = 50
 _QUESTION = 2_000
 #: Tokens per hit below which each word counts, and the date of the first is left to its line.
 _ROOMY = 48
+#: Beside more hits a time that was dropped is not told in figures, too.
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ class Answers:
         if not _is_told(found, rest):
             # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
             found = await teleport(self.library, without)
-        return found, f" Nothing was found in {self.renderer.range(time)}, so all times were searched."
+        asked = self.renderer.range(time) if wanted.limit <= _FEW else repr(time.phrase)
+        return found, f" Nothing was found in {asked}, so all times were searched."
 
 
 def _is_told(found: Found, rest: str) -> bool:

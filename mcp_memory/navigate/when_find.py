@@ -72,7 +72,10 @@ _SUCH_AS = re.compile(r"\b(?:such as|e\.g\.|called|named)\s*$", re.I)
 #: The current one's is rather a thing of the program: this week's cache key.
 _CURRENT = re.compile(r"(?:.* )?(?:this|current) \w+")
 #: These name other things as well: Spring, fall through, the element h1.
-_OTHER_THINGS = re.compile(r"(?:(?:in|over|during) )?(?:(?P<season>spring|fall)|h[12])")
+_OTHER_THINGS = re.compile(r"(?:(?:in|over|during) )?(?:spring|fall|h[12])")
+#: How long something lasts, or when it will be, unless somebody looks back: snacking all day, in weeks 5-8 of the plan.
+_MAY_BE_A_PLAN = re.compile(r"(?:for )?(?:all|the whole|the entire) (?:day|week|month|year)$|(?:in )?weeks \d", re.I)
+_SECONDS = re.compile(r"\d:\d\d:\d\d$")
 #: Before a time of day that has no day: "what did we do at 3pm?", but not "the job at 3:00".
 _DOING = frozenset(
     "do did done doing happen happened ask asked say said talk talked break broke fail failed it this that".split()
@@ -173,51 +176,94 @@ def _row(text: str, frame: Frame) -> Row | None:
     return found[0] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A candidate between the words around it, in normal form and as it was said."""
+
+    phrase: str
+    said: str
+    text: str
+    start: int
+    end: int
+    before: str
+    after: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether a part of the sentence ends with it."""
+        return self.text[self.end : self.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
+
+    @property
+    def alone(self) -> bool:
+        """Whether it belongs to no word that follows."""
+        return self.ended or self.after in _FUNCTION_WORDS
+
+    @property
+    def looks_back(self) -> bool:
+        return _PAST.search(self.text) is not None
+
+
 def _sure(candidate: Candidate, text: str, frame: Frame, before: str, after: str) -> bool:
-    phrase = normal(candidate.phrase)
-    ended = text[candidate.end : candidate.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
-    if not _means_time(phrase, candidate.phrase, frame) and not (
-        ended and _is_past_day(phrase, text[: candidate.start], before)
-    ):
+    phrase, said = normal(candidate.phrase), candidate.phrase
+    place = _Place(phrase, said, text, candidate.start, candidate.end, before, after.lower().strip("?.,;:!)"))
+    if not _means_time(phrase, said, frame) and not _is_past_day(place):
         return False
-    if CLOCK_ALONE.fullmatch(phrase) and not (ended and "midnight" not in phrase and before in _DOING):
-        return False
-    if before in _NAMING or _SUCH_AS.search(text, 0, candidate.start):
-        return False
-    if before in _MORE_OR_LESS and phrase.endswith(" ago"):
-        return False
-    alone = ended or after.lower().strip("?.") in _FUNCTION_WORDS
-    if not alone and (_ORDINAL_ALONE.fullmatch(phrase) or _LOOSE_HOUR.fullmatch(phrase)):
-        return False
-    other = _OTHER_THINGS.fullmatch(phrase)
-    if other and not (alone and (not other["season"] or " the " in f" {candidate.phrase.lower()}")):
-        return False
-    if phrase[-1].isdigit() and not ended and (after.lower().strip("?.") in _UNITS or _CLOCK.match(after)):
-        return False  # a count or a size, or the head of a pasted log line
-    if before in _SCHEDULE and phrase.endswith("day"):
-        return False
-    if not ended and _is_of_a_thing(text, candidate, after):
-        return False
-    if before in _VERSIONS and _YEAR_ALONE.fullmatch(phrase):
-        return False
-    if _PLAN.match(text, candidate.end) or candidate.phrase.lower().endswith(" the"):
+    if _is_of_a_thing(place) or _is_a_number(place) or _is_spoken_of(place) or _is_a_plan(place):
         return False
     this_year = frame.today.year
     return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
 
 
-def _is_of_a_thing(text: str, candidate: Candidate, after: str) -> bool:
-    """Whether a time only says which thing is meant: the last month column, this week's cache key."""
-    if "'s " in text[candidate.end - 2 : candidate.end + 1] and _CURRENT.fullmatch(candidate.phrase.lower()):
-        following = text[candidate.end :].split()[:3]
-    else:
-        following = [after]
-    return any(word.lower().strip("?.,;:!)") in _THINGS for word in following)
+def _is_of_a_thing(place: _Place) -> bool:
+    """Whether a time only says which thing is meant: the last month column, this week's cache key, Spring."""
+    if _OTHER_THINGS.fullmatch(place.phrase):
+        # Spring and fall need their article, and somebody who looks back; the halves of a year do not.
+        named = " the " in f" {place.said.lower()}" and place.looks_back
+        return not (place.alone and (named or place.phrase[-1].isdigit()))
+    following = [place.after]
+    if "'s " in place.text[place.end - 2 : place.end + 1] and _CURRENT.fullmatch(place.said.lower()):
+        following = [word.lower().strip("?.,;:!)") for word in place.text[place.end :].split()[:3]]
+    return not place.ended and any(word in _THINGS for word in following)
 
 
-def _is_past_day(phrase: str, asked: str, before: str) -> bool:
-    joined = phrase[0].isdigit()
-    return bool(_WEEKDAY.fullmatch(phrase) and (joined or before not in _NOT_THE_DAY) and _PAST.search(asked))
+def _is_a_number(place: _Place) -> bool:
+    """Whether it may be a count, a size, a version, or the head of a pasted log line."""
+    if not place.alone and (_ORDINAL_ALONE.fullmatch(place.phrase) or _LOOSE_HOUR.fullmatch(place.phrase)):
+        return True
+    if place.before in _VERSIONS and _YEAR_ALONE.fullmatch(place.phrase):
+        return True
+    if place.ended or not place.phrase[-1].isdigit():
+        return False
+    return bool(place.after in _UNITS or _CLOCK.match(place.after) or _SECONDS.search(place.phrase))
+
+
+def _is_spoken_of(place: _Place) -> bool:
+    """Whether a phrase is itself the matter, or a length of time: parse last week, more than a week ago."""
+    if place.before in _NAMING or _SUCH_AS.search(place.text, 0, place.start):
+        return True
+    return place.before in _MORE_OR_LESS and place.phrase.endswith(" ago")
+
+
+def _is_a_plan(place: _Place) -> bool:
+    """Whether it tells when things are done, not when they were: runs every Monday, in weeks 5-8, the job at 3:00."""
+    if CLOCK_ALONE.fullmatch(place.phrase):
+        return not (place.ended and "midnight" not in place.phrase and place.before in _DOING)
+    if _MAY_BE_A_PLAN.match(place.said) and not (place.alone and place.looks_back):
+        return True
+    if place.before in _SCHEDULE and place.phrase.endswith("day"):
+        return True
+    return _PLAN.match(place.text, place.end) is not None or place.said.lower().endswith(" the")
+
+
+def _is_past_day(place: _Place) -> bool:
+    joined = place.phrase[0].isdigit()
+    before = place.text[: place.start]
+    return bool(
+        place.ended
+        and _WEEKDAY.fullmatch(place.phrase)
+        and (joined or place.before not in _NOT_THE_DAY)
+        and _PAST.search(before)
+    )
 
 
 def _means_time(phrase: str, said: str, frame: Frame) -> bool:
@@ -233,7 +279,8 @@ def _means_time(phrase: str, said: str, frame: Frame) -> bool:
     if bound := _BOUND.fullmatch(phrase):
         if bound["word"] == "by" and not (_BARE_YEAR.search(phrase) or _GONE.search(phrase)):
             return False  # "by Friday" is a plan
-        return _row(bound["core"], frame) is not None and not _doubtful(bound["core"], said, bound["word"])
+        dated = _row(bound["core"], frame) or _row(phrase, frame)
+        return dated is not None and not _doubtful(bound["core"], said, bound["word"])
     if leading:
         found = _row(leading["core"], frame)
         if found is None or _doubtful(leading["core"], said, leading["word"]):

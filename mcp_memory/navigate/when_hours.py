@@ -13,14 +13,16 @@ from mcp_memory.navigate.when_relative import PART, PARTS
 
 Dated = Callable[[str, Frame], Span]
 
-_NAMED = {"noon": 12, "midday": 12, "lunchtime": 12, "lunch": 13, "midnight": 0}
+_NAMED = {"noon": 12, "midday": 12, "lunchtime": 12, "midnight": 0, "lunch": 13}
+#: Lunch is a time only after such a word, and else a meal.
+_NAMES = r"noon|midday|lunchtime|midnight|(?:(?<=at )|(?<=after )|(?<=before )|(?<=since )|(?<=around ))lunch"
 
 
 def _clock(which: str = "", *, loose: bool = False) -> str:
     """A time of the clock; only a `loose` one may be a number and nothing else."""
     told = "" if loose else r"(?=:| ?[ap]m\b| ?h\b| o'clock)"
     return (
-        rf"(?:(?P<named{which}>{'|'.join(sorted(_NAMED, key=len, reverse=True))})"
+        rf"(?:(?P<named{which}>{_NAMES})"
         rf"|(?P<hour{which}>\d\d?){told}(?::(?P<minute{which}>\d\d)(?::\d\d)?)?"
         rf"(?: ?(?P<half{which}>am|pm)| ?h| o'clock)?)"
     )
@@ -29,7 +31,8 @@ def _clock(which: str = "", *, loose: bool = False) -> str:
 _AT = r"(?:at|around|about|@)"
 _TO = r"(?: ?- ?| (?:and|to|until|till|through) )"
 _SIDE = r"(?P<side>before|until|till|after|from)"
-CLOCK_ALONE = re.compile(rf"(?:(?:at|around|about|since|after|before|until|till) )*{_clock()}", re.ASCII)
+_BOUNDS = "(?:(?:at|around|about|since|after|before|until|till|from|between) )*"
+CLOCK_ALONE = re.compile(rf"{_BOUNDS}{_clock()}(?:{_TO}{_BOUNDS}{_clock('2')}.*)?", re.ASCII)
 _MOMENTS = tuple(
     re.compile(pattern, re.ASCII).fullmatch
     for pattern in (

@@ -34,7 +34,7 @@ _RULES = (
     _said(r"^so far (?=(?:today|this|in|on)\b)", ""),
     _said(r"^ytd$", "this year"),
     _said(r" so far$", ""),
-    _said(r"^(?:some ?time|somewhere|at some point|exactly|precisely|just|(?:way )?back) ", ""),
+    _said(r"^(?:some ?time|somewhere|at some point|exactly|precisely|just|(?:way )?back(?= (?:in|on|at|during))) ", ""),
     _said(r"^circa ", "around "),
     _said(r"^first thing (?:in |on )?", "early "),
     _said(r"^(?:in|over|during|throughout) course of ", ""),
@@ -50,7 +50,7 @@ _RULES = (
     _said(r"^(?:from|starting|beginning) (.+) (?:on|onwards?|forward)$", r"since \1"),
     _said(r"^beginning (?=(?!of )\w)", "starting "),
     _said(r"^(since|starting|after|before|until|till) (?:in|on|at) ", r"\1 "),
-    _said(r"(?<=\w) (?:until|till|to|up to|through|and) (?:now|present|date)$", " to today"),
+    _said(r"(?<=\w) (?:until|till|to|up to|through) (?:now|present|date)$", " to today"),
     _said(r"\bthru\b", "through"),
     # Units.
     _said(r"^(week|month|quarter|year) to (?:date|today)$", r"this \1"),
