@@ -10,6 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.offers import Candidate
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.text import STOP_WORDS, words
 from mcp_memory.domain.toc import Level
@@ -18,12 +21,17 @@ from mcp_memory.navigate.found import Found, Hit
 from mcp_memory.navigate.nearest import day_after, day_before
 from mcp_memory.navigate.of_time import segment_hits
 from mcp_memory.navigate.question import question_of
+from mcp_memory.navigate.ranked import Ranked, hits_of
 from mcp_memory.navigate.recall import teleport
 from mcp_memory.ports.library import Library
 
 _AROUND = (
     re.compile(r"(?P<head>.{0,40}?\bwh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S),
     re.compile(r"\W*(?P<how>before|after)\s+(?P<named>.{3,120}?),?\s+(?P<head>wh(?:at|ich)\b.{0,80})", re.I | re.S),
+)
+#: Words are asked for, and whose.
+_SAID = re.compile(
+    r"\b(?:did|do|have|had) (?P<who>i|we|you) (?:\w+ )?(?:ask|asked|say|said|tell|told|write|wrote|want|wanted)\b", re.I
 )
 #: What may stand beside words without a topic: they ask for whatever there was.
 _PLAIN = frozenset(
@@ -38,6 +46,8 @@ _PLAIN = frozenset(
 #: Below this score a hit that does not hold all that was named may be about something else, and so may its time.
 _SURE = 0.3
 _MANY, _READ = 3, 200
+#: How many events beside the hit are read to find a message among them.
+_NEAR = 60
 _DAY_MS = 24 * 3_600_000
 #: From the nearest day on which anything was, so much is looked through.
 _REACH_MS = 14 * _DAY_MS
@@ -45,10 +55,11 @@ _REACH_MS = 14 * _DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """`named` is what it came before, or after."""
+    """`named` is what it came before, or after; `speaker` whose words are asked for, if those are."""
 
     later: bool
     named: str
+    speaker: str = ""
 
 
 def asks_for_anything(text: str) -> bool:
@@ -63,7 +74,9 @@ def around(query: str) -> Around | None:
         return None
     named = match["named"].strip(" ?!.")
     telling = any(word not in STOP_WORDS for word in words(named))
-    return Around(match["how"].lower() == "after", named) if telling else None
+    said = _SAID.search(match["head"])
+    speaker = ("assistant" if said["who"].lower() == "you" else "user") if said else ""
+    return Around(match["how"].lower() == "after", named, speaker) if telling else None
 
 
 async def found_around(library: Library, wanted: Wanted) -> Found | None:
@@ -76,13 +89,25 @@ async def found_around(library: Library, wanted: Wanted) -> Found | None:
     best = found.hits[0] if found.hits else None
     if best is None or best.kind != "event" or (best.missing and best.score < _SURE):
         return None
+    question = question_of(asked.named)
+    said = await _said_beside(library, best, asked) if asked.speaker else []
+    words = await hits_of(library, wanted.scope, [Ranked(Candidate(event), best.score) for event in said], question)
     nodes = await _beside(library, best, later=asked.later)
-    beside = await segment_hits(library, wanted.scope, nodes, question_of(asked.named), best.score)
-    if not beside:
+    beside = await segment_hits(library, wanted.scope, nodes, question, best.score)
+    if not words and not beside:
         return None
-    hits = [best, *beside, *found.hits[1:]]
+    told = {hit.id for hit in words}
+    hits = [*words, best, *beside, *(hit for hit in found.hits[1:] if hit.id not in told)]
     more = end if found.more or len(hits) > end else None
     return replace(found, query=wanted.query, hits=hits[wanted.offset : end], more=more)
+
+
+async def _said_beside(library: Library, best: Hit, asked: Around) -> list[Event]:
+    """What the one whose words are asked for said last before the hit in its session, or first after it."""
+    key = parse_ulid(best.event_ids[0])[1]
+    record = await library.grip(key, 0 if asked.later else _NEAR, _NEAR if asked.later else 0)
+    near = (record.after if asked.later else record.before[::-1]) if record else ()
+    return [event for event in near if event.role == asked.speaker and event.text.strip()][:1]
 
 
 async def _beside(library: Library, best: Hit, *, later: bool) -> Sequence[Node]:

@@ -42,7 +42,8 @@ _ALSO = (" and ", " or ")
 _DOTTED = re.compile(r"(?P<since>[^.](?:.*[^.])?) ?\.\.+|\.\.+ ?(?P<through>[^.].*)", re.S)
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _EITHER_WAY = re.compile(
-    rf"(?<![\d/-])(?P<first>{_MONTH})[/-](?P<second>{_MONTH})(?:[/-](?:\d\d)?\d\d)?(?![\d/-])", re.ASCII
+    rf"(?<![\d/-])(?P<first>{_MONTH})(?P<sign>[/-])(?P<second>{_MONTH})(?P<year>(?P=sign)(?:\d\d)?\d\d)?(?![\d/-])",
+    re.ASCII,
 )
 
 
@@ -76,16 +77,20 @@ def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
         raise UnknownTimePhrase(f"{said[:80]!r} ends before it begins. Name the earlier time first.") from None
     except (ValueError, OverflowError):
         raise UnknownTimePhrase(f"{said[:80]!r} is not a time I can resolve. Try one of these: {_EXAMPLES}.") from None
-    return TimeRange(said, start, end, _reading(said, start, zone))
+    return TimeRange(said, start, end, _reading(said, start, _frame(now, zone)))
 
 
-def _reading(said: str, start_ms: int, zone: tzinfo) -> str:
-    """How numbers were read that may be meant either way: 3/2 is in March, or in February."""
+def _reading(said: str, start_ms: int, frame: Frame) -> str:
+    """How numbers were read that may be meant either way, and what they mean the other: 3/2 in March or February."""
     match = _EITHER_WAY.search(said)
-    if not match or match["first"] == match["second"]:
+    if not match or int(match["first"]) == int(match["second"]) or (match["sign"] == "-" and not match["year"]):
         return ""
-    month_first = local_day(start_ms, zone).month == int(match["first"])
-    return "month first" if month_first else "day first"
+    day = local_day(start_ms, frame.zone)
+    if day.month != int(match["first"]):
+        return "day first"
+    swapped = reading(f"{match['second']}{match['sign']}{match['first']}{match['year'] or ''}", frame)
+    other = local_day(swapped[1].start_ms, frame.zone) if swapped else day
+    return f"month first; {other} if the day is" if other != day else "month first"
 
 
 def _closed(said: str) -> str:

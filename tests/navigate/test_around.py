@@ -27,6 +27,8 @@ TOLD = [
         ("which things happened right before the outage", Around(False, "the outage")),
         ("Can you tell me what we did after the outage?", Around(True, "the outage")),
         ("Before the outage, what did we do?", Around(False, "the outage")),
+        ("What did I ask right before the outage?", Around(False, "the outage", "user")),
+        ("what did you tell me after the outage?", Around(True, "the outage", "assistant")),
         ("after the outage what happened next?", Around(True, "the outage")),
         ("After the outage, which tests failed?", None),
         ("Which tests failed after the upgrade?", None),
@@ -52,6 +54,29 @@ async def test_what_is_named_comes_first_and_then_what_lay_nearest_to_it(
         assert all(hit.score <= found.hits[0].score for hit in found.hits)
         limited, _ = await app.answers.search(Search(f"What did we do {how} the migration to Postgres?", "*", limit=1))
         assert [hit.session_id for hit in limited.hits] == ["migration"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("What did I ask right before the tests failed?", "Rename the widget to gadget."),
+        ("What did you say just before the tests failed?", "Renamed it everywhere."),
+        ("What did I ask after the tests failed?", "Put the old name back."),
+    ],
+)
+async def test_the_words_beside_something_are_what_is_told_first(tmp_path: Path, query: str, words: str) -> None:
+    lines = [
+        said("Rename the widget to gadget.", "2026-03-02T10:00:00Z", session="s"),
+        said("Renamed it everywhere.", "2026-03-02T10:01:00Z", session="s", role="assistant"),
+        said("The tests failed, all forty of them.", "2026-03-02T10:02:00Z", session="s", role="assistant"),
+        said("Put the old name back.", "2026-03-02T10:03:00Z", session="s"),
+    ]
+    async with memory(tmp_path) as app:
+        await learn(app, lines)
+        found, _ = await app.answers.search(Search(query, "*"))
+        assert found.hits[0].passage.text == words
+        assert found.hits[1].passage.text == "The tests failed, all forty of them."
 
 
 @pytest.mark.anyio
