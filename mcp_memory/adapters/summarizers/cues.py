@@ -167,7 +167,7 @@ def _user_kind_by_script(plain: str) -> Kind:
 def _asks(plain: str, low: str, words: frozenset[str]) -> bool:
     if wordings.ASKING.fits(low, words) or (("?" in plain or "？" in plain) and patterns.ASKING.search(plain)):
         return True
-    if not plain.isascii() and languages.UNSPACED_ASKING.search(plain):
+    if has_unspaced_script(plain) and languages.UNSPACED_ASKING.search(plain):
         return True
     return any(match[1] in patterns.IMPERATIVES for match in patterns.THEN_ASKED.finditer(low))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -153,9 +154,14 @@ _SENTENCE_END = re.compile(r"[.!?…。！？](?:(?<=[。！？])|[.!?…]*\s)")
 _UNSPACED_COMMA = re.compile(r"(?<=[^\x00-\x7f]),(?=[^\x00-\x7f])")
 
 
-def phrases(sentence: str) -> Iterator[Phrase]:
+# The same sentences make titles of segments, of records and of what goes on with a task.
+@lru_cache(maxsize=1 << 9)
+def phrases(sentence: str) -> Sequence[Phrase]:
     """Every phrase of a sentence that is worth rating, its point before the rest."""
-    text = tidied(sentence)
+    return tuple(_phrases(_tidied(sentence)))
+
+
+def _phrases(text: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
@@ -256,7 +262,7 @@ def _framed(low: str, starts: list[tuple[int, float]]) -> Iterator[tuple[int, in
             yield begun, begun, opens
 
 
-def tidied(sentence: str) -> str:
+def _tidied(sentence: str) -> str:
     """A sentence without symbols, parentheses, directories and labels."""
     text = sentence.replace("`", "").replace("<", "").replace(">", "")
     if text.startswith(_COMPLAINTS):
