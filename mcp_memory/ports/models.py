@@ -32,7 +32,10 @@ class Summarizer(Protocol):
         ...
 
     async def rollup(self, level: Level, children: Sequence[Node]) -> RollupSummary:
-        """Summarize the children of a period, oldest first. Every bullet keeps grips and ids of its children."""
+        """Summarize the children of a period, oldest first. Every bullet keeps grips and ids of its children.
+
+        The children's titles do not say whether they are open.
+        """
         ...
 
 

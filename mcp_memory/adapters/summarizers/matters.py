@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mcp_memory.adapters.summarizers.finishing import word_count
 from mcp_memory.adapters.summarizers.fitness import headline
 from mcp_memory.adapters.summarizers.readability import readability
-from mcp_memory.adapters.summarizers.topics import SO_FAR, topic_in
+from mcp_memory.adapters.summarizers.topics import topic_in
 from mcp_memory.domain.summaries import Bullet, Node
 from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
@@ -77,9 +77,8 @@ def _asked_for(bullet: Bullet) -> str:
 
 
 def _whole(child: Node) -> str:
-    title = child.title.removesuffix(SO_FAR)
     if child.level is Level.SEGMENT:
-        matter = title.partition("; ")[0]
+        matter = child.title.partition("; ")[0]
     else:
         matter = topic_in(child)
         matter = "" if ", " in matter else f"{matter[:1].upper()}{matter[1:]}"

@@ -44,7 +44,6 @@ _MAX_CHARS = 130
 _ALIKE = 0.35
 _READABLE, _WELL_READABLE = 0.5, 0.85
 _MORE, _FEWEST = 3, 3
-SO_FAR = " (so far)"
 _CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 _ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
 _BREAK = re.compile(r"[,;:]\s|\s[-–—→]+\s")
@@ -185,9 +184,8 @@ def _count(found: frozenset[str]) -> float:
 
 def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
     """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
-    title = child.title.removesuffix(SO_FAR)
     said = "\n".join(bullet.text for bullet in child.bullets)
-    parts = title.split("; ") if child.level is Level.SEGMENT else topic_in(child).split(", ")
+    parts = child.title.split("; ") if child.level is Level.SEGMENT else topic_in(child).split(", ")
     limit = _LONE if alone and len(parts) == 1 else _SHORT
     themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
     return [theme for theme in themes if word_count(theme) > 1] or themes
@@ -195,9 +193,8 @@ def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[st
 
 def topic_in(child: Node) -> str:
     """What stands behind a period's date in its title, or what it is looked for by."""
-    title = child.title.removesuffix(SO_FAR)
-    calendar = _CALENDAR.match(title)
-    return title[calendar.end() :] if calendar else ", ".join(child.keywords[:2])
+    calendar = _CALENDAR.match(child.title)
+    return child.title[calendar.end() :] if calendar else ", ".join(child.keywords[:2])
 
 
 def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:

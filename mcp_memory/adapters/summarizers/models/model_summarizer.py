@@ -98,8 +98,7 @@ class ModelSummarizer:
         tokens = self._count(text)
         spare = await self._short.segment(events, context)
         if depth_of(tokens) is Depth.NONE:
-            texts = [spare.title, *(bullet.text for bullet in spare.bullets), *spare.keywords]
-            metrics = self._measured(tokens, Depth.NONE, texts)
+            metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
             return SegmentSummary(spare.title, spare.bullets, spare.keywords, self._short.name, metrics)
         task = _Task(Level.SEGMENT, node_id, prior)
         before = truncate_to_tokens(transcript(context), self._count, _CONTEXT_TOKENS)
@@ -113,7 +112,7 @@ class ModelSummarizer:
         keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
         title = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.title
         bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE]) for point in draft.points)
-        metrics = self._measured(tokens, depth, [title, *(bullet.text for bullet in bullets), *keywords])
+        metrics = self._measured(tokens, depth, title, bullets, keywords)
         return SegmentSummary(title, bullets, keywords, draft.written_by, metrics)
 
     async def rollup(
@@ -130,8 +129,7 @@ class ModelSummarizer:
             # So little needs no summary: it is told as it is, if it fits.
             fits = len(points) <= BULLETS[level][1]
             bullets = tuple(_parent_bullet(point, children) for point in points) if fits else spare.bullets
-            texts = [spare.topic, *(bullet.text for bullet in bullets), *spare.keywords]
-            metrics = self._measured(tokens, Depth.NONE, texts)
+            metrics = self._measured(tokens, Depth.NONE, spare.topic, bullets, spare.keywords)
             return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
         task = _Task(level, node_id, prior)
 
@@ -145,11 +143,15 @@ class ModelSummarizer:
         keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
         topic = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.topic
         bullets = tuple(_parent_bullet(point, children) for point in draft.points)
-        metrics = self._measured(tokens, depth, [topic, *(bullet.text for bullet in bullets), *keywords])
+        metrics = self._measured(tokens, depth, topic, bullets, keywords)
         return RollupSummary(topic, bullets, keywords, draft.written_by, metrics)
 
-    def _measured(self, tokens: int, depth: Depth, texts: Sequence[str]) -> Metrics:
-        return measure(tokens, self._count("\n".join(texts)), depth)
+    def _measured(
+        self, tokens: int, depth: Depth, title: str, bullets: Sequence[Bullet | DraftBullet], keywords: Sequence[str]
+    ) -> Metrics:
+        """How far so many tokens were compressed to what a summary says."""
+        text = "\n".join([title, *(bullet.text for bullet in bullets), *keywords])
+        return measure(tokens, self._count(text), depth)
 
     async def _section(
         self, text: str, events: Sequence[Event], before: str, task: _Task, purpose: str, bullets: tuple[int, int]

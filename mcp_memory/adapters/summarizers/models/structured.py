@@ -228,20 +228,22 @@ def clean_prose(text: str) -> str:
 def title_of(text: str, keywords: Sequence[str], detail: str = "") -> str:
     """A title of five to ten words; one that is too short is told apart by keywords, then by words of a detail."""
     line = clean_line(text, 400).strip("\"'“”`# ").rstrip(".")
-    words = line.split()
     if has_unspaced_script(line):
         return one_line(line, MAX_TITLE)
-    if words and len(words) < MIN_TITLE_WORDS:
-        known = line.lower()
-        more = [word for word in keywords if word.lower() not in known]
-        named: list[str] = []
-        while more and len(words) + len(" ".join(named).split()) < MIN_TITLE_WORDS:
-            named.append(more.pop(0))
-        line = f"{line}: {', '.join(named)}" if named else line
-        words = line.split()
-    if words and len(words) < MIN_TITLE_WORDS and detail:
-        words = f"{line}{', ' if ': ' in line else ': '}{clean_line(detail, 400).rstrip('.')}".split()
-    return one_line(" ".join(words[:MAX_TITLE_WORDS]).rstrip(" ,;:–—-"), MAX_TITLE)
+    if line and len(line.split()) < MIN_TITLE_WORDS:
+        line = _told_apart(line, keywords)
+    if line and detail and len(line.split()) < MIN_TITLE_WORDS:
+        line = f"{line}{', ' if ': ' in line else ': '}{clean_line(detail, 400).rstrip('.')}"
+    return one_line(" ".join(line.split()[:MAX_TITLE_WORDS]).rstrip(" ,;:–—-"), MAX_TITLE)
+
+
+def _told_apart(line: str, keywords: Sequence[str]) -> str:
+    """A line with as many keywords that it does not hold as it needs to be long enough."""
+    more = [word for word in keywords if word.lower() not in line.lower()]
+    named: list[str] = []
+    while more and len(line.split()) + len(" ".join(named).split()) < MIN_TITLE_WORDS:
+        named.append(more.pop(0))
+    return f"{line}: {', '.join(named)}" if named else line
 
 
 def keywords_of(given: Sequence[str], most: int, spare: Sequence[str] = ()) -> tuple[str, ...]:
