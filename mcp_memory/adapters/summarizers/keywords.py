@@ -34,6 +34,7 @@ _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
+_ACRONYMS = re.compile(r"[A-Z]{2,}s")
 _EITHER = Expression("[a-z]+/[a-z]+")
 _LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
 _SEPARATORS = re.compile(r"[/\\]")
@@ -73,6 +74,8 @@ def stems_of(token: str) -> tuple[str, ...]:
         return (stem(low),) if len(low) > 1 and low not in STOP_WORDS else ()
     if has_unspaced_script(token):
         return tuple(bigrams(token))
+    if _ACRONYMS.fullmatch(token):
+        return (token[:-1].lower(),)
     return tuple([stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
 
 

@@ -209,6 +209,12 @@ def test_words_of_comparison_and_verbs_are_no_keywords() -> None:
     assert not any("kept" in word or "older" in word.split()[1:] for word in found)
 
 
+def test_an_acronym_and_its_plural_are_one_keyword() -> None:
+    said = "Both GPUs wait for the loader, and each GPU idles. More GPUs would idle as the first GPU does."
+    found = summarize_segment(conversation(("user", said)), []).keywords
+    assert len({"GPU", "GPUs"} & set(found)) == 1
+
+
 def test_flags_of_commands_and_endings_of_globs_are_no_keywords() -> None:
     ran = "Bash: grep -rn --include=*.toml 'os\\.Getenv' cfg/app\ncfg/app/load.go"
     said = "I searched all `*.toml` files and read/write calls; the `--dry-run` flag of the loader is ignored."
