@@ -99,6 +99,15 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
         return Facts(), [_damaged(path, str(error))]
 
 
+def facts(path: Path) -> Facts:
+    """What the database knows, without looking whether it is whole, which takes as long as it is large."""
+    try:
+        with _reading(path) as connection:
+            return _facts(connection)
+    except sqlite3.Error:
+        return Facts()
+
+
 def _tables(connection: sqlite3.Connection, version: int) -> str:
     """Whether the tables and columns are there that a file of this version has."""
     if version < 1:
