@@ -33,6 +33,7 @@ _OPEN = re.compile(
 _ENCLOSED = re.compile(r"(?P<how>between|from) (?P<rest>.+)")
 _JOINTS = re.compile(
     r" ?\.\.+ ?| - | (?:to|until|till|through|and|or) |(?<=[a-z])-(?=[a-z])|(?<=\d)-(?=[a-z]{3})|(?<=[a-z]{3})-(?=\d)"
+    r"|(?<=[\dz])/(?=\d{4}-)"
 )
 _YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
 #: The one day of a month that has no month of its own.

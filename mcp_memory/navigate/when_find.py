@@ -12,7 +12,7 @@ from mcp_memory.navigate.when_hours import CLOCK_ALONE
 from mcp_memory.navigate.when_periods import reading
 
 _WORD = re.compile(r"[^\s,]+")
-_MOST_WORDS = 400  # a question is short; a pasted file is not a question
+_MOST_WORDS = 150  # a question is short; a pasted file is not a question
 _LONGEST = 12
 _SENTENCE_END = re.compile(
     r"(?!(?:\d\d?|st|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)\.$).*[.?!;:]$",
@@ -22,7 +22,7 @@ _STARTER = re.compile(
     r"\(?(?:the|in|on|during|over|at|around|throughout|from|of|about|as|mentioned|since|after|before|prior|until|till"
     r"|up|by|between|toda|yest|toni|day|week|mont|quar|year|earl|late|mid|star|begi|end|last|this|curr|past|prev"
     r"|morn|afte|even|nigh|a|an|one|two|thre|four|five|six|seve|eigh|nine|ten|elev|twel|thir|fift|twen|coup|few|some|seco|firs"
-    r"|am\b|im\b|vor\b|gest|heut|vorg|letz|vori|dies|kw\b"
+    r"|am\b|im\b|vor\b|vom\b|seit|bis\b|anfa|mitt|ende|gest|heut|vorg|letz|vori|dies|kw\b"
     r"|all|thro|for\b|with|whol|enti|exac|just|back|towa|circ|thes|w/c|no\b|star"
     r"|half|fort|other|noon|chri|xmas|east|than|hall|vale|blac|new|midd|midn|lunc|spri|summ|autu|fall|wint|h[12]\b|roug|near|almo|appr"
     r"|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|q[1-4]\b|\d)",
@@ -32,12 +32,12 @@ _STARTER = re.compile(
 _ANCHOR = re.compile(
     r"\d|(?<![a-z])(?:tod|yest|toni|minu|hour|day|week|mont|quar|year|morn|afte|even|nigh|jan|feb|mar|apr|may|jun|jul|aug"
     r"|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|vale|hall|holi|chri|xmas|boxi|new|fort|spri|summ|autu|fall|wint|east"
-    r"|pent|than|work|noon|midn|lunc|whit|ash|palm|maun|asce|shro|mard|epip|mlk|mart|pres|moth|fath|memo|colu|vete|armi|rece|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|frei|sams|sonn)",
+    r"|pent|than|work|noon|midn|lunc|whit|ash|palm|maun|asce|shro|mard|epip|mlk|mart|pres|moth|fath|memo|colu|vete|armi|rece|patr|labo|inde|good|gest|heut|vorg|woch|tag|jahr|märz|mai|okto|deze|dien|mitt|donn|stund|frei|sams|sonn)",
     re.I,
 )
 #: Nor does one end with any other word.
 _ENDING = re.compile(
-    r"ago|back|befo|last|onward|on\b|now|so\b|two|gone|past|wk|hr|forward|noon|midd|lunc|o'clock|[ap]m\b|h\b|eve|fool|half|firs|seco|thir|[a-z-]+th\b|[a-z-]+(?:first|second|third)",
+    r"ago|aben|morg|stund|back|befo|last|onward|on\b|now|so\b|two|gone|past|wk|hr|forward|noon|midd|lunc|o'clock|[ap]m\b|h\b|eve|fool|half|firs|seco|thir|[a-z-]+th\b|[a-z-]+(?:first|second|third)",
     re.I,
 )
 _PREPOSITION = re.compile(
@@ -279,6 +279,8 @@ def _means_time(phrase: str, said: str, frame: Frame) -> bool:
     if bound := _BOUND.fullmatch(phrase):
         if bound["word"] == "by" and not (_BARE_YEAR.search(phrase) or _GONE.search(phrase)):
             return False  # "by Friday" is a plan
+        if said.lower().startswith("through "):
+            return False  # January through March
         dated = _row(bound["core"], frame) or _row(phrase, frame)
         return dated is not None and not _doubtful(bound["core"], said, bound["word"])
     if leading:

@@ -24,6 +24,18 @@ _WORDS = {
     "samstag": "saturday",
     "sonntag": "sunday",
     "woche": "week",
+    "wochenende": "weekend",
+    "vormittag": "morning",
+    "nachmittag": "afternoon",
+    "abend": "evening",
+    "nacht": "night",
+    "stunde": "hour",
+    "seit": "since",
+    "bis": "until",
+    "vom": "from",
+    "anfang": "early",
+    "mitte": "mid",
+    "ende": "late",
     "monat": "month",
     "jahr": "year",
     "ein": "one",
@@ -35,13 +47,13 @@ _WORDS = {
     "fünf": "five",
     "sechs": "six",
 }
-_UNITS = {"tag": "days", "woch": "weeks", "monat": "months", "jahr": "years"}
+_UNITS = {"stund": "hours", "tag": "days", "woch": "weeks", "monat": "months", "jahr": "years"}
 _TELLING = re.compile(
     r"gestern|heute|woche|monat|jahr|tag\b|tagen\b|januar|februar|märz|\bmai\b|juni|juli|oktober|dezember|mittwoch"
-    r"|\bkw |^(?:am|im) "
+    r"|\bkw |^(?:am|im|seit|bis|vom|vor|anfang|mitte) |wochenende|stunde"
 )
-_AGO = re.compile(r"vor (\w+) (tag|woch|monat|jahr)(?:e|en|n)?\b")
-_LAST = re.compile(r"\b(?:letzte[nrs]?|vorige[nrs]?) (?=woche|monat|jahr|\w+tag|mittwoch)")
+_AGO = re.compile(r"vor (\w+) (stund|tag|woch|monat|jahr)(?:e|en|n)?\b")
+_LAST = re.compile(r"\b(?:letzte[nrs]?|vorige[nrs]?) (?=woche|monat|jahr|\w+tag|mittwoch|nacht)")
 _THIS = re.compile(r"\bdiese[nrs]? (?=woche|monat|jahr)")
 _WORD = re.compile(r"[a-zäöüß]+")
 
@@ -50,6 +62,8 @@ def in_english(text: str) -> str:
     """A phrase in small letters with its German words, if it has any, said in English."""
     if not _TELLING.search(text):
         return text
+    text = re.sub(r"\b(heute|gestern|vorgestern|\w+tag|mittwoch) (?:morgen|früh)\b", r"\1 morning", text)
+    text = re.sub(r"^am (?=wochenende)", "over ", text)
     text = re.sub(r"^am (\d\d?)\.(\d\d?)\.?$", _with_zeros, text)
     text = re.sub(r"^am (?=\d|\w+tag\b|mittwoch)", "on ", re.sub(r"^im ", "in ", text))
     text = re.sub(r"(?<=\d)\.(?= [a-zä])", "", re.sub(r"\bkw (?=\d)", "week ", text))

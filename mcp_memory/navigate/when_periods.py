@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, timedelta
+from functools import lru_cache
 
 from mcp_memory.domain.toc import first_day_of_month
 from mcp_memory.navigate import when_dates, when_feasts, when_hours, when_relative
@@ -34,6 +35,14 @@ def period(text: str, frame: Frame) -> Span:
 
 def reading(text: str, frame: Frame) -> tuple[Row, Span] | None:
     """The first row that dates a period, and the date; one built upon another may fail where a later one does not."""
+    found = _read(text, frame)
+    if isinstance(found, Backwards):
+        raise found
+    return found
+
+
+@lru_cache(maxsize=512)  # in a question many phrases are tried that have parts in common
+def _read(text: str, frame: Frame) -> tuple[Row, Span] | Backwards | None:
     backwards: Backwards | None = None
     for each, fullmatch in _READERS:
         if match := fullmatch(text):
@@ -43,9 +52,7 @@ def reading(text: str, frame: Frame) -> tuple[Row, Span] | None:
                 backwards = error
             except (ValueError, OverflowError):
                 continue
-    if backwards:
-        raise backwards
-    return None
+    return backwards
 
 
 def _units_before(match: re.Match[str], frame: Frame) -> Span:
@@ -239,6 +246,6 @@ _TABLE: tuple[Row, ...] = (
     row(rf"(?P<how>early|mid|late)(?: in| on)?[ -]{_BASE}", _third),
     row(rf"(?P<how>start of|beginning of|middle of|end of) {_BASE}", _third),
     row(rf"(?P<base>.+?) (?:(?:of |in )?(?P<which>last|this|previous) year|{COUNT} years? ago)", _in_that_year),
-    row(rf"(?:(?P<which>last|this|previous) year|{COUNT} years? ago) (?:in|on|at) {_BASE}", _in_that_year),
+    row(rf"(?:(?P<which>last|this|previous) year|{COUNT} years? ago) (?:(?:in|on|at) )?{_BASE}", _in_that_year),
 )
 _READERS = tuple((each, each.pattern.fullmatch) for each in _TABLE)

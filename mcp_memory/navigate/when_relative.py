@@ -18,13 +18,17 @@ from mcp_memory.navigate.when_frame import (
     unit_back,
 )
 
-_NUMBERS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+_ONES = "one two three four five six seven eight nine".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_NUMBERS = [
+    *_ONES,
+    *"ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
+    *(each for ten in _TENS for each in (ten, *(f"{ten}-{one}" for one in _ONES))),
+]
 #: How many units a word may mean, at least and at most.
 _COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | {
     "a": (1, 1),
     "an": (1, 1),
-    "twenty": (20, 20),
-    "thirty": (30, 30),
     "couple of": (2, 3),
     "couple": (2, 3),
     "few": (2, 5),
@@ -32,7 +36,7 @@ _COUNTS = {word: (number, number) for number, word in enumerate(_NUMBERS, 1)} | 
     "several": (3, 8),
 }
 _COUNT = rf"\d{{1,4}}|{'|'.join(sorted(_COUNTS, key=len, reverse=True))}"
-COUNT = rf"(?:a (?=couple|few))?(?P<count>{_COUNT})(?:(?: ?- ?| to | or | and )(?P<most>{_COUNT}))?"
+COUNT = rf"(?:a (?=couple|few))?(?P<count>{_COUNT})(?:(?:(?<=\d)-(?=\d)| - | to | or | and )(?P<most>{_COUNT}))?"
 _ABOUT = "(?:(?:about|around|roughly|nearly|almost|approximately) )?"
 UNIT = r"(?P<unit>minute|hour|day|week|month|quarter|year)s?"
 PART = r"(?P<part>morning|afternoon|evening|night)"

@@ -9,10 +9,10 @@ _SHORT = r"(?P<unit>mins?|hrs?|wks?|yrs?|[mhdwy])"
 _ONE = r"(?:a |an |one )?(?P<unit>minute|hour|day|week|month|quarter|year)s?"
 #: Nothing is rewritten in a phrase without any of these.
 _TELLING = re.compile(
-    r"\b(?:mins?|hrs?|wks?|yrs?|\d+ ?[mhdwy]|[ap]\.m|some ?time|somewhere|some point|exactly|precisely|just|back|circa"
-    r"|all|whole|entire|so far|first thing|thru|w/c|[ck]w ?\d+|\d\d?\. [a-z]+|day|week|commencing|beginning|towards?"
-    r"|near|close to|no|not|up|earlier|later|onwards?|on|forward|course|these|those|past|gone|date|ytd|now|present"
-    r"|or|month|quarter|year|mid-?week|eve of|night|morning|afternoon|evening)\b"
+    r"\b(?:mins?|hrs?|wks?|yrs?|\d+ ?[mhdwy]|\d\.5|[ap]\.m|some ?time|somewhere|some point|exactly|precisely|just"
+    r"|back|circa|all|whole|entire|so far|first thing|thru|w/c|[ck]w ?\d+|\d\d?\. [a-z]+|day|week|commencing|beginning"
+    r"|towards?|near|close to|no|not|up|earlier|later|onwards?|on|forward|course|these|those|past|gone|date|ytd|now"
+    r"|present|or|month|quarter|quarters|hours|year|mid-?week|eve of|night|morning|afternoon|evening)\b"
 )
 
 
@@ -37,6 +37,12 @@ _RULES = (
     _said(r"^(?:some ?time|somewhere|at some point|exactly|precisely|just|(?:way )?back(?= (?:in|on|at|during))) ", ""),
     _said(r"^circa ", "around "),
     _said(r"^first thing (?:in |on )?", "early "),
+    _said(r"^(?:in )?(?:early|small|wee) hours of (.+)$", r"\1 before 6:00"),
+    _said(r"\b(last|past|previous) (?:full|complete|calendar|whole) (week|month|quarter|year)\b", r"last \2"),
+    _said(r"\b(last|this|previous) (week|month|year)'s ", r"\1 \2 "),
+    _said(r"\bthree quarters of an hour\b", "45 minutes"),
+    _said(r"\b(?:a )?quarter of an hour\b", "15 minutes"),
+    _said(r"\b(\d+)\.5 (minute|hour|day|week|month|year)s?\b", r"\1 and a half \2s"),
     _said(r"^(?:in|over|during|throughout) course of ", ""),
     _said(r"^(?:towards?|near|close to) (?=(?:start|beginning|middle|end) of )", ""),
     # Bounds.

@@ -139,6 +139,23 @@ TABLE = """
   a fortnight ago                        | 2026-02-02 | 2026-02-08
   two or three days ago                  | 2026-02-15 | 2026-02-16
   2-3 weeks ago                          | 2026-01-26 | 2026-02-08
+  twenty-one days ago                    | 2026-01-28 | 2026-01-28
+  eighteen months ago                    | 2024-08-01 | 2024-08-31
+  2.5 weeks ago                          | 2026-01-30 | 2026-02-03
+  the last full week                     | 2026-02-09 | 2026-02-15
+  last week's Friday                     | 2026-02-13 | 2026-02-13
+  last year's Q4                         | 2025-10-01 | 2025-12-31
+  2026-01-12/2026-02-03                  | 2026-01-12 | 2026-02-03
+  vom 3. bis 5. Februar                  | 2026-02-03 | 2026-02-05
+  am Wochenende                          | 2026-02-14 | 2026-02-15
+  Ende Januar                            | 2026-01-21 | 2026-01-31
+  seit Montag                            | 2026-02-16 | 2026-02-18
+  gestern Abend                          | 2026-02-17T17:00 | 2026-02-18T00:00
+  heute Morgen                           | 2026-02-18T04:00 | 2026-02-18T12:00
+  vor einer Stunde                       | 2026-02-18T13:30 | 2026-02-18T15:30
+  a quarter of an hour ago               | 2026-02-18T15:05 | 2026-02-18T15:25
+  in the early hours of Feb 3            | 2026-02-03T00:00 | 2026-02-03T06:00
+  since Wednesday                        | 2026-02-11 | 2026-02-18
   between two and three weeks ago        | 2026-01-26 | 2026-02-08
   a week or two ago                      | 2026-02-02 | 2026-02-15
   a month or so ago                      | 2025-12-01 | 2026-01-31
