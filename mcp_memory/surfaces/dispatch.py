@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import Any
 
@@ -62,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _with_app(settings: config.Settings, options: argparse.Namespace) -> int:
-    async with open_app(settings, typed=True) as app:
+    async with AsyncExitStack() as stack:
+        with output.spinner("Opening the memory", enabled=not options.json):
+            app = await stack.enter_async_context(open_app(settings, typed=True))
         # What is loaded by now stays to the end: no search for garbage needs to go through it.
         gc.freeze()
         return int(await function(COMMANDS[options.command])(app, options))

@@ -29,7 +29,8 @@ _SLACK_MS = 10 * 60_000
 def doctor(options: argparse.Namespace) -> int:
     """Look at everything; 1 if anything is wrong."""
     try:
-        problems, checked = _examine(config.load())
+        with output.spinner("Examining", enabled=not options.json):
+            problems, checked = _examine(config.load())
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]

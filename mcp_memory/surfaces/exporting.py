@@ -33,7 +33,8 @@ async def export(app: App, options: argparse.Namespace) -> int:
     if options.format == "markdown":
         if not options.output:
             raise UsageError("Markdown is exported into a directory: name one with -o.")
-        count = await _markdown(app, scope.project, Path(options.output))
+        with output.spinner("Exporting", enabled=not options.json):
+            count = await _markdown(app, scope.project, Path(options.output))
         return _told(options, count, "files")
     if not options.output:
         await (_document if options.json else _lines)(app, scope.project, sys.stdout)
@@ -41,7 +42,7 @@ async def export(app: App, options: argparse.Namespace) -> int:
     target = _replaceable(options.output, app.settings.database)
     partial = target.with_name(target.name + ".tmp")
     try:
-        with _private(partial) as file:
+        with output.spinner("Exporting", enabled=not options.json), _private(partial) as file:
             count = await _lines(app, scope.project, file)
         os.replace(partial, target)
     except OSError as error:
@@ -173,7 +174,8 @@ async def backup(app: App, options: argparse.Namespace) -> int:
         return target.stat().st_size
 
     try:
-        size = await anyio.to_thread.run_sync(copy)
+        with output.spinner("Copying", enabled=not options.json):
+            size = await anyio.to_thread.run_sync(copy)
     except (OSError, sqlite3.Error) as error:
         raise StoreFull(f"{target} cannot be written: {error}. Name another place.") from error
     if options.json:

@@ -22,14 +22,17 @@ SHORTEST_MATCH = 3
 
 async def run(app: App, options: argparse.Namespace) -> int:
     wish = await wish_of(app, options)
-    found = await carry_out(app, wish, dry_run=True)
+    with output.spinner("Looking for it", enabled=not options.json):
+        found = await carry_out(app, wish, dry_run=True)
     if options.dry_run or not (found.events or found.inbox):
         return _tell(options, found, done=False)
     if not options.yes and not _agreed(found):
         raise UsageError(
             f"{found.events} events would be forgotten for good. Say so with --yes, or look with --dry-run."
         )
-    return _tell(options, await carry_out(app, wish, dry_run=False), done=True)
+    with output.spinner("Forgetting", enabled=not options.json):
+        found = await carry_out(app, wish, dry_run=False)
+    return _tell(options, found, done=True)
 
 
 async def wish_of(app: App, options: argparse.Namespace) -> Wish:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100
+#: Work that is done sooner shows nothing while it goes on.
+MOMENT_SECONDS = 0.7
 
 
 def document(value: Mapping[str, Any]) -> int:
@@ -136,13 +139,27 @@ def progress(label: str, *, enabled: bool) -> Iterator[Callable[[int, int], None
 
 @contextmanager
 def spinner(label: str, *, enabled: bool) -> Iterator[None]:
+    """Something that moves on a terminal while work takes longer than a moment."""
     if not enabled or not sys.stderr.isatty():
         yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_spin, args=(label, over), name="spinner", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _spin(label: str, over: threading.Event) -> None:
+    if over.wait(MOMENT_SECONDS):
         return
     from rich.console import Console
 
     with Console(stderr=True).status(label):
-        yield
+        over.wait()
 
 
 def _bold(value: str) -> str:
