@@ -59,7 +59,7 @@ async def _words_behind(library: Library, ranked: Sequence[Ranked], when: TimeRa
     """The words that nodes cite, in their order, as far as they were said in the time."""
     bullets = [(item, bullet) for item in ranked if item.candidate.node for bullet in item.candidate.node.bullets]
     scores = {grip: item.score for item, bullet in bullets for grip in bullet.grip_ids[:1]}
-    cited = await library.event_ids(list(scores)[:_MOST])
+    cited = await library.cited_by(list(scores)[:_MOST])
     return [
         Ranked(Candidate(event, grip), scores[grip])
         for grip, event in cited.items()

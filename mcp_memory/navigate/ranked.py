@@ -143,4 +143,4 @@ async def _cited(library: Library, node: Node, question: Question) -> dict[str, 
     held = question.held([bullet.text for bullet in node.bullets])
     bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
     grips = [grip for bullet, _ in bullets for grip in bullet.grip_ids[:1]]
-    return await library.event_ids(grips[:_SHOWN_SOURCES])
+    return await library.cited_by(grips[:_SHOWN_SOURCES])

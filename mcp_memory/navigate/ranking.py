@@ -33,12 +33,7 @@ def merged(first: Pool, second: Pool) -> Pool:
 
 
 def weigh(
-    question: Question,
-    pool: Pool,
-    rare: tuple[float, ...],
-    favoured: TimeRange | None = None,
-    *,
-    diverse: bool = False,
+    question: Question, pool: Pool, rare: tuple[float, ...], favoured: TimeRange | None, *, diverse: bool
 ) -> list[Weighed]:
     """All spots, best first; those said within the favoured time before their equals. `rare`: what each unit tells.
 

@@ -28,7 +28,6 @@ class GripRecord:
     events: tuple[Event, ...]
     after: tuple[Event, ...]
     cited: Event | None
-    live: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Library(SearchIndex, Protocol):
         """All projects with their counts, which takes a look at every event."""
         ...
 
-    async def node(self, project: str, ref: NodeRef, version: int | None = None) -> Node | None: ...
+    async def node(self, project: str, ref: NodeRef) -> Node | None: ...
 
     async def segments_named(self, project: str, beginning: str) -> list[NodeRef]: ...
 
@@ -87,8 +86,8 @@ class Library(SearchIndex, Protocol):
         """The keys of grips and events that begin so; two are enough to tell that it is not unique."""
         ...
 
-    async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
-        """The cited event of each grip."""
+    async def cited_by(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+        """The event that each grip cites; grips whose event is gone are left out."""
         ...
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:

@@ -149,9 +149,7 @@ def http_app(memory: Memory, token: str, allow: Sequence[str] = ()) -> Guard:
     return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), token, allow)
 
 
-async def serve_http(
-    settings: Settings, host: str, port: int, allow: Sequence[str] = (), as_json: bool = False
-) -> None:
+async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
     listener = listen(host, port, allow)
     app = http_app(Memory(settings), token_of(settings), allow)

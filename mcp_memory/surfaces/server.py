@@ -99,7 +99,7 @@ def run_stdio(settings: Settings) -> int:
     return _done()
 
 
-def run_http(settings: Settings, host: str, port: int, allow: Sequence[str] = (), *, as_json: bool = False) -> int:
+def run_http(settings: Settings, host: str, port: int, allow: Sequence[str], *, as_json: bool) -> int:
     """Serve streamable HTTP on one address until a signal."""
     _exit_on_early_signals()
     logs.to_stderr()

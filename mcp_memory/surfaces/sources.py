@@ -24,6 +24,8 @@ _TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
 _STDIN = "-"
 _GZIP = b"\x1f\x8b"
 
+Source = tuple[ClientAdapter, Path]
+
 
 class LaidOut:
     """Standard input, pipes and compressed files, each as a file for the time of an import."""
@@ -84,29 +86,35 @@ def _begins(path: Path, sign: bytes) -> bool:
         return file.read(len(sign)) == sign
 
 
-def find_sources(
-    home: Folders, paths: list[str], client: str
-) -> tuple[list[tuple[ClientAdapter, Path]], list[BadLine]]:
+def find_sources(home: Folders, paths: list[str], client: str) -> tuple[list[Source], list[BadLine]]:
     """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
     if not paths:
         places = default_places(home)
-        chosen = [client] if client != "auto" else list(places)
-        return [
-            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
-        ], []
-    sources: list[tuple[ClientAdapter, Path]] = []
+        chosen = list(places) if client == "auto" else [client]
+        return [source for name in chosen for source in _sources_of(name, places.get(name, []))], []
+    sources: list[Source] = []
     unknown: list[BadLine] = []
     for place in map(Path, paths):
         _check(place)
-        if client != "auto":
-            sources += [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts([place])]
-            continue
-        for path in _offered(place):
-            adapter = detect(path)
-            if adapter:
-                sources.append((adapter, path))
-            elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
-                unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
+        found, bad = _detected(place) if client == "auto" else (_sources_of(client, [place]), [])
+        sources += found
+        unknown += bad
+    return sources, unknown
+
+
+def _sources_of(client: str, places: list[Path]) -> list[Source]:
+    return [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts(places)]
+
+
+def _detected(place: Path) -> tuple[list[Source], list[BadLine]]:
+    """The transcripts in a place, told by what they hold, and the files that look like one but are none."""
+    sources: list[Source] = []
+    unknown: list[BadLine] = []
+    for path in _offered(place):
+        if adapter := detect(path):
+            sources.append((adapter, path))
+        elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
+            unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
     return sources, unknown
 
 

@@ -132,7 +132,7 @@ async def test_a_grip_comes_with_its_words_and_the_summaries_down_to_its_segment
         (segment,) = await app.library.top("alpha", Level.SEGMENT, 9)
         grip = segment.bullets[0].grip_ids[0]
         context = await build(app, grip)
-        cited = (await app.library.event_ids([grip]))[grip]
+        cited = (await app.library.cited_by([grip]))[grip]
         event = await build(app, cited.event_id)
     focus = next(block for block in context.blocks if block.kind == "focus")
     assert focus.anchor == grip

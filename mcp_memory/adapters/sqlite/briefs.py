@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Transaction
+from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, event_of
 from mcp_memory.adapters.sqlite.lease import check_lease
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.toc import Level
@@ -15,8 +15,7 @@ from mcp_memory.ports.tree import BriefSource
 DAYS = 5
 NOTES = 10
 _NOTES = (
-    "SELECT e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata, "
-    "s.client, s.session_id FROM event e JOIN session s ON s.id = e.session "
+    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id FROM event e JOIN session s ON s.id = e.session "
     "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
 )
 _OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.event_rows import EVENTS, told_event
 from mcp_memory.adapters.sqlite.mentions import folded
 from mcp_memory.adapters.sqlite.records import LATEST, chain_of
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Record
@@ -24,25 +24,21 @@ _THEN = _NOW.replace(
     "v.id = n.current",
     "v.id = (SELECT id FROM node_version WHERE node = n.id AND id <= ?1 ORDER BY version DESC LIMIT 1)",
 )
-_EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
-_EVENTS = f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM event e JOIN session s ON s.id = e.session " + (
-    "JOIN project p ON p.id = s.project "
-)
 #: There are few pinned notes, however many sessions.
-_PINNED = _EVENTS.replace("FROM event e", "FROM event e INDEXED BY event_pinned") + (
-    "WHERE e.type = 'note' AND json_extract(e.metadata, '$.pin') AND p.slug = ?2 AND e.id <= ?1 "
+_PINNED = EVENTS.replace("FROM event e", "FROM event e INDEXED BY event_pinned") + (
+    " WHERE e.type = 'note' AND json_extract(e.metadata, '$.pin') AND p.slug = ?2 AND e.id <= ?1 "
     "ORDER BY e.timestamp_ms DESC LIMIT 20"
 )
 _SESSION = (
     "(SELECT id FROM session WHERE session_id = ?2 "
     "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = session.id) DESC LIMIT 1)"
 )
-_TAIL = _EVENTS + (
-    f"WHERE e.session = {_SESSION} AND e.id <= ?1 AND e.type IN ('user_message', 'assistant_message', 'note') "
+_TAIL = EVENTS + (
+    f" WHERE e.session = {_SESSION} AND e.id <= ?1 AND e.type IN ('user_message', 'assistant_message', 'note') "
     "AND e.text <> '' ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT ?3"
 )
-_OWN = _EVENTS + (
-    f"WHERE e.session = {_SESSION} AND e.id <= ?1 AND e.type = 'compaction' AND e.text <> '' "
+_OWN = EVENTS + (
+    f" WHERE e.session = {_SESSION} AND e.id <= ?1 AND e.type = 'compaction' AND e.text <> '' "
     "ORDER BY e.timestamp_ms DESC LIMIT 1"
 )
 _LAST_SEGMENT = f"""
@@ -160,7 +156,7 @@ class SqliteChronicle:
             "SELECT e.key, g.excerpt FROM grip g JOIN event e ON e.id = g.event WHERE g.key = ?", (key,)
         )
         event_key, excerpt = grip[0] if grip else (key, "")
-        found = await self._events(_EVENTS + "WHERE e.key = ?2 AND e.id <= ?1", latest, event_key)
+        found = await self._events(EVENTS + " WHERE e.key = ?2 AND e.id <= ?1", latest, event_key)
         if not found:
             return None
         rows = await self._database.fetch("SELECT session, timestamp_ms, id FROM event WHERE key = ?", (event_key,))
@@ -190,4 +186,4 @@ class SqliteChronicle:
         return found[0] if found else None
 
     async def _events(self, sql: str, *values: Any) -> list[Event]:
-        return [event_of(row[:9], *row[9:12]) for row in await self._database.fetch(sql, values)]
+        return [told_event(row) for row in await self._database.fetch(sql, values)]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
+from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, event_of
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_records
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key
 from mcp_memory.domain.records import Record, digest
@@ -37,9 +37,8 @@ _TURNS = """
     FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?)
     ORDER BY timestamp_ms, id
 """
-_EVENT = "key, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata"
 _BETWEEN = f"""
-    SELECT {_EVENT} FROM event
+    SELECT {EVENT_COLUMNS} FROM event e
     WHERE session = ? AND (timestamp_ms, id) > (?, ?) AND (timestamp_ms, id) <= (?, ?) ORDER BY timestamp_ms, id
 """
 _CITED = """
@@ -47,7 +46,7 @@ _CITED = """
     LEFT JOIN event e ON e.id = o.event WHERE c.session = ?
 """
 _TAIL = f"""
-    SELECT {_EVENT} FROM event
+    SELECT {EVENT_COLUMNS} FROM event e
     WHERE session = ? AND type IN ('user_message', 'assistant_message', 'note') AND text <> ''
     ORDER BY timestamp_ms DESC, id DESC LIMIT ?
 """

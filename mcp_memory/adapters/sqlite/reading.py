@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row
+from mcp_memory.adapters.sqlite.event_rows import EVENTS, told_event
 from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.pooling import is_silent
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
 from mcp_memory.adapters.sqlite.searching import events
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of, titles_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import event_grip_id, parse_grip_id
@@ -23,8 +23,6 @@ from mcp_memory.ports.index import SearchIndex
 from mcp_memory.ports.library import Counts, GripRecord, Library, ProjectInfo
 
 T = TypeVar("T")
-_EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
-_EVENT_TABLES = "event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
 _KEYS = (
     "SELECT key FROM grip WHERE key BETWEEN ? AND ? UNION ALL SELECT key FROM event WHERE key BETWEEN ? AND ? LIMIT 2"
@@ -40,7 +38,7 @@ _KNOWN = """
 _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, Level.SEGMENT: 62}
 _NODES = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES}"
 _GRIP = """
-    SELECT g.excerpt, g.start, g.end, g.timestamp_ms, g.live, g.event, n.level, n.key,
+    SELECT g.excerpt, g.start, g.end, g.timestamp_ms, g.event, n.level, n.key,
            f.timestamp_ms, g.first_event, l.timestamp_ms, g.last_event, l.session
     FROM grip g JOIN node n ON n.id = g.node
     JOIN event f ON f.id = g.first_event JOIN event l ON l.id = g.last_event
@@ -97,11 +95,9 @@ class SqliteLibrary:
     async def projects(self) -> list[ProjectInfo]:
         return [ProjectInfo(*row) for row in await self._database.fetch(_PROJECTS)]
 
-    async def node(self, project: str, ref: NodeRef, version: int | None = None) -> Node | None:
+    async def node(self, project: str, ref: NodeRef) -> Node | None:
         where = " WHERE p.slug = ? AND n.level = ? AND n.key = ? AND n.removed = 0"
         found = await self._nodes(_NODES + where, project, int(ref.level), ref.key)
-        if found and version is not None and found[0].version != version:
-            return next((node for node in await self.history(project, ref) if node.version == version), None)
         return found[0] if found else None
 
     async def segments_named(self, project: str, beginning: str) -> list[NodeRef]:
@@ -161,12 +157,12 @@ class SqliteLibrary:
         return [bytes(key) for (key,) in rows]
 
     async def _bullet_grip(self, key: bytes, row: Row, before: int, after: int) -> GripRecord:
-        excerpt, start, end, timestamp_ms, live, cited, level, node_key, *span, session = row
+        excerpt, start, end, timestamp_ms, cited, level, node_key, *span, session = row
         around = await self._around(session, (span[0], span[1]), (span[2], span[3]), before, after)
         event = await self._event("e.id = ?", cited)
         node_id = NodeRef(Level(level), node_key).node_id()
         grip_id = event_grip_id(timestamp_ms, key)
-        return GripRecord(grip_id, excerpt, start, end, node_id, *around, cited=event, live=bool(live))
+        return GripRecord(grip_id, excerpt, start, end, node_id, *around, cited=event)
 
     async def _event_grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
         event = await self._event("e.key = ?", key)
@@ -184,9 +180,7 @@ class SqliteLibrary:
         self, session: int, first: tuple[int, int], last: tuple[int, int], before: int, after: int
     ) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
         """What was said before, within and after a stretch of one session."""
-        base = (
-            f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} WHERE e.session = ? AND {_SAYS} AND "
-        )
+        base = f"{EVENTS} WHERE e.session = ? AND {_SAYS} AND "
         place = "(e.timestamp_ms, e.id)"
         down, up = " ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT ?", " ORDER BY e.timestamp_ms, e.id LIMIT ?"
         earlier = await self._events(f"{base}{place} < (?, ?){down}", session, *first, before)
@@ -195,14 +189,13 @@ class SqliteLibrary:
         return tuple(reversed(earlier)), tuple(within), tuple(later)
 
     async def _events(self, sql: str, *values: Any) -> list[Event]:
-        return [event_of(row[:9], *row[9:12]) for row in await self._database.fetch(sql, values)]
+        return [told_event(row) for row in await self._database.fetch(sql, values)]
 
     async def _event(self, where: str, value: Any) -> Event | None:
-        sql = f"SELECT {_EVENT}, s.client, s.session_id, p.slug FROM {_EVENT_TABLES} WHERE {where}"
-        found = await self._events(sql, value)
+        found = await self._events(f"{EVENTS} WHERE {where}", value)
         return found[0] if found else None
 
-    async def event_ids(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+    async def cited_by(self, grip_ids: Sequence[str]) -> dict[str, Event]:
         found: dict[str, Event] = {}
         for grip_id in grip_ids:
             key = parse_grip_id(grip_id)[1]
@@ -221,11 +214,9 @@ class SqliteLibrary:
     async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
         where, values = _scope(project)
         rows = await self._database.fetch(
-            f"SELECT {_EVENT}, s.client, s.session_id, p.slug, e.id FROM {_EVENT_TABLES} "
-            f"WHERE e.id > ? AND {where} ORDER BY e.id LIMIT ?",
-            (number, *values, limit),
+            f"{EVENTS} WHERE e.id > ? AND {where} ORDER BY e.id LIMIT ?", (number, *values, limit)
         )
-        return [(row[12], event_of(row[:9], *row[9:12])) for row in rows]
+        return [(row[12], told_event(row)) for row in rows]
 
     async def is_silent(self, within: Within) -> bool:
         return await is_silent(self._database, within)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, event_of
 from mcp_memory.adapters.sqlite.records import chain_of, record_by_number
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.domain.depth import THRESHOLDS, Depth
 from mcp_memory.domain.events import Event, event_key
 from mcp_memory.ports.context import Account, Rewrite
@@ -32,8 +32,8 @@ _WAITING = f"""
       AND coalesce(json_extract(a.value, '$.retry_ms'), 0) <= :now AND reading >= {THRESHOLDS[Depth.NONE]}
     ORDER BY c.id DESC LIMIT :limit
 """
-_EVENTS = """
-    SELECT e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata
+_EVENTS = f"""
+    SELECT {EVENT_COLUMNS}
     FROM compaction_source o JOIN event e ON e.id = o.event WHERE o.compaction = ? ORDER BY e.timestamp_ms, e.id
 """
 _STALE = "DELETE FROM llm_state WHERE name LIKE 'record:%' AND json_extract(value, '$.retry_ms') < ?"

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from mcp_memory.adapters.sqlite.database import Reads, Row
+from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, told_event
 from mcp_memory.adapters.sqlite.events import EVENT
 from mcp_memory.adapters.sqlite.nodes import NODE
-from mcp_memory.adapters.sqlite.segments import event_of
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.grips import grip_id
@@ -17,13 +17,12 @@ from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.toc import Level, NodeRef
 
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
-_EVENT = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
 _SEGMENT = (
     "(SELECT n.key FROM segment g JOIN node n ON n.id = g.node WHERE g.session = e.session "
     "AND (g.start_ms, g.first_event) <= (e.timestamp_ms, e.id) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1)"
 )
 _EVENTS = (
-    f"SELECT e.id, {_EVENT}, s.client, s.session_id, p.slug, {_SEGMENT} "
+    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id, {_SEGMENT} "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE e.id IN ({marks})"
 )
 _GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
@@ -120,7 +119,7 @@ async def _read(database: Reads, ranked: Sequence[Row]) -> list[Candidate]:
         ids[rowid % 4].append(rowid // 4)
     found: dict[int, Candidate] = {}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
-        found[row[0] * 4 + EVENT] = _event(row)
+        found[row[12] * 4 + EVENT] = _event(row)
     rows = await _fetch(database, _NODES, ids[NODE])
     for row, node in zip(rows, await nodes_of(database, rows), strict=True):
         found[row[18] * 4 + NODE] = Candidate(node)
@@ -138,13 +137,13 @@ def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int,
     for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
         cited.setdefault(number, grip_id(timestamp_ms, key))
     rows = connection.execute(_EVENTS.format(marks=marks), numbers)
-    return {row[0]: _event(row, cited.get(row[0], "")) for row in rows}
+    return {row[12]: _event(row, cited.get(row[12], "")) for row in rows}
 
 
 def _event(row: Row, grip: str = "") -> Candidate:
     """The candidate of a row of `_EVENTS`."""
     segment = NodeRef(Level.SEGMENT, row[13]).node_id() if row[13] else ""
-    return Candidate(event_of(row[1:10], *row[10:13]), grip, segment)
+    return Candidate(told_event(row), grip, segment)
 
 
 async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
+from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, event_of
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.nodes import remove_segment_node
-from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
+from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.segments import Mark
 from mcp_memory.ports.segments import Cutting, SavedCut, SegmentJob, StoredSegment
 
@@ -62,7 +62,7 @@ _JOBS = f"""
     ORDER BY g.start_ms LIMIT ?
 """
 _EVENTS = f"""
-    SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata,
+    SELECT g.key, {EVENT_COLUMNS},
            (e.timestamp_ms, e.id) >= (g.start_ms, g.first_event)
     FROM segment g CROSS JOIN event e ON e.session = g.session
         AND e.timestamp_ms BETWEEN g.context_ms AND g.end_ms
@@ -89,7 +89,6 @@ _ASKED = """
 
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
-_JSON = json.JSONDecoder().raw_decode
 
 
 class SqliteSegments:
@@ -199,24 +198,6 @@ def _job(row: Row, rows: Sequence[Row]) -> SegmentJob:
         slug=slug,
         events=tuple(event for own, event in events if own),
         context=tuple(event for own, event in events if not own),
-    )
-
-
-def event_of(row: Row, client: str, session_id: str, slug: str) -> Event:
-    """An event from: key, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata."""
-    return Event(
-        key=row[0],
-        client=client,
-        session_id=session_id,
-        project=slug,
-        timestamp_ms=row[1],
-        event_type=EventType(row[2]),
-        role=Role(row[3]),
-        text=row[4],
-        tokens=row[5],
-        truncated=bool(row[6]),
-        source_ids=tuple(_JSON(row[7])[0]),
-        metadata=_JSON(row[8])[0],
     )
 
 

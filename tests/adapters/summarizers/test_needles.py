@@ -83,7 +83,7 @@ async def test_a_perfect_model_loses_nothing_on_the_way_up(tmp_path: Path) -> No
             assert await settle(app) > 20
             found = await surviving(app, BIRDS)
             year = (await app.library.top(None, Level.YEAR, 1))[0]
-            cited = await app.library.event_ids([grip for bullet in year.bullets for grip in bullet.grip_ids])
+            cited = await app.library.cited_by([grip for bullet in year.bullets for grip in bullet.grip_ids])
     report(f"perfect model, {len(NEEDLES)} facts: {found}")
     assert found == dict.fromkeys(("segment", "day", "week", "month", "year"), len(NEEDLES))
     assert year.written_by == "openai:test-model"
