@@ -15,6 +15,8 @@ from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured
+from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.offers import Pool, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.events import Intake
@@ -88,3 +90,17 @@ def conversation(day: str = "2026-03-02", session: str = "s1", project: str = "a
         ("09:05:30", "assistant", "All 12 session tests pass now; the login timeout is fixed."),
     ]
     return [said(text, f"{day}T{at}Z", role=role, session=session, project=project) for at, role, text in rows]
+
+
+async def pool(
+    app: App,
+    query: str,
+    *,
+    project: str | None = None,
+    cited: bool = False,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    limit: int = 50,
+) -> Pool:
+    """What the index offers for a query."""
+    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)

@@ -25,7 +25,7 @@ from mcp_memory.domain.stems import porter
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.library import Library
-from tests.support import StoppedClock, conversation, learn, needs_whoosh, said, tell
+from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -57,19 +57,6 @@ async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:
     await tell(app, lines)
     while await app.index.catch_up():
         pass
-
-
-async def pool(
-    app: App,
-    query: str,
-    *,
-    project: str | None = None,
-    cited: bool = False,
-    start_ms: int | None = None,
-    end_ms: int | None = None,
-    limit: int = 50,
-) -> Pool:
-    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
 
 
 async def texts(app: App, query: str, **filters: object) -> list[str]:

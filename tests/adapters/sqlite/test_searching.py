@@ -1,4 +1,4 @@
-"""The candidates that SQLite offers for ranking."""
+"""The candidates that SQLite offers for ranking, beyond what holds for every index (test_index_contract.py)."""
 
 from __future__ import annotations
 
@@ -8,36 +8,15 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.adapters.sqlite import pooling
-from mcp_memory.app import App
 from mcp_memory.domain.indexing import terms_of
 from mcp_memory.domain.offers import Pool, Within
-from tests.support import conversation, learn, memory, said, tell
+from tests.support import conversation, memory, pool, said, tell
 
 pytestmark = pytest.mark.anyio
 
 
-async def pool(
-    app: App,
-    query: str,
-    project: str | None = None,
-    cited: bool = False,
-    start_ms: int | None = None,
-    end_ms: int | None = None,
-    limit: int = 50,
-) -> Pool:
-    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
-
-
 def texts(found: Pool) -> list[str]:
     return [spot.text for spot in found.spots[: found.matched]]
-
-
-async def test_terms_are_counted_in_documents(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await tell(app, conversation())
-        found = await pool(app, "timeout mobile walrus")
-        assert list(found.frequencies.values()) == [2, 1, 0]
-        assert found.documents == 8
 
 
 async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
@@ -72,34 +51,6 @@ async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
             terms_of("common rare seldom"), Within(), cited=False, limit=300, speaker=speaker
         )
         assert pooled.matched == found
-
-
-async def test_neighbours_are_messages_of_the_same_session(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await tell(app, [*conversation(), said("elsewhere", "2026-03-02T09:04:10Z", session="s2")])
-        found = await pool(app, "mobile")
-        spots = {spot.number: spot for spot in found.spots}
-        (beside,) = found.beside.values()
-        assert [spots[number].text[:12] for number in beside] == ["The cause is", "I will look ", "All 12 sessi"]
-
-
-async def test_a_project_and_a_time_narrow_the_pool(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await tell(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
-        assert len(texts(await pool(app, "timeout"))) == 4
-        ours = await pool(app, "timeout", project="beta")
-        assert {spot.session for spot in ours.spots} == {2}
-        assert texts(await pool(app, "timeout", start_ms=0, end_ms=1)) == []
-        assert texts(await pool(app, "timeout", project="nowhere")) == []
-
-
-async def test_only_cited_events_are_offered_as_grips(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await learn(app, conversation())
-        cited = await pool(app, "session ttl", cited=True)
-        read = await app.library.events([spot.number for spot in cited.spots])
-        assert read
-        assert all(candidate.grip_id for candidate in read.values())
 
 
 async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
