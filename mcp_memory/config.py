@@ -350,7 +350,7 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
             return path.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            # Who has put the key itself here shall not find it in a log.
+            # A user who put the key itself here should not find it in a log.
             shown = f"summarizer.api_key_file = {str(path)!r}" if _is_path(str(path)) else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
     given = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")

@@ -39,7 +39,7 @@ _FEW = 10
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """`root` and `label` say which project one stands in; it may get its first memory at any time."""
+    """`root` and `label` name the current project, which need not be in memory yet."""
 
     library: Library
     renderer: Renderer
@@ -194,7 +194,7 @@ def _is_told(found: Found, rest: str) -> bool:
 
 
 def checked(budget: int) -> int:
-    """How long an answer may be. Whoever allows for more than the most is content with less."""
+    """How long an answer may be; a larger budget than the largest is cut down to it."""
     if budget < 1:
         usual = f"must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual."
         raise UsageError("", Step(f"budget_tokens {usual}", f"--budget {usual}"))
@@ -202,14 +202,14 @@ def checked(budget: int) -> int:
 
 
 def many(limit: int) -> int:
-    """How many hits to give. Asked for more than the most, the cursor leads on to the rest."""
+    """How many hits to give at once; a cursor leads on to the rest."""
     if limit < 1:
         raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
     return min(limit, MAX_LIMIT)
 
 
 def offset_of(cursor: str | None) -> int:
-    """A cursor is a position in a list; what it looks like is nobody's business."""
+    """The position in a list that a cursor stands for; callers need not know what it looks like."""
     if not cursor:
         return 0
     if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
@@ -222,7 +222,7 @@ def cursor_of(offset: int | None) -> str | None:
 
 
 def few(number: int, most: int = MAX_AROUND) -> int:
-    """How many events to show on one side of another; there may be fewer than are asked for."""
+    """How many events to show before or after a grip, no more than `most`."""
     if number < 0:
         raise UsageError(f"before and after must be from 0 to {MAX_AROUND} events, not {number}.")
     return min(number, most)

@@ -160,7 +160,7 @@ def _levels(when: TimeRange) -> list[Level]:
 
 
 async def expand_grip(library: Library, grip_id: str, before: int, after: int, *, spoken: bool = False) -> Opened:
-    """A grip with the events before and after it; if `spoken`, rather with messages than with what tools told."""
+    """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
     wider = _WIDER if spoken else 1
     record = await library.grip(await grip_key(library, grip_id), before * wider, after * wider)
     if record is None:

@@ -160,7 +160,7 @@ class Contexts:
 
 
 def _reached(snapshot: str, now: Position) -> Position:
-    """The place that a snapshot names, which this memory must have come to."""
+    """The position that a snapshot names; it must not lie ahead of this memory."""
     place = decode(snapshot)
     if place.versions > now.versions or place.events > now.events or place.records > now.records:
         raise BadId(f"{snapshot[:60]!r} is not a snapshot of this memory: it lies ahead of all that is stored here.")

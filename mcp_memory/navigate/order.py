@@ -28,8 +28,8 @@ _AS_GOOD, _NEWER = 0.6, 0.5
 _AGAIN, _SAME_SESSION = 0.9, 0.4
 #: In so many sessions the same may be said.
 _REPEATS = 2
-#: Characters of a passage by which it is told whether the same was said before; how long one must be to be the same
-#: within another message or with other figures, how much is then compared, and how much is looked at first.
+#: Characters of a passage that are compared to see whether the same was said before; how long one must be to count as
+#: the same within another message or with other figures, how much is then compared, and how much is looked at first.
 _COMPARED, _FEW_WORDS, _ALIKE, _BEGIN = 160, 80, 144, 12
 _NO_FIGURES = str.maketrans("", "", "0123456789")
 #: How many are read for what an answer looks like, and among how many what is repeated is looked for.
@@ -96,7 +96,7 @@ def _newest_first(ranked: Sequence[Weighed], rare: Sequence[float]) -> list[Weig
 
 
 def _spread(ranked: Sequence[Weighed], rare: Sequence[float], same_session: float) -> list[Weighed]:
-    """Take the best in turn; what is of a session that was seen, or tells of what was told, is then worth less."""
+    """Take the best one at a time; what comes from the same session, or tells the same, is worth less from then on."""
     left = [(item, tuple(item.near), sum([rare[unit] for unit in item.near])) for item in ranked]
     chosen: list[Weighed] = []
     sessions = {item.spot.session: 1.0 for item in ranked}

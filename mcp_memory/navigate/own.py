@@ -78,7 +78,7 @@ def _rarity(unit: Unit, count: int, pool: Pool) -> float:
 
 
 def _frequency(unit: Unit, pool: Pool) -> int:
-    """In how many documents a unit stands; one that is nowhere as it was asked for counts by what stands for it."""
+    """In how many documents a unit stands; if it stands in none as it was asked for, its other forms are counted."""
     others = (pool.frequencies.get(other.match, 0) for other in unit.others)
     return pool.frequencies.get(unit.match, 0) or sum(others)
 
@@ -115,7 +115,7 @@ def _with_others(whole: Places, others: Places, rare: Sequence[float]) -> tuple[
 
 
 def _with_names(names: frozenset[int], whole: Places, rare: Sequence[float], text: str) -> Sequence[float]:
-    """A speaker's name counts less where someone else speaks, whose own name stands at the begin of the text."""
+    """A speaker's name counts less in what someone else says, which begins with that one's own name."""
     begin = name_end(text)
     addressed = {unit for unit in names if unit in whole and whole[unit][0] >= begin} if begin else ()
     return [each * _ADDRESSED if unit in addressed else each for unit, each in enumerate(rare)]

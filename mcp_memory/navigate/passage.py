@@ -29,7 +29,7 @@ _END = re.compile(r"[.!?](?=\s)|\n|[。！？]")
 _CUE = 1.3
 #: The same word again tells a little more, as where a list comes to the point.
 _AGAIN = 0.05
-#: How far back the begin of a sentence is looked for, as a share of the window.
+#: How far back the start of a sentence is looked for, as a share of the window.
 _BACK = 2
 
 
@@ -129,7 +129,7 @@ class Passage:
         return total
 
     def _sentence(self, place: int, back: int) -> int:
-        """The begin of the sentence around a place, or a little before it if that is too far away."""
+        """The start of the sentence around a place, or a little before it if that is too far away."""
         found = bisect_right(self._ends, place)
         begin = self._ends[found - 1] if found else 0
         if place - begin > back:
@@ -142,7 +142,7 @@ class Passage:
 def passage_of(question: Question, text: str, weights: Sequence[float] = ()) -> Passage:
     """A text with its focus where the most different words of a question stand together.
 
-    `weights` says how much each unit of the question tells; left out, all tell as much as the question says.
+    `weights` says how much each unit of the question tells; without it, their own weights do.
     """
     return passages_of(question, [(text, weights)])[0]
 
@@ -152,7 +152,7 @@ def passages_of(
 ) -> list[Passage]:
     """The passages of several texts, each with its weights, which are looked through together.
 
-    `known` says where the units stand in those texts, by their number here, that were looked through before.
+    `known` holds, by their number here, the places in those texts that were looked through before.
     """
     others = [number for number in range(len(texts)) if number not in known]
     found = zip(others, question.places([texts[number][0][:LONGEST] for number in others]), strict=True)

@@ -50,7 +50,7 @@ _NEWEST = re.compile(
 _OLDER = re.compile(
     r"\b(?:before|previous(?:ly)?|earl(?:ier|iest)|order|compared?|original(?:ly)?|first|since|ago)\b", re.I
 )
-#: A thing, a name or a number is asked for: such answers also stand in what tools said; reasons are told by people.
+#: A thing, a name or a number is asked for: tools often print such answers, while reasons are given by people.
 _WHAT = re.compile(r"\b(?:what|which|where|whose|how (?:many|much|long|often|old|far|big))\b", re.I)
 #: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
 _CUES = (
@@ -83,7 +83,7 @@ _CUES = (
     ),
     (
         _ME,
-        # It begins with its letter and looks back from there: a letter is found fast, and a word's begin is not.
+        # It starts with the letter and looks back from there: a letter is found fast, the start of a word is not.
         re.compile(r"i(?<!\wi)(?:['’]ve| have| had| was| just| recently| also| already| bought| got| went| \w+ed)\b"),
     ),
 )
@@ -135,7 +135,7 @@ class Question:
         return list({term.match: term for term in sought}.values())
 
     def widened(self, frequencies: Mapping[str, int]) -> Question:
-        """The same, in which a word that is hardly known may be told by those that mean nearly the same."""
+        """The same, in which a word that is hardly known may also be matched by those that mean nearly the same."""
         roots = {each.root for unit in self.units for each in (unit, *unit.others)}
         units, found = list(self.units), list[Term]()
         for term, number in zip(self.terms, self.unit_of, strict=True):
@@ -178,7 +178,7 @@ class Question:
         return [here[number] for number in self.unit_of]
 
     def told(self, text: str, units: Collection[int] | None = None) -> list[bool]:
-        """Which of the terms a text holds, as `holds` says or, if they are known, these `units`; parts of names too."""
+        """Which of the terms a text holds: as `holds` says or, if known, by its `units`; ends of names too."""
         here = self.holds(text) if units is None else [unit in units for unit in self.unit_of]
         return [found or ends_acronym(self.units[unit], text) for unit, found in zip(self.unit_of, here, strict=True)]
 

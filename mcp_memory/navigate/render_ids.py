@@ -1,7 +1,7 @@
 """Lines of the table of contents. The first id of each kind is written out, further ones are shortened.
 
-A whole id costs as much as ten words. One of each kind shows its form and can be cited; with the others one only goes
-on, and every tool understands them shortened.
+A whole id costs as much as ten words. One of each kind shows its form and can be cited; the others only lead on, and
+every tool understands them shortened.
 """
 
 from __future__ import annotations

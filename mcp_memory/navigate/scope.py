@@ -1,4 +1,4 @@
-"""Which project an answer is about, and how ids are written so that they can be followed from where one stands."""
+"""Which project an answer is about, and how ids are written so that they can be followed from the current one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`home` is the project one stands in; `project` the one that is asked about, None for all of them."""
+    """`home` is the current project, if known; `project` the one that is asked about, None for all of them."""
 
     home: str | None
     project: str | None

@@ -55,7 +55,7 @@ class Row:
         self._begins = list(accumulate((len(text) + len(_BETWEEN) for text in texts[:-1]), initial=len(_BETWEEN)))
 
     def gather(self, unit: Unit, number: int, found: Sequence[dict[int, list[int]]]) -> None:
-        """Add where a unit stands as it was asked for, in order, to what was found in each text, by this number."""
+        """Add the places where a unit stands, in order, to what was `found` in each text, under this number."""
         begins = self._begins
         for place in _places(unit, self._text, self._low):
             text = bisect_right(begins, place) - 1
@@ -110,7 +110,7 @@ def _as_it_stands(pattern: re.Pattern[str], start: str, low: str, most: int) -> 
 
 
 def _words(wanted: str, start: str, text: str, low: str, most: int) -> list[int]:
-    """Where a form of a word begins: at a word's begin, or inside camelCase."""
+    """Where a form of a word begins: at the start of a word, or inside camelCase."""
     found: list[int] = []
     find, word_at = low.find, _WORD.match
     place = find(start)

@@ -62,7 +62,7 @@ class Topic:
         return sorted(found, key=lambda branch: (-self.worth[branch], branch))[:many]
 
     def bullets(self, bullets: Sequence[Bullet], beside: Sequence[Hit] = ()) -> list[Bullet]:
-        """The bullets that name it, those that say most of it first; all if none does, for the branch was kept.
+        """The bullets that name it, those that say most of it first; all if none does, since the branch was kept.
 
         Beside a passage only those that say more than it.
         """

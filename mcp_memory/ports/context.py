@@ -161,7 +161,7 @@ class Chronicle(Protocol):
         ...
 
     async def erased(self, since: Position) -> tuple[set[str], set[str]]:
-        """The projects of which a note, and the sessions of which anything was forgotten since the position."""
+        """The projects that lost a note, and the sessions that lost anything, since the position."""
         ...
 
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:

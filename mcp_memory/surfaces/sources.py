@@ -87,7 +87,7 @@ def _begins(path: Path, sign: bytes) -> bool:
 
 
 def find_sources(home: Folders, paths: list[str], client: str) -> tuple[list[Source], list[BadLine]]:
-    """The transcripts to read and the adapter of each; files of no known form are told, not guessed at."""
+    """The transcripts to read and the adapter of each; files of no known form are reported, not guessed at."""
     if not paths:
         places = default_places(home)
         chosen = list(places) if client == "auto" else [client]
@@ -107,7 +107,7 @@ def _sources_of(client: str, places: list[Path]) -> list[Source]:
 
 
 def _detected(place: Path) -> tuple[list[Source], list[BadLine]]:
-    """The transcripts in a place, told by what they hold, and the files that look like one but are none."""
+    """The transcripts in a place, recognized by what they hold, and the files that look like one but are not."""
     sources: list[Source] = []
     unknown: list[BadLine] = []
     for path in _offered(place):

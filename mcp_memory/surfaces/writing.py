@@ -93,7 +93,7 @@ async def process(app: App, options: argparse.Namespace) -> int:
         return output.document(planned) if options.json else output.facts(planned)
     if options.rebuild:
         await rebuild(app.database, app.settings.calendar.timezone or system_timezone())
-    # Who asks for it now means what was said a moment ago too.
+    # Whoever runs this now wants what was said a moment ago as well.
     app.pipeline.quiet_ms = 0
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)

@@ -38,7 +38,7 @@ _GAPS = """
     SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0) - (SELECT count(*) FROM event)
            - (SELECT count(*) FROM forgotten) - (SELECT count(DISTINCT at_event) FROM erased)
 """
-#: Whether a session is due for a record is told by what it holds.
+#: Whether a session is due for a record is decided from what it holds.
 _LOOK_AT_ALL = "INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM event"
 
 
@@ -80,7 +80,7 @@ def salvage(image: Image, connection: sqlite3.Connection, timezone: str) -> Salv
     complete = sure and not relapsed and not {"event", "session", "project"} & {*damaged}
     _give_homes(tx)
     if not complete or "inbox" in damaged:
-        # A transcript that still has what was lost is to be read from its begin.
+        # A transcript that still has what was lost must be read from its start.
         tx.run("DELETE FROM checkpoint")
     zone = _zone(tx)
     tree = complete and zone is not None and bring_tree(source, connection)
