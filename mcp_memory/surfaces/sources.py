@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import shutil
 import stat
 import sys
 import tempfile
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
 from mcp_memory.adapters.clients.lines import files_below
@@ -22,13 +22,16 @@ from mcp_memory.ports.clients import BadLine, ClientAdapter
 
 _TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
 _STDIN = "-"
+_PART = 1 << 20
 _GZIP = b"\x1f\x8b"
+#: How a file begins that PowerShell has written by `>`.
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 Source = tuple[ClientAdapter, Path]
 
 
 class LaidOut:
-    """Standard input, pipes and compressed files, each as a file for the time of an import."""
+    """Standard input, pipes, compressed files and those in UTF-16, each as a plain file for the time of an import."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,10 +52,14 @@ class LaidOut:
             if stat.S_ISFIFO(mode):
                 with path.open("rb") as pipe:
                     return self._copy(pipe, name, f"{path.name}.jsonl")
-            if stat.S_ISREG(mode) and _begins(path, _GZIP):
+            head = _head(path) if stat.S_ISREG(mode) else b""
+            if head == _GZIP:
                 with gzip.open(path) as packed:
                     return self._copy(packed, name, path.name.removesuffix(".gz"))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            if head in _UTF16:
+                with path.open(encoding="utf-16", newline="") as wide:
+                    return self._copy(wide, name, path.name)
+        except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeError) as error:
             raise UsageError(f"{path} cannot be unpacked: {error}. Nothing was imported.") from error
         except (FileNotFoundError, PermissionError):
             pass  # told where it is looked for
@@ -62,12 +69,13 @@ class LaidOut:
         """The same by the name that the user knows."""
         return replace(bad, path=self.names.get(Path(bad.path), bad.path))
 
-    def _copy(self, source: BinaryIO | gzip.GzipFile, name: str, file_name: str) -> str:
+    def _copy(self, source: IO[bytes] | IO[str] | gzip.GzipFile, name: str, file_name: str) -> str:
         folder = self._folder / str(len(self.names))
         folder.mkdir()
         target = folder / file_name
         with target.open("wb") as file:
-            shutil.copyfileobj(source, file)
+            while part := source.read(_PART):
+                file.write(part.encode() if isinstance(part, str) else part)
         self.names[target] = name
         return str(target)
 
@@ -81,9 +89,9 @@ def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
         yield [files.add(name) for name in paths], files
 
 
-def _begins(path: Path, sign: bytes) -> bool:
+def _head(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(len(sign)) == sign
+        return file.read(2)
 
 
 def find_sources(home: Folders, paths: list[str], client: str) -> tuple[list[Source], list[BadLine]]:

@@ -62,6 +62,15 @@ def test_a_packed_file_is_imported_under_its_name(shell: Shell) -> None:
     assert "cannot be unpacked" in broken.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_the_encoding_of_powershell_is_read(shell: Shell, encoding: str) -> None:
+    path = shell.cwd / "talks.jsonl"
+    path.write_bytes(("\ufeff" + LINES.replace("\n", "\r\n")).encode(encoding))
+    assert shell.json("import", str(path))["events_new"] == COUNT
+    path.write_bytes(path.read_bytes() + b"\x00")
+    assert "cannot be unpacked" in shell.run("import", str(path)).stderr
+
+
 @posix
 def test_a_pipe_is_read_to_its_end(shell: Shell) -> None:
     pipe = shell.cwd / "pipe"
