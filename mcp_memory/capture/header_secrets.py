@@ -69,3 +69,7 @@ def cookie(text: str, position: int) -> Span | None:
     if not found or is_reference(found[1].partition("=")[2]):
         return None
     return (*found.span(1), "cookie")
+
+
+#: The words where each of these is to be tried.
+READERS = (("authorization", authorization), ("bearer", bearer), ("cookie", cookie))

@@ -10,7 +10,6 @@ _BEGIN = lazy(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = lazy(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 #: A block in base 64, as Kubernetes and CI settings hold it; it may be wrapped. Its own first words tell what it is.
 _ENCODED = lazy(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*")
-ENCODED_SIGN = "LS0tLS1CRUdJTi"
 _FIRST_LINE = 72
 #: The file of a PuTTY key.
 _PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")

@@ -10,7 +10,6 @@ import re
 
 from mcp_memory.capture.bare_values import bare, is_set, is_shell
 from mcp_memory.capture.foreign_names import IS, NAMES, UNSPACED_IS
-from mcp_memory.capture.header_secrets import authorization, bearer, cookie
 from mcp_memory.capture.marks import replace_spans
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_entries import listed, name_of_list, paired, start_of_name
@@ -56,7 +55,9 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
     )
 
 
-_ASSIGNED = _assignment(r"[\w-]{2,60}(?![\w-])", rf"[ \t]{{1,4}} {IS}(?:[ ]now)?:? [ \t]{{1,4}}", r"""[^\s"'`<>\\]""")
+_ASSIGNED = _assignment(
+    r"[\w-]{2,60}(?![\w-])", r"[ \t]{1,4} (?:is|was|ist|est)(?:[ ]now)?:? [ \t]{1,4}", r"""[^\s"'`<>\\]"""
+)
 #: A name of another language, and what it is for: `senha do banco`.
 _FOREIGN = _assignment(
     r"""[^\s:：="'`<>|,;(){}\[\]]{2,40} (?: [ ][^\s:：="'`<>|,;(){}\[\]]{1,20} ){0,3}?""",
@@ -65,7 +66,7 @@ _FOREIGN = _assignment(
     r"(?=[!-~]{0,40}[0-9])(?=[!-~]{0,40}[A-Za-z])",
 )
 #: Up to this length a text is looked through for names of other languages even if it holds no letter of theirs.
-_SHORT = 2_000
+_SHORT = 400
 #: What ends a name with no value behind it.
 _NEVER_JOINS = frozenset(".)}]/+@#~^")
 _ASCII = bytes(range(128))
@@ -80,12 +81,18 @@ def redact_named(text: str, low: str, words: frozenset[str]) -> str:
     """Take out what a name announces. `low` is the text in lower case, character for character, and `words` are those
     of `WORDS` that it holds."""
     spans = [span for word in words for span in _spans(text, low, word, _assigned)]
-    spans += [span for word, read in _READERS if word in low for span in _spans(text, low, word, read)]
-    if "auth" in words and "authorization" in low:
-        spans += _spans(text, low, "authorization", _alone(authorization))
+    if "bearer" in low or "cookie" in low or ("auth" in words and "authorization" in low):
+        spans += _header_spans(text, low)
     if len(text) < _SHORT or not text.isascii():
         spans += _foreign_spans(text, low)
     return replace_spans(text, spans) if spans else text
+
+
+def _header_spans(text: str, low: str) -> Iterator[Span]:
+    from mcp_memory.capture.header_secrets import READERS
+
+    for word, read in READERS:
+        yield from _spans(text, low, word, _alone(read))
 
 
 def _foreign_spans(text: str, low: str) -> Iterator[Span]:
@@ -269,9 +276,4 @@ def _is_inside(text: str, start: int, first: int, last: int) -> bool:
     return glued or (text[last - 1].isascii() and "a" <= text[last : last + 1] <= "z")
 
 
-#: Where each of these is found, a function looks whether a secret follows; `_assigned` does so for `WORDS`.
-_READERS = (
-    ("bearer", _alone(bearer)),
-    ("cookie", _alone(cookie)),
-)
 _FOREIGN_READERS = tuple((word, _strange(word), _foreign(word, named)) for word, named in NAMES)

@@ -1,8 +1,8 @@
 """Taking secrets out of texts before they reach the disk: the one set of rules, for the hook and for every importer.
 
-`vendor_keys` and `_SHAPES` tell secrets by their form; `key_blocks` takes private keys, `secret_commands` what is
-handed to a command as a password, `named_secrets` whatever is said to be a password, key or token. A rule is looked at
-only when the text holds its trigger; most texts hold none.
+`secret_forms` takes what is told by its form, `key_blocks` private keys, `secret_manifests` and `secret_tables` what
+stands in files of a known form, `secret_commands` what is handed to a command as a password, `named_secrets` whatever
+is said to be a password, key or token. A rule is looked at only when the text holds its trigger; most texts hold none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mcp_memory.capture.key_blocks import redact_key_blocks
 from mcp_memory.capture.marks import mark, replace_spans
 from mcp_memory.capture.named_secrets import redact_named
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.secret_commands import redact_commands
 from mcp_memory.capture.secret_entries import is_value, name_of_list, value_beside
 from mcp_memory.capture.secret_forms import redact_forms
-from mcp_memory.capture.secret_manifests import redact_manifests
 from mcp_memory.capture.secret_names import BASIC, NOT_SECRET, WORDS, Named, classify
 from mcp_memory.capture.secret_tables import redact_pgpass
 from mcp_memory.capture.secret_values import is_basic, is_literal, is_mixed, is_random, is_reference
@@ -71,15 +69,32 @@ def _redact_fully(text: str) -> str:
 def _redact_once(text: str) -> str:
     narrow = _narrow(text)
     low = _lowered(narrow)
-    clear = redact_key_blocks(_redact_private(text)) if "private" in low else text
-    clear = redact_forms(clear, narrow)
     words = frozenset([word for word in WORDS if word in low])
-    if ":5432:" in low or ("pass" in words and "pgpass" in low):
-        clear = redact_pgpass(clear)
-    if "secret" in words and "Secret" in narrow and "kind" in low:
-        clear = redact_manifests(clear)
+    clear = _redact_passages(text) if "private" in low else text
+    clear = redact_forms(clear, narrow)
+    clear = _redact_files(clear, low, words)
     clear = redact_commands(clear, low if clear is text else _lowered(_narrow(clear)), words)
     return redact_named(clear, low if clear is text else _lowered(_narrow(clear)), words)
+
+
+# What most events do not need is loaded only where it is: the hook starts anew for every one of them.
+
+
+def _redact_passages(text: str) -> str:
+    from mcp_memory.capture.key_blocks import redact_key_blocks
+
+    return redact_key_blocks(_redact_private(text))
+
+
+def _redact_files(text: str, low: str, words: frozenset[str]) -> str:
+    """Take out secrets of which the kind of file tells: lines of .pgpass, manifests of Kubernetes."""
+    if ":5432:" in low or ("pass" in words and "pgpass" in low):
+        text = redact_pgpass(text)
+    if "secret" in words and "kind" in low and "Secret" in text:
+        from mcp_memory.capture.secret_manifests import redact_manifests
+
+        text = redact_manifests(text)
+    return text
 
 
 def _narrow(text: str) -> str:

@@ -79,12 +79,6 @@ _CALLS: tuple[_Rule, ...] = (
     (("_authtoken ",), r"[ \t]*" + _WORD, True),
     (("wpa_passphrase",), r"[ \t]+\S{1,60}[ \t]+" + _WORD, True),
     (("set password for",), r"[^\r\n]{1,100}=[ \t]*(?:password\()?['\"]([^'\"\r\n]{1,200})", False),
-    (
-        (".login(", "basicauth(", "basic_auth(", "db.auth("),
-        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:[\"'][^\"'\r\n]{0,100}[\"'],\s{0,20}){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
-        True,
-    ),
-    (("recovery code",), r"s?:\s{1,8}(" + _CODE + r"(?:[\s,]{1,8}" + _CODE + r"){0,30})(?![\w-])", None),
     (("poetry config http-basic.",), r"\S{1,80}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
     (("jdbc:oracle:",), r"\w{2,6}:[\w$#]{1,60}/([^\s@/\"']{3,128})@", False),
     (("convertto-securestring",), r"[ \t]+(?:-String[ \t]+)?" + _TEXT, False),
@@ -104,6 +98,16 @@ _CALLS: tuple[_Rule, ...] = (
 )
 
 
+#: Those that in a longer text stand near one of the `WORDS`.
+_SHORT = 400
+_BESIDE_WORDS: tuple[_Rule, ...] = (
+    (
+        (".login(", "basicauth(", "basic_auth(", "db.auth("),
+        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:[\"'][^\"'\r\n]{0,100}[\"'],\s{0,20}){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
+        True,
+    ),
+    (("recovery code",), r"s?:\s{1,8}(" + _CODE + r"(?:[\s,]{1,8}" + _CODE + r"){0,30})(?![\w-])", None),
+)
 #: What several commands have in common: where that is missing, none of them is there.
 _SHARED = ("pass", "login", "secret", "token", "credential", "auth", "pw", "identified", "phrase", "openssl")
 
@@ -129,13 +133,15 @@ _PIPED = lazy(
 )
 _LONGEST_PIPE = 400
 
-_OF_P, _OF_OTHERS, _WITHOUT = _sought(_WITH_P), _sought(_COMMANDS), _sought(_CALLS)
+_OF_P, _OF_OTHERS, _WITHOUT, _BESIDE = map(_sought, (_WITH_P, _COMMANDS, _CALLS, _BESIDE_WORDS))
 
 
 def redact_commands(text: str, low: str, words: frozenset[str]) -> str:
     """Take out what is handed to commands as a password. `low` is the text in lower case, character for character, and
     `words` are those of `WORDS` that it holds."""
     spans = [*_spans(text, low, words, _WITHOUT), *_piped(text, low, words)]
+    if words or len(text) < _SHORT:
+        spans += _spans(text, low, words, _BESIDE)
     if " -" in low or "\t-" in low:
         spans += _spans(text, low, words, _OF_OTHERS)
         spans += _spans(text, low, words, _OF_P) if " -p" in low or "\t-p" in low else ()
