@@ -41,8 +41,9 @@ _BEFORE_QUOTE = r"(?: [ \t]{0,4} (?:[,(]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or ) 
 
 
 def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[], re.Pattern[str]]:
-    """The rest of a name, its closing quote, what joins it to the value, and the value: quoted, quoted inside a string
-    or a page, or bare. What comes `after` a mere space that joins them may be told."""
+    """An expression for the rest of a name, its closing quote, what joins it to the value, and that: quoted, quoted
+    inside a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
+    `after` what must follow where a mere space joins them."""
     return lazy(
         rf"""(?P<name>{name}) (?:(?:\\{{0,7}}["'`]|&quot;)\]?)? {_DRESS}
         (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}}
@@ -58,7 +59,8 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
 _ASSIGNED = _assignment(
     r"[\w-]{2,60}(?![\w-])", r"[ \t]{1,4} (?:is|was|ist|est)(?:[ ]now)?:? [ \t]{1,4}", r"""[^\s"'`<>\\]"""
 )
-#: A name of another language, and what it is for: `senha do banco`.
+#: A name of another language, and what it is for: `senha do banco`. A value ends where letters of other scripts begin,
+#: and after a mere space it must hold a letter and a digit.
 _FOREIGN = _assignment(
     r"""[^\s:：="'`<>|,;(){}\[\]]{2,40} (?: [ ][^\s:：="'`<>|,;(){}\[\]]{1,20} ){0,3}?""",
     rf"(?: [ \t]{{1,4}} {IS}:? [ \t]{{1,4}} | {UNSPACED_IS}[:：]?[ ]? | [ ][—–-][ ] )",

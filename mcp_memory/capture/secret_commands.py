@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 _ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
 _WORD = r"""["']?((?<=["'])[^"'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
 _TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
-
-
-#: One that is typed in when all else is lost, and perhaps the number it has in a list.
+#: A recovery code, and perhaps the number it has in a list.
 _CODE = r"(?:[-*][ ]|\d{1,2}[.)][ ])?(?=[a-z-]{0,12}[0-9])[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}"
 
 
@@ -39,8 +37,6 @@ def _login(option: str) -> str:
     return _ON + r"(?:" + option + r")[ \t=]{0,4}[\"']?[^\s:'\"$]{1,100}:([^\s'\"$\[][^\s'\"]{0,200})"
 
 
-#: The password follows the letter without a space; after one, the name of a database would.
-_MYSQL = r"[\w-]*[ \t](?P<before>(?:[^\r\n|;&]{0,200}?[ \t])?)-p['\"]?([^\s'\"]{3,200})"
 #: How the command begins, in lower case; what follows it; whether the secret must look like one, if that matters.
 #: First those whose option begins with a p.
 _WITH_P: tuple[_Rule, ...] = (
@@ -64,7 +60,7 @@ _COMMANDS: tuple[_Rule, ...] = (
     (("redis-cli",), _option("-a"), False),
     (("ldap",), r"(?:search|modify|add|delete|passwd|whoami)" + _option("-w"), False),
     (("htpasswd",), r"[ \t]+-\w*b\w*[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, False),
-    (("smbclient",), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
+    (("smbclient", "rpcclient"), _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", False),
     ((" -storepass", " -keypass", " -srcstorepass", " -deststorepass"), r"[ \t]+" + _WORD, False),
     (("curl",), _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), False),
     (("curl",), _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", True),
@@ -98,7 +94,7 @@ _CALLS: tuple[_Rule, ...] = (
 )
 
 
-#: Those that in a longer text stand near one of the `WORDS`.
+#: A text longer than this is looked through for the following only if it holds one of the `WORDS`, too.
 _SHORT = 400
 _BESIDE_WORDS: tuple[_Rule, ...] = (
     (
@@ -109,7 +105,7 @@ _BESIDE_WORDS: tuple[_Rule, ...] = (
     (("recovery code",), r"s?:\s{1,8}(" + _CODE + r"(?:[\s,]{1,8}" + _CODE + r"){0,30})(?![\w-])", None),
 )
 #: What several commands have in common: where that is missing, none of them is there.
-_SHARED = ("pass", "login", "secret", "token", "credential", "auth", "pw", "identified", "phrase", "openssl")
+_SHARED = ("pass", "login", "secret", "token", "credential", "auth", "pw", "identified", "phrase", "client", "openssl")
 
 
 def _sought(rules: Sequence[_Rule]) -> list[tuple[str, list[_Sought]]]:

@@ -81,6 +81,7 @@ HANDED = [
     ("curl -b 'session={}' https://example.com", KEY),
     ("http -a me:{} https://example.com", P),
     ("smbclient //host/share -U me%{}", P),
+    ("rpcclient -U me%{} host", P),
     ("svn checkout --username me --password {} https://example.com", WORD),
     ("kubectl create secret generic x --from-literal=password={}", WORD),
     ('terraform apply -var="db_password={}"', WORD),
