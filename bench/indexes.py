@@ -65,7 +65,13 @@ async def _at(scratch: Path, size: int) -> list[Figure]:
     print(f"   building {size:,} events", flush=True)
     home = await invented(scratch, size)
     fts5, whoosh = await _build_fts5(home, scratch / f"indexes-{size}.db"), await _build_whoosh(home)
-    built = [
+    figures = [*_costs(size, fts5, whoosh), *await _speeds(home, size)]
+    await anyio.to_thread.run_sync(shutil.rmtree, home / "whoosh")
+    return figures
+
+
+def _costs(size: int, fts5: Built, whoosh: Built) -> list[Figure]:
+    return [
         Figure(
             f"{size:,} events, building the index",
             whoosh.seconds / fts5.seconds,
@@ -82,10 +88,14 @@ async def _at(scratch: Path, size: int) -> list[Figure]:
             note=f"{ms(whoosh.one_more)} to {ms(fts5.one_more)} of processor time",
         ),
     ]
+
+
+async def _speeds(home: Path, size: int) -> list[Figure]:
+    figures = []
     queries = questions_of(home / "memory.db")
     for scope, project in (("one project of three", PROJECTS[0]), ("all projects", "*")):
         taken = await _timings(home, queries, project)
-        built += [
+        figures += [
             Figure(
                 f"{size:,} events, {scope}, {label}",
                 of(taken["whoosh"]) / of(taken["fts5"]),
@@ -93,8 +103,7 @@ async def _at(scratch: Path, size: int) -> list[Figure]:
             )
             for label, of in (("p50", median), ("p95", p95))
         ]
-    await anyio.to_thread.run_sync(shutil.rmtree, home / "whoosh")
-    return built
+    return figures
 
 
 @asynccontextmanager

@@ -130,13 +130,7 @@ async def open_app(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database.open(settings.database))
         await mend_times(database, clock.now_ms())
-        zone = ZoneInfo(await timezone_of(database, settings.calendar.timezone or system_timezone()))
-        if settings.calendar.timezone not in ("", zone.key):
-            logger.warning(
-                "The days of this memory are those of %s; `mcp-memory process --rebuild` changes them to %s.",
-                zone.key,
-                settings.calendar.timezone,
-            )
+        zone = await _zone(settings, database)
         index, keeper = _index(settings, database, stack)
         library = SqliteLibrary(database, index)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
@@ -169,6 +163,19 @@ async def open_app(
             caller=caller,
             upgrades=upgrades,
         )
+
+
+async def _zone(settings: Settings, database: Database) -> ZoneInfo:
+    """The zone of the memory's days, which was fixed when it was first used."""
+    wanted = settings.calendar.timezone
+    zone = ZoneInfo(await timezone_of(database, wanted or system_timezone()))
+    if wanted not in ("", zone.key):
+        logger.warning(
+            "The days of this memory are those of %s; `mcp-memory process --rebuild` changes them to %s.",
+            zone.key,
+            wanted,
+        )
+    return zone
 
 
 def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tuple[SearchIndex, IndexKeeper]:

@@ -10,7 +10,7 @@ from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.around import found_around
-from mcp_memory.navigate.asked import KINDS, Search, Wanted
+from mcp_memory.navigate.asked import KINDS, Search, Wanted, offset_of
 from mcp_memory.navigate.beside import with_surroundings
 from mcp_memory.navigate.found import Found
 from mcp_memory.navigate.nearest import nearest_days
@@ -206,19 +206,6 @@ def many(limit: int) -> int:
     if limit < 1:
         raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
     return min(limit, MAX_LIMIT)
-
-
-def offset_of(cursor: str | None) -> int:
-    """The position in a list that a cursor stands for; callers need not know what it looks like."""
-    if not cursor:
-        return 0
-    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
-        return int(cursor[3:])
-    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
-
-
-def cursor_of(offset: int | None) -> str | None:
-    return f"at:{offset}" if offset is not None else None
 
 
 def few(number: int, most: int = MAX_AROUND) -> int:

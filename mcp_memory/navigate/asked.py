@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.offers import Within
 from mcp_memory.domain.toc import Level
+from mcp_memory.errors import UsageError
 from mcp_memory.navigate.nearest import Order
 from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.when import TimeRange
@@ -60,3 +61,16 @@ class Wanted:
         """The project that is asked about, in this time."""
         project = self.scope.project
         return Within(project, time.start_ms, time.end_ms) if time else Within(project)
+
+
+def offset_of(cursor: str | None) -> int:
+    """The position in a list that a cursor stands for; callers need not know what it looks like."""
+    if not cursor:
+        return 0
+    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
+        return int(cursor[3:])
+    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
+
+
+def cursor_of(offset: int | None) -> str | None:
+    return f"at:{offset}" if offset is not None else None

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.summaries import Node
+from mcp_memory.navigate.asked import cursor_of
+from mcp_memory.navigate.found import Beside, Found, Hit
 from mcp_memory.navigate.scope import Scope
+from mcp_memory.navigate.when import TimeRange
+
+#: Characters of a passage in a shape.
+_SNIPPET = 300
 
 
 def iso(timestamp_ms: int) -> str:
@@ -51,4 +59,55 @@ def event_shape(event: Event) -> dict[str, Any]:
         "role": str(event.role),
         "text": event.text,
         "truncated": event.truncated,
+    }
+
+
+def time_shape(when: TimeRange) -> dict[str, Any]:
+    return {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)}
+
+
+def found_shape(found: Found, tokens: int, titles: Mapping[str, str]) -> dict[str, Any]:
+    """What a search found. `titles` are those of segments, by their ids: events are called after theirs."""
+    return {
+        "query": found.query,
+        "when": time_shape(found.when) if found.when else None,
+        "hits": [hit_shape(hit, titles.get(hit.node_id, hit.title)) for hit in found.hits],
+        "tokens": tokens,
+        "more": cursor_of(found.more),
+        "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
+        "near": {word: list(others) for word, others in found.advice.near.items()} if found.advice else {},
+    }
+
+
+def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
+    return {
+        "id": hit.id,
+        "kind": hit.kind,
+        "title": title,
+        "snippet": hit.passage.window(_SNIPPET),
+        "score": hit.score,
+        "band": hit.band,
+        "matched": list(hit.matched),
+        "missing": list(hit.missing),
+        "project": hit.project,
+        "session_id": hit.session_id,
+        "start_time": iso(hit.start_ms),
+        "event_ids": list(hit.event_ids),
+        "source_ids": list(hit.source_ids),
+        "grip_id": hit.grip_id,
+        "node_id": hit.node_id,
+        "reply": _beside(hit.reply) if hit.reply else None,
+        "later": _beside(hit.later) if hit.later else None,
+    }
+
+
+def _beside(other: Beside) -> dict[str, Any]:
+    """Another event beside a hit, in short."""
+    event = other.event
+    return {
+        "id": event.event_id,
+        "grip_id": event_grip_id(event.timestamp_ms, event.key),
+        "role": str(event.role),
+        "start_time": iso(event.timestamp_ms),
+        "snippet": other.passage.window(_SNIPPET),
     }

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from mcp_memory.app import App
-from mcp_memory.domain.grips import event_grip_id
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import checked, cursor_of, few, offset_of
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.found import Beside, Found, Hit
+from mcp_memory.navigate.answers import checked, few
+from mcp_memory.navigate.asked import Search, offset_of
+from mcp_memory.navigate.found import Hit
 from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.scope import ALL, ref_of
-from mcp_memory.navigate.shapes import event_shape, iso, node_shape
+from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, time_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
@@ -124,8 +122,8 @@ async def search(app: App, options: argparse.Namespace) -> int:
     if found.hits and not shown:
         output.too_small(budget)
     more = found.more if shown == len(found.hits) else offset_of(options.cursor) + shown
-    titles = await _titles(app, found.hits[:shown])
-    return output.document(search_shape(found, shown, min(page.tokens, budget), titles, more))
+    part = replace(found, hits=found.hits[:shown], more=more)
+    return output.document(found_shape(part, min(page.tokens, budget), await _titles(app, part.hits)))
 
 
 async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
@@ -133,54 +131,6 @@ async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
     named = {hit.node_id: hit.project for hit in hits if hit.role and hit.node_id}
     nodes = {node_id: await app.library.node(project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
     return {node_id: node.title for node_id, node in nodes.items() if node}
-
-
-def search_shape(found: Found, shown: int, tokens: int, titles: Mapping[str, str], more: int | None) -> dict[str, Any]:
-    when = found.when
-    return {
-        "query": found.query,
-        "when": {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)} if when else None,
-        "hits": [
-            {
-                "id": hit.id,
-                "kind": hit.kind,
-                "title": titles.get(hit.node_id, hit.title),
-                "snippet": hit.passage.window(300),
-                "score": hit.score,
-                "band": hit.band,
-                "matched": list(hit.matched),
-                "missing": list(hit.missing),
-                "project": hit.project,
-                "session_id": hit.session_id,
-                "start_time": iso(hit.start_ms),
-                "event_ids": list(hit.event_ids),
-                "source_ids": list(hit.source_ids),
-                "grip_id": hit.grip_id,
-                "node_id": hit.node_id,
-                "reply": _beside(hit.reply),
-                "later": _beside(hit.later),
-            }
-            for hit in found.hits[:shown]
-        ],
-        "tokens": tokens,
-        "more": cursor_of(more),
-        "elsewhere": [{"project": project, "hits": hits} for project, hits in found.elsewhere.items()],
-        "near": {word: list(others) for word, others in found.advice.near.items()} if found.advice else {},
-    }
-
-
-def _beside(other: Beside | None) -> dict[str, Any] | None:
-    """Another event beside a hit, in short."""
-    if other is None:
-        return None
-    event = other.event
-    return {
-        "id": event.event_id,
-        "grip_id": event_grip_id(event.timestamp_ms, event.key),
-        "role": str(event.role),
-        "start_time": iso(event.timestamp_ms),
-        "snippet": other.passage.window(300),
-    }
 
 
 async def timeline(app: App, options: argparse.Namespace) -> int:
@@ -195,7 +145,7 @@ async def timeline(app: App, options: argparse.Namespace) -> int:
     span, _ = await browse.browse_time(app.library, scope, when, options.topic)
     return output.document(
         {
-            "when": {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)},
+            "when": time_shape(when),
             "level": span.level.label,
             "nodes": [node_shape(found, scope) for found in span.nodes],
         }

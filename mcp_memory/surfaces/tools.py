@@ -335,7 +335,7 @@ def _room(budget: int) -> int:
 
 
 def _position(cursor: str | None) -> int:
-    from mcp_memory.navigate.answers import offset_of
+    from mcp_memory.navigate.asked import offset_of
 
     return offset_of(cursor)
 
@@ -347,7 +347,7 @@ def _next_of_list(page: Page, cursor: str | None) -> int | None:
 
 def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:
     """The answer, with the cursor of what follows in its last line if there is room for it."""
-    from mcp_memory.navigate.answers import cursor_of
+    from mcp_memory.navigate.asked import cursor_of
     from mcp_memory.navigate.packing import with_count
 
     body, _, foot = page.text.rpartition("\n")

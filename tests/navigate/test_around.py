@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.navigate.answers import cursor_of
 from mcp_memory.navigate.around import Around, around
-from mcp_memory.navigate.asked import Search
+from mcp_memory.navigate.asked import Search, cursor_of
 from tests.support import learn, memory, said
 
 TOLD = [
