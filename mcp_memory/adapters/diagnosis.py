@@ -225,9 +225,15 @@ def spool(folder: Path, now_ms: int) -> list[Problem]:
     """Files that the hook left because the database would not take them, and that no one has taken up."""
     if not folder.is_dir():
         return []
-    ages = [now_ms - entry.stat().st_mtime_ns // 1_000_000 for entry in os.scandir(folder) if entry.is_file()]
+    entries = [(entry.name, entry.stat().st_mtime_ns // 1_000_000) for entry in os.scandir(folder) if entry.is_file()]
+    problems = []
+    if aside := [name for name, _ in entries if name.endswith(".unreadable")]:
+        why = f"{len(aside)} files in {folder} are no captures, or cut off, and were set aside."
+        problems.append(Problem("the spool holds files that cannot be read", why, f"rm {folder}/*.unreadable"))
+    ages = [now_ms - changed_ms for name, changed_ms in entries if not name.endswith(".unreadable")]
     late = [age for age in ages if age > _LATE_MS]
     if not late:
-        return []
+        return problems
     why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // _MINUTE} minutes."
-    return [Problem("the spool is growing", f"{why} The database was locked or missing when they came.", _PROCESS)]
+    why += " The database was locked or missing when they came."
+    return [*problems, Problem("the spool is growing", why, _PROCESS)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 SPOOL_BATCH = 500
+#: A hook writes a file within milliseconds; one that is unfinished after this time stays so.
+ABANDONED_SECONDS = 60
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 
@@ -132,6 +136,7 @@ def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> lis
 
 async def drain_spool(log: EventLog, folder: Path) -> int:
     """Move what the hook could not write to the database into the inbox. A file of no known form is set aside."""
+    await to_thread.run_sync(_settle, folder)
     paths = await to_thread.run_sync(lambda: sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else [])
     rows = await to_thread.run_sync(lambda: [(path, _spooled(path)) for path in paths])
     good = [(path, row) for path, row in rows if row]
@@ -144,6 +149,15 @@ async def drain_spool(log: EventLog, folder: Path) -> int:
             path.rename(path.with_suffix(".unreadable"))
             logger.warning("%s is no capture and was set aside.", path)
     return len(good)
+
+
+def _settle(folder: Path) -> None:
+    """Finish what a hook was killed at: a whole file gets its name, half of one is of no use to anyone."""
+    before = time.time() - ABANDONED_SECONDS
+    for path in folder.glob("*.json.tmp"):
+        with suppress(OSError):  # another server may be at it
+            if path.stat().st_mtime < before:
+                path.rename(path.with_suffix("")) if _spooled(path) else path.unlink()
 
 
 def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 #: How often it looks for what only time brings: segments and periods that have closed, a lease that is free.
 TIMER_SECONDS = 30.0
+#: How soon it tries again what has failed; twice as long after each further failure.
+RETRY_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -86,6 +88,7 @@ class Pipeline:
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
+    _told: str = field(default="", init=False)
 
     async def round(self) -> Done:
         """One round of all stages, under the lease that the caller holds."""
@@ -145,15 +148,18 @@ class Pipeline:
             await self._run()
 
     async def _run(self) -> None:
+        failures = 0
         try:
             while True:
                 # Read before the work, so that what comes in meanwhile is not missed.
                 seen = await self._version()
                 if await self._work():
+                    failures, self._told = 0, ""
                     await self._wait(seen)
                 else:
                     # Something is in the way: our own writes must not wake us to try the same again at once.
-                    await self._wait(await self._version())
+                    failures += 1
+                    await self._wait(await self._version(), failures)
         finally:
             with anyio.move_on_after(2, shield=True):
                 await self.lease.release()
@@ -172,21 +178,24 @@ class Pipeline:
             # Whoever opened the memory opens what is there now; here every try would fail the same.
             raise
         except MemoryFault as error:
-            logger.warning("The pipeline pauses: %s", error)
+            if str(error) != self._told:  # a full disk stays full for long
+                logger.warning("The pipeline pauses: %s", error)
+            self._told = str(error)
             return False
         except Exception:
             logger.exception("The pipeline met an unexpected error and will try again")
             return False
         return done.anything
 
-    async def _wait(self, seen: int) -> None:
+    async def _wait(self, seen: int, failures: int = 0) -> None:
+        """Until there is news. What the spool held all along is none, or a full disk would keep us at it."""
         self.wake = anyio.Event()
-        with anyio.move_on_after(TIMER_SECONDS):
-            while not self.wake.is_set():
-                if await self._version() != seen or self._spooled():
-                    return
+        with anyio.move_on_after(min(RETRY_SECONDS * 2**failures, TIMER_SECONDS) if failures else TIMER_SECONDS):
+            while not self.wake.is_set() and await self._version() == seen:
                 with anyio.move_on_after(POLL_SECONDS):
                     await self.wake.wait()
+                if not failures and self._spooled():
+                    return
 
     async def _version(self) -> int:
         try:

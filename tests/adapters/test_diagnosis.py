@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters.diagnosis import Damage, database
+from mcp_memory.adapters.diagnosis import Damage, database, spool
 from mcp_memory.adapters.sqlite.database import explain
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
@@ -108,3 +108,12 @@ async def test_a_database_without_room_beside_it_is_not_called_damaged(tmp_path:
     assert "Free some space" in problem.fix
     assert not isinstance(problem, Damage)
     assert database(path)[1] == []
+
+
+def test_files_set_aside_in_the_spool_are_told_from_captures_that_wait(tmp_path: Path) -> None:
+    (tmp_path / "1.unreadable").write_text("{oops")
+    [problem] = spool(tmp_path, 10**15)
+    assert "cannot be read" in problem.what
+    assert problem.fix == f"rm {tmp_path}/*.unreadable"
+    (tmp_path / "2.json").write_text("{}")
+    assert [found.what for found in spool(tmp_path, 10**15)][1:] == ["the spool is growing"]

@@ -175,6 +175,23 @@ async def test_a_spool_file_of_no_known_form_is_set_aside(client: Client) -> Non
     assert [file.name for file in spool.iterdir()] == ["1-1-x.unreadable"]
 
 
+async def test_what_a_killed_hook_left_is_taken_up_if_it_is_whole(client: Client) -> None:
+    spool = client.home / "spool"
+    spool.mkdir(parents=True)
+    payload = {"session_id": "s", "cwd": "/", "hook_event_name": "UserPromptSubmit", "prompt": "Count the pears."}
+    row = {"received_ms": 1, "client": "claude-code", "root": "/", "label": "", "payload": json.dumps(payload)}
+    for name in ("1.json.tmp", "2.json.tmp", "3.json.tmp"):
+        (spool / name).write_text(json.dumps(row))
+    (spool / "2.json.tmp").write_text(json.dumps(row)[:40])
+    for name in ("1.json.tmp", "2.json.tmp"):
+        os.utime(spool / name, (1_000, 1_000))
+    async with memory(client.home) as app:
+        await app.pipeline.until_idle()
+        assert await texts(app) == [("user", "Count the pears.")]
+    # A hook may be writing this one now.
+    assert [file.name for file in spool.iterdir()] == ["3.json.tmp"]
+
+
 async def test_unknown_payloads_are_kept_and_counted(client: Client) -> None:
     async with memory(client.home) as app:
         client.fire("SomethingNew", wonder="yes")

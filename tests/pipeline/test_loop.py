@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import SegmentSummary
 from mcp_memory.errors import LeaseLost
@@ -114,3 +115,35 @@ async def test_there_is_work_exactly_while_a_stage_would_find_some(tmp_path: Pat
         app.settings.spool.mkdir()
         (app.settings.spool / "1-1-a.json").write_text("{}")
         assert await app.pipeline.waits()
+
+
+async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "Mend the kite."}
+    async with memory(tmp_path) as app, memory(tmp_path) as other, anyio.create_task_group() as tasks:
+        full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        await other.database.write(Transaction.run, full)
+        spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/work/kite", "", json.dumps(prompt)))
+        tried = 0
+
+        async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+            nonlocal tried
+            tried += 1
+            await usual(rows)
+
+        usual, app.pipeline.log.post = app.pipeline.log.post, post  # type: ignore[method-assign]
+        tasks.start_soon(app.pipeline.run)
+        with anyio.fail_after(20):
+            while tried < 2:
+                await anyio.sleep(0.01)
+            before = tried
+            # Many turns of a loop that would not wait.
+            await anyio.sleep(0.5)
+            assert tried - before <= 1
+            assert caplog.text.count("disk is full") == 1
+            await other.database.write(Transaction.run, "DROP TRIGGER full")
+            while not await other.database.value("SELECT count(*) FROM event"):
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert not list((tmp_path / "spool").iterdir())
