@@ -22,7 +22,8 @@ _INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE 
 _ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
 _INDEX = "search (rowid, head, user, assistant, tool, parts)"
-_ADD_DIRTY = (
+#: A session is to be cut into segments anew, from a time on.
+CUT_ANEW = (
     "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
     "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
 )
@@ -212,7 +213,7 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     earliest: dict[int, int] = {}
     for _, session, event in numbered:
         earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
-    tx.run_many(_ADD_DIRTY, earliest.items())
+    tx.run_many(CUT_ANEW, earliest.items())
     forgetting = {session for _, session, event in numbered if event.event_type is EventType.COMPACTION}
     tx.run_many(_ADD_GROWN, [(session, "client" if session in forgetting else "") for session in earliest])
 

@@ -13,13 +13,23 @@ from dataclasses import dataclass
 from mcp_memory.adapters.sqlite.compactions import forget_records
 from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.erasures import note_erasure
-from mcp_memory.adapters.sqlite.events import EVENT
+from mcp_memory.adapters.sqlite.events import CUT_ANEW, EVENT
 from mcp_memory.adapters.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.domain.events import LIFECYCLE, EventType
 from mcp_memory.domain.indexing import event_columns
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 
 _CHUNK = 500
+_EVENTS = """
+    SELECT e.id, e.session, e.key, e.role, e.type, e.text, e.timestamp_ms, s.project
+    FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where}
+"""
+#: The segments of a session from the one on that holds a time, with their nodes.
+_SEGMENTS_FROM = """
+    SELECT g.key, n.id, n.key, n.project FROM segment g LEFT JOIN node n ON n.id = g.node
+    WHERE g.session = ?1
+      AND g.start_ms >= (SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = ?1 AND start_ms <= ?2)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +79,6 @@ def _forget(tx: Transaction, wish: Wish) -> Forgotten:
     return Forgotten(len(rows), len({row[1] for row in rows}), len(waiting))
 
 
-_EVENTS = """
-    SELECT e.id, e.session, e.key, e.role, e.type, e.text, e.timestamp_ms, s.project
-    FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where}
-"""
-
-
 def _condition(wish: Wish) -> tuple[str, tuple[object, ...]]:
     choices: list[tuple[str, object]] = [
         ("s.session_id = ?", wish.session_id),
@@ -102,29 +106,19 @@ def _drop_nodes(tx: Transaction, rows: Sequence[Row]) -> None:
     for _, session, _, _, _, _, timestamp_ms, _ in rows:
         earliest[session] = min(earliest.get(session, timestamp_ms), timestamp_ms)
     for session, from_ms in earliest.items():
-        anchor = "(SELECT coalesce(max(start_ms), 0) FROM segment WHERE session = ?1 AND start_ms <= ?2)"
-        found = tx.fetch(
-            "SELECT g.key, n.id, n.key, n.project FROM segment g LEFT JOIN node n ON n.id = g.node "
-            f"WHERE g.session = ?1 AND g.start_ms >= {anchor}",
-            (session, from_ms),
-        )
-        for segment, node, node_key, project in found:
+        for segment, node, node_key, project in tx.fetch(_SEGMENTS_FROM, (session, from_ms)):
             if node is not None:
                 remove_node(tx, node)
                 _drop_periods(tx, project, NodeRef(Level.SEGMENT, node_key))
             tx.run("DELETE FROM segment WHERE key = ?", (segment,))
-        tx.run(
-            "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) ON CONFLICT (session) DO UPDATE "
-            "SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1",
-            (session, from_ms),
-        )
+        tx.run(CUT_ANEW, (session, from_ms))
     for project in {row[7] for row in rows}:
         tx.run("DELETE FROM brief WHERE root IN (SELECT root FROM project WHERE id = ?)", (project,))
         tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
 
 
 def _note_place(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Keep at which place in the log something of a session was forgotten: a later view of before tells it changed."""
+    """Keep at which place in the log a session lost something, so that a view of an earlier place can tell."""
     if not rows:
         return
     tx.run("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'event'")

@@ -9,6 +9,7 @@ import logging
 from contextlib import suppress
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.events import CUT_ANEW
 from mcp_memory.adapters.sqlite.nodes import remove_segment_node
 from mcp_memory.domain.events import TIMES
 from mcp_memory.errors import StoreFull
@@ -23,10 +24,6 @@ _FOUND = "SELECT id, session, timestamp_ms FROM event WHERE timestamp_ms < ?1 OR
 _NEIGHBOUR = """
     SELECT timestamp_ms FROM event WHERE session = ?3 AND timestamp_ms >= ?1 AND timestamp_ms < ?2
     ORDER BY abs(id - ?4) LIMIT 1
-"""
-_CUT_ANEW = """
-    INSERT INTO dirty_session (session, from_ms) VALUES (?, ?)
-    ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1
 """
 
 
@@ -49,6 +46,6 @@ def _mend(tx: Transaction, now_ms: int) -> int:
         moment = near[0][0] if near else now_ms
         tx.run("UPDATE event SET timestamp_ms = ? WHERE id = ?", (moment, number))
         # From where it stood or stands, whichever is first; that must be a time too.
-        tx.run(_CUT_ANEW, (session, max(min(before, moment), TIMES.start)))
+        tx.run(CUT_ANEW, (session, max(min(before, moment), TIMES.start)))
     tx.run("UPDATE dirty_session SET from_ms = ?1 WHERE from_ms < ?1", _BOUNDS[:1])
     return len(found)
