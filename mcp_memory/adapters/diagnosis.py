@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -74,7 +75,22 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
         return Facts(), [Problem(f"{path} is being made anew, or that was interrupted", why, _SET_ASIDE)]
     if not path.exists():
         return Facts(), []
-    return examine(path)
+    facts, problems = examine(path)
+    return facts, problems or _guarded(path)
+
+
+def _guarded(path: Path) -> list[Problem]:
+    """Files of the database that can be read and not written, as after a run by another user."""
+    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+    found = [file for file in files if file.exists() and not os.access(file, os.W_OK)]
+    if not found or not os.access(path.parent, os.W_OK):  # which is told of the directory
+        return []
+    why = "It belongs to another user or is write-protected. What is captured waits in the spool."
+    return [Problem(f"{found[0]} cannot be written", why, _permissions(found[0]))]
+
+
+def _permissions(path: Path) -> str:
+    return f'Make {path} yours again (sudo chown "$USER" {path}; chmod u+rwX {path}), then: {_PROCESS}'
 
 
 def examine(path: Path) -> tuple[Facts, list[Problem]]:
@@ -225,11 +241,16 @@ def spool(folder: Path, now_ms: int) -> list[Problem]:
     """Files that the hook left because the database would not take them, and that no one has taken up."""
     if not folder.is_dir():
         return []
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        why = "What the hook cannot write to the database at once is lost."
+        return [Problem(f"{folder} cannot be used", why, _permissions(folder))]
     entries = [(entry.name, entry.stat().st_mtime_ns // 1_000_000) for entry in os.scandir(folder) if entry.is_file()]
     problems = []
     if aside := [name for name, _ in entries if name.endswith(".unreadable")]:
         why = f"{len(aside)} files in {folder} are no captures, or cut off, and were set aside."
-        problems.append(Problem("the spool holds files that cannot be read", why, f"rm {folder}/*.unreadable"))
+        problems.append(
+            Problem("the spool holds files that cannot be read", why, f"rm {shlex.quote(str(folder))}/*.unreadable")
+        )
     ages = [now_ms - changed_ms for name, changed_ms in entries if not name.endswith(".unreadable")]
     late = [age for age in ages if age > _LATE_MS]
     if not late:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -117,3 +118,17 @@ def test_files_set_aside_in_the_spool_are_told_from_captures_that_wait(tmp_path:
     assert problem.fix == f"rm {tmp_path}/*.unreadable"
     (tmp_path / "2.json").write_text("{}")
     assert [found.what for found in spool(tmp_path, 10**15)][1:] == ["the spool is growing"]
+
+
+async def test_files_that_belong_to_someone_else_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write anywhere, so the system's word for it is changed."""
+    path = await stored(tmp_path)
+    (tmp_path / "spool").mkdir()
+    foreign = {path, tmp_path / "spool"}
+    usual = os.access
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) not in foreign and usual(place, mode))
+    [problem] = database(path)[1]
+    assert problem.what == f"{path} cannot be written"
+    assert f'chown "$USER" {path}' in problem.fix
+    [problem] = spool(tmp_path / "spool", 0)
+    assert problem.what == f"{tmp_path / 'spool'} cannot be used"
