@@ -29,6 +29,8 @@ _AROUND = (
     re.compile(r"(?P<head>.{0,40}?\bwh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S),
     re.compile(r"\W*(?P<how>before|after)\s+(?P<named>.{3,120}?),?\s+(?P<head>wh(?:at|ich)\b.{0,80})", re.I | re.S),
 )
+#: "The day before the outage" asks for what came before it.
+_UNIT = re.compile(r"\b(?:day|week|night|evening|morning|hour|session)s?\s*$", re.I)
 #: Words are asked for, and whose.
 _SAID = re.compile(
     r"\b(?:did|do|have|had) (?P<who>i|we|you) (?:\w+ )?(?:ask|asked|say|said|tell|told|write|wrote|want|wanted)\b", re.I
@@ -70,7 +72,7 @@ def asks_for_anything(text: str) -> bool:
 def around(query: str) -> Around | None:
     """What a question asks to look around for; None if it asks for anything else as well."""
     match = next((match for each in _AROUND if (match := each.fullmatch(query))), None)
-    if match is None or not asks_for_anything(match["head"]):
+    if match is None or not asks_for_anything(_UNIT.sub("", match["head"])):
         return None
     named = match["named"].strip(" ?!.")
     telling = any(word not in STOP_WORDS for word in words(named))

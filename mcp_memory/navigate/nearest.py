@@ -68,6 +68,7 @@ def in_lines(node: Node) -> str:
 
 
 async def nearest_days(library: Library, project: str | None, start_ms: int, end_ms: int) -> list[Node]:
-    """The days just before and just after a time on which something was said."""
-    days = await day_before(library, project, start_ms), await day_after(library, project, end_ms)
-    return [day for day in days if day]
+    """The days just before and just after a time on which something was said; of a few hours, their own day, too."""
+    before, after = await day_before(library, project, start_ms), await day_after(library, project, end_ms)
+    same = await library.between(project, Level.DAY, start_ms, end_ms, 2)
+    return list({(day.project, day.node_id): day for day in (before, *same, after) if day}.values())

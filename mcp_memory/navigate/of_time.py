@@ -20,6 +20,8 @@ from mcp_memory.ports.library import Library
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _MOST = 60
+#: The shortest day that a change of the clock makes.
+_DAY_MS = 23 * 3_600_000
 
 
 async def found_in(library: Library, wanted: Wanted, when: TimeRange) -> Found:
@@ -47,12 +49,21 @@ async def _of_kind(library: Library, wanted: Wanted, when: TimeRange, question: 
 async def periods(
     library: Library, question: Question, project: str | None, when: TimeRange, limit: int
 ) -> list[Ranked]:
-    """The segments of a time, those that say most first; of a long time, its days."""
+    """The segments of a time, those that say most first; of a long time, its days.
+
+    A day whose segments are not known tells of all its hours, so it is no answer where only some are asked about.
+    """
     nodes: list[Node] = []
-    for level in (Level.SEGMENT, Level.DAY) if when.end_ms - when.start_ms <= SHORT_MS else (Level.DAY,):
+    for level in _levels(when.end_ms - when.start_ms):
         nodes = nodes or await library.between(project, level, when.start_ms, when.end_ms, _MOST)
     telling = sorted(nodes, key=lambda node: -len(node.bullets))
     return sorted(_by_time(telling, question), key=lambda item: -len(item.told[0]))[:limit]
+
+
+def _levels(length_ms: int) -> tuple[Level, ...]:
+    if length_ms > SHORT_MS:
+        return (Level.DAY,)
+    return (Level.SEGMENT, Level.DAY) if length_ms >= _DAY_MS else (Level.SEGMENT,)
 
 
 async def _words_behind(library: Library, ranked: Sequence[Ranked], when: TimeRange) -> list[Ranked]:

@@ -57,6 +57,7 @@ _MEANS_MORE = re.compile(rf"around |{OVER_FEAST.pattern}", re.I)
 _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
 _ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
+_SUMMING_UP = frozenset("summarize summarise recap review".split())
 _MORE_OR_LESS = frozenset("than least most over under nearly almost".split())
 _SCHEDULE = frozenset("start starts begin begins run runs every each scheduled falls due weekly daily".split())
 #: What is named after a time: "the last month column", "this week view".
@@ -206,12 +207,17 @@ class _Place:
 def _sure(candidate: Candidate, text: str, frame: Frame, before: str, after: str) -> bool:
     phrase, said = normal(candidate.phrase), candidate.phrase
     place = _Place(phrase, said, text, candidate.start, candidate.end, before, after.lower().strip("?.,;:!)"))
-    if not _means_time(phrase, said, frame) and not _is_past_day(place):
+    if not (_means_time(phrase, said, frame) or _is_past_day(place) or _is_summed_up(place, frame)):
         return False
     if _is_of_a_thing(place) or _is_a_number(place) or _is_spoken_of(place) or _is_a_plan(place):
         return False
     this_year = frame.today.year
     return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(phrase))
+
+
+def _is_summed_up(place: _Place, frame: Frame) -> bool:
+    """After such a word a month needs no preposition: summarize January."""
+    return place.before in _SUMMING_UP and place.said[0].isupper() and _row(place.phrase, frame) is not None
 
 
 def _is_of_a_thing(place: _Place) -> bool:

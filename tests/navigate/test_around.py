@@ -26,6 +26,7 @@ TOLD = [
         ("which things happened right before the outage", Around(False, "the outage")),
         ("Can you tell me what we did after the outage?", Around(True, "the outage")),
         ("Before the outage, what did we do?", Around(False, "the outage")),
+        ("what did we do the day before the outage?", Around(False, "the outage")),
         ("What did I ask right before the outage?", Around(False, "the outage", "user")),
         ("what did you tell me after the outage?", Around(True, "the outage", "assistant")),
         ("after the outage what happened next?", Around(True, "the outage")),

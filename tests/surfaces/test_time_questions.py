@@ -84,6 +84,13 @@ async def test_a_time_without_anything_tells_the_nearest_days(settings: Settings
     assert "toc:day:2026-10-05" in answer
 
 
+async def test_hours_without_anything_are_not_told_by_their_day(settings: Settings) -> None:
+    answer = await told(settings, "what did we do on October 15 between 4am and 6am?")
+    assert answer.startswith("No hit in 'October 15 between 4am and 6am' = 2026-10-15 04:00 to 2026-10-15 05:59")
+    assert "The nearest days: toc:day:2026-10-12" in answer
+    assert "toc:day:2026-10-15" in answer
+
+
 async def test_a_time_that_holds_nothing_of_it_is_dropped_and_told_with_its_range(settings: Settings) -> None:
     answer = await told(settings, "what did we decide about the token bucket on October 3?")
     assert "Nothing was found in 'October 3' = 2026-10-03 00:00 to 2026-10-03 23:59, so all times" in answer
