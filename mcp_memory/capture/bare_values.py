@@ -172,7 +172,8 @@ def _is_mentioned(it: Bare, value: str) -> bool:
     if not is_random(value):
         return False
     if it.named.kind == "password":
-        return value[0] not in "(&#" and (it.name.lower() in _SPOKEN or not it.name.isascii())
+        plain = value[0] not in "(&#" and "%" not in value  # no part of a page, nor of a text with places to fill
+        return plain and (it.name.lower() in _SPOKEN or not it.name.isascii())
     letters = value.replace("/", "").replace("+", "").rstrip("=")
     return it.named.sure and "_" in it.name and len(value) >= 20 and letters.isalnum()
 

@@ -53,7 +53,6 @@ _WITH_P: tuple[_Rule, ...] = (
     (("zip",), _option("-P"), True),
     (("7z",), r"a?" + _option(r"-p(?=\S)"), True),
     (("twine upload", "psexec"), _option("-p"), False),
-    (("useradd", "usermod"), _option("-p"), True),
     ((" -pass", " -passin", " -passout"), r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", False),
 )
 _COMMANDS: tuple[_Rule, ...] = (

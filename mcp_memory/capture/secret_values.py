@@ -8,7 +8,7 @@ from mcp_memory.capture.marks import OPENING
 from mcp_memory.capture.patterns import lazy
 
 _REFERENCE = lazy(
-    r"\$[A-Za-z_{(<\[]|[{<`]|%[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|\[?redacted|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
+    r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|\[?redacted|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
     r"|(?:process|import\.meta)\.env|os\.(?:environ|getenv)|getenv|(?:secrets|vars?|env|local)\.\w"
     r"|your[ _-]|my[ _-](?:password|secret|token|api)\b|(?:insert|enter|paste|replace)[ _-]",
     re.I,

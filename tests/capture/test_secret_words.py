@@ -80,6 +80,7 @@ wachtwoord: verplicht
 la parola: bella
 clé : comprendre, Schlüssel: Wert, ключ: значение
 haslocal = [op for op in opmap]
+加密密碼：%2$s 使用 usermod -p 設定密碼，來解鎖這隻帳號的密碼
 EnclaveCertificate: f7a4d45b52641c1e
 """.strip().split("\n")
 
@@ -151,6 +152,7 @@ ${DB_PASSWORD:?must be set} ${TOKEN:-$OTHER} ${DB_PASSWORD:-}
 the default password callback, for machine function pass registration
 echo done1 | sudo tee /x; echo "a:b1" | sort
 openssl passwd -6; openssl rand -hex 32
+enter the passphrase to%0Aprotect your new key, Passwort eingegeben!%0AEine leeres
 master username and password (if it is enabled)
 <string name="forgot_password">Vergessen</string>
 fix in update-passwd manpage. Closes: Bug#53857,#75791
