@@ -23,6 +23,8 @@ from mcp_memory.ports.clients import BadLine, ClientAdapter
 _TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
 _STDIN = "-"
 _PART = 1 << 20
+#: Where Linux lists what a process has open; each opened there is read from its start.
+_OPEN_FILES = Path("/proc/self/fd")
 _GZIP = b"\x1f\x8b"
 #: How a file begins that PowerShell has written by `>`.
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -33,8 +35,8 @@ Source = tuple[ClientAdapter, Path]
 class LaidOut:
     """Standard input, pipes, compressed files and those in UTF-16, each as a plain file for the time of an import."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, kept: ExitStack) -> None:
+        self._folder, self._kept = folder, kept
         #: What the user calls each of these files.
         self.names: dict[Path, str] = {}
 
@@ -73,9 +75,10 @@ class LaidOut:
         folder = self._folder / str(len(self.names))
         folder.mkdir()
         target = folder / file_name
-        with target.open("wb") as file:
-            while part := source.read(_PART):
-                file.write(part.encode() if isinstance(part, str) else part)
+        file = self._kept.enter_context(_blank(target))
+        while part := source.read(_PART):
+            file.write(part.encode() if isinstance(part, str) else part)
+        file.flush()
         self.names[target] = name
         return str(target)
 
@@ -85,8 +88,21 @@ def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
     """The places to look at. What is copied for it is private, and gone afterwards."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-memory-")) if paths else ""
-        files = LaidOut(Path(folder))
+        files = LaidOut(Path(folder), stack)
         yield [files.add(name) for name in paths], files
+
+
+@contextmanager
+def _blank(target: Path) -> Iterator[IO[bytes]]:
+    """A file to fill, to be read by the name of `target` as long as it is open.
+
+    It may hold secrets. So where the system can, it is a file without a name, of which not even a kill leaves anything.
+    """
+    nameless = _OPEN_FILES.exists()
+    with tempfile.TemporaryFile(dir=target.parent) if nameless else target.open("wb") as file:
+        if nameless:
+            target.symlink_to(_OPEN_FILES / str(file.fileno()))
+        yield file
 
 
 def _head(path: Path) -> bytes:

@@ -119,6 +119,15 @@ def test_what_is_laid_out_is_private_and_gone_afterwards(tmp_path: Path) -> None
     assert not Path(path).exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="a file without a name cannot be opened anew here")
+def test_what_is_laid_out_has_no_name_that_a_kill_would_leave_behind(tmp_path: Path) -> None:
+    packed = tmp_path / "talks.jsonl.gz"
+    packed.write_bytes(gzip.compress(LINES.encode()))
+    with laid_out([str(packed)]) as ([path], _):
+        there = [entry for entry in Path(path).parents[1].rglob("*") if not entry.is_dir()]
+        assert [(entry, entry.is_symlink()) for entry in there] == [(Path(path), True)]
+
+
 @posix
 def test_directories_that_lead_to_themselves_are_walked_once(tmp_path: Path) -> None:
     (tmp_path / "talks.jsonl").write_text(LINES)
