@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 #: A server that no client talks to opens its memory after this time all the same: captured events wait for it.
 GREETING_SECONDS = 1.0
+#: The first answer is made, but not written yet: what is loaded in a thread at once would hold it up.
+WRITING_SECONDS = 0.05
 
 Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
@@ -49,17 +51,18 @@ class Memory:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._attempt = _Attempt()
-        self._greeted = anyio.Event()
+        self._greeted, self._asked = anyio.Event(), anyio.Event()
         self.closing = anyio.Event()
         self.closed = anyio.Event()
 
     def greeted(self) -> None:
-        """The client has its first answer: from now on work may cost time."""
+        """The client is given its first answer: soon after that, work may cost time."""
         self._greeted.set()
 
     async def app(self) -> App:
         """The open app, as soon as it is; raises why it cannot be opened."""
         self.greeted()
+        self._asked.set()
         attempt = self._attempt
         if attempt.error is not None or (attempt.app is not None and attempt.app.database.is_replaced()):
             self._attempt = _Attempt()
@@ -88,6 +91,8 @@ class Memory:
     async def _keep_open(self) -> None:
         with anyio.move_on_after(GREETING_SECONDS):
             await self._greeted.wait()
+        with anyio.move_on_after(WRITING_SECONDS):
+            await self._asked.wait()
         while True:
             attempt = self._attempt
             try:
