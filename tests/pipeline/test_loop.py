@@ -124,7 +124,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
     async with memory(tmp_path) as app, memory(tmp_path) as other, anyio.create_task_group() as tasks:
         full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         await other.database.write(Transaction.run, full)
-        spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/work/kite", "", json.dumps(prompt)))
+        spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", json.dumps(prompt)))
         tried = 0
 
         async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:

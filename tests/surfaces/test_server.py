@@ -186,7 +186,7 @@ async def test_what_is_captured_while_the_database_is_away_waits_for_the_next(
     blank: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "LOOK_SECONDS", 0.01)
-    row = Row(1_793_000_000_000, "claude-code", "/work/kite", "", json.dumps(PROMPT))
+    row = Row(1_793_000_000_000, "claude-code", "/home/ada/kite", "", json.dumps(PROMPT))
     async with connected(blank) as client:
         await ask(client, "toc_root")
         for suffix in ("", "-wal", "-shm"):
