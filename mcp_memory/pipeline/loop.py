@@ -37,7 +37,7 @@ POLL_SECONDS = 0.5
 #: How often it looks for what only time brings: segments and periods that have closed, a lease that is free.
 TIMER_SECONDS = 30.0
 #: How soon it tries again what has failed; twice as long after each further failure.
-RETRY_SECONDS = 0.5
+RETRY_SECONDS, _DOUBLED = 0.5, 10
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class Pipeline:
     async def _wait(self, seen: int, failures: int = 0) -> None:
         """Until there is news. What the spool held all along is none, or a full disk would keep us at it."""
         self.wake = anyio.Event()
-        with anyio.move_on_after(min(RETRY_SECONDS * 2**failures, TIMER_SECONDS) if failures else TIMER_SECONDS):
+        with anyio.move_on_after(pause_after(failures)):
             while not self.wake.is_set() and await self._version() == seen:
                 with anyio.move_on_after(POLL_SECONDS):
                     await self.wake.wait()
@@ -215,3 +215,9 @@ class Pipeline:
 def _wall_ms() -> int:
     """The lease is kept by the wall clock even where the memory's clock is stood still."""
     return time.time_ns() // 1_000_000
+
+
+def pause_after(failures: int) -> float:
+    """How long to wait for news at most: briefly after a failure, longer after each further one."""
+    # A disk may stay full for days, and a float holds no power of two as high as the failures then are.
+    return min(RETRY_SECONDS * 2 ** min(failures, _DOUBLED), TIMER_SECONDS) if failures else TIMER_SECONDS

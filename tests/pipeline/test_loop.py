@@ -16,6 +16,7 @@ from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import SegmentSummary
 from mcp_memory.errors import LeaseLost
+from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.summarize import PORTION
 from mcp_memory.ports.clients import Hooked
 from tests.support import all_nodes, conversation, learn, memory, tell
@@ -147,3 +148,10 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert not list((tmp_path / "spool").iterdir())
+
+
+async def test_what_fails_for_days_is_tried_ever_more_seldom_and_never_given_up() -> None:
+    pauses = [pause_after(failures) for failures in range(1, 5_000)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (2 * RETRY_SECONDS, TIMER_SECONDS)
+    assert pause_after(0) == TIMER_SECONDS
