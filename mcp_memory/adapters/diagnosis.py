@@ -90,7 +90,8 @@ def _guarded(path: Path) -> list[Problem]:
 
 
 def _permissions(path: Path) -> str:
-    return f'Make {path} yours again (sudo chown "$USER" {path}; chmod u+rwX {path}), then: {_PROCESS}'
+    name = shlex.quote(str(path))
+    return f'Make {path} yours again (sudo chown "$USER" {name}; chmod u+rwX {name}), then: {_PROCESS}'
 
 
 def examine(path: Path) -> tuple[Facts, list[Problem]]:
@@ -110,7 +111,8 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
                 return Facts(), [_damaged(path, check)]
             return _facts(connection), []
     except sqlite3.OperationalError as error:
-        return Facts(), [_failed(path, str(error), error.sqlite_errorname)]
+        # What Python finds wrong, such as text that cannot be decoded, has no name of SQLite's.
+        return Facts(), [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
     except sqlite3.DatabaseError as error:
         return Facts(), [_damaged(path, str(error))]
 
