@@ -3,21 +3,32 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test bench lint types unit e2e clean
+.PHONY: help run test bench lint types unit e2e lock clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and serve it on this machine"
 	@echo "make test   lint, types and all tests"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
+	@echo "make lock   write requirements.lock anew (UPGRADE=1: with the newest versions)"
 
-$(READY): pyproject.toml
+# Exactly the packages of the lock file, each compared with its hash; the build backend is one of them.
+$(READY): pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) --require-hashes --only-binary :all: --requirement requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
+
+# The newest versions that pyproject.toml allows, for every system and Python; without UPGRADE=1 only what has to change.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --all-extras --group dev \
+		pyproject.toml --output-file requirements.lock
 
 run: $(READY)
 	@$(BIN)/mcp-memory demo
@@ -33,8 +44,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/coverage run -m pytest -q
-	$(BIN)/coverage report --skip-covered --show-missing | tail -40
+	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report=term
 
 bench: $(READY)
 	$(BIN)/python -m bench
@@ -47,4 +57,4 @@ e2e: $(READY)
 	else sh $(CLIENTS)/install.sh && $(BIN)/python $(CLIENTS)/accept.py --product $(BIN)/mcp-memory --client all; fi
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* dist build
