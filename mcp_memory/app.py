@@ -39,7 +39,7 @@ from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules
 from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.windows import parse_table
-from mcp_memory.errors import SettingsError
+from mcp_memory.errors import SettingsError, how_to_add
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.condense import Condenser
@@ -186,7 +186,7 @@ def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tup
     if find_spec("whoosh") is None:
         raise SettingsError(
             'The setting [index] kind = "whoosh" needs a package that is not installed: '
-            "pip install 'mcp-memory[whoosh]', or set it to \"fts5\"."
+            f'{how_to_add("whoosh")}, or set it to "fts5".'
         )
     from mcp_memory.adapters.whoosh.index import WhooshIndex
     from mcp_memory.adapters.whoosh.keeping import WhooshKeeper

@@ -34,6 +34,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+#: How a newer version comes in. The package is on no index, so it is installed from a clone.
+UPDATE = "git pull in the clone of mcp-memory, then uv tool install --reinstall . or pip install ."
+
+
+def how_to_add(extra: str) -> str:
+    """How a package comes in that only some settings need."""
+    return f"in the clone of mcp-memory: uv tool install '.[{extra}]' (or: pip install '.[{extra}]')"
+
 
 class Step(NamedTuple):
     """What to do next: how an agent calls it, and how it is typed on the command line."""

@@ -18,6 +18,9 @@ from mcp_memory.adapters.registration.catalog import CLIENTS
 
 REPO = Path(__file__).parent.parent
 NAME = "mcp-memory"
+#: The name on the package index, where `mcp-memory` is another's. Nothing fetches it before it is published.
+DISTRIBUTION = "mcp-memory-toc"
+PUBLISHED = False
 REGISTRY_NAME = "io.github.mcp-memory/mcp-memory"
 AUTHOR = {"name": "the mcp-memory authors"}
 SHORT = "Long-term memory for coding agents: browse past sessions, search them, quote the exact words"
@@ -36,7 +39,7 @@ def documents() -> dict[str, Any]:
         "hooks/hooks.json": {"description": "Captures every session into memory", "hooks": _hooks(PLUGIN_HOOK)},
         "claude_config.example.json": {"mcpServers": {"memory": SERVER}, "hooks": _hooks(EXAMPLE_HOOK)},
         "manifest.json": _bundle(project),
-        "server.json": _registry(),
+        "server.json": registry(PUBLISHED),
     }
 
 
@@ -105,24 +108,24 @@ def _bundle(project: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _registry() -> dict[str, Any]:
-    return {
+def registry(published: bool) -> dict[str, Any]:
+    """The entry of the server in a registry. Without a package in it, it only says what the server is."""
+    entry = {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": REGISTRY_NAME,
         "title": "Memory",
         "description": SHORT,
         "version": __version__,
-        "packages": [
-            {
-                "registryType": "pypi",
-                "identifier": NAME,
-                "version": __version__,
-                "runtimeHint": "uvx",
-                "transport": {"type": "stdio"},
-                "packageArguments": [{"type": "positional", "value": "serve"}],
-            }
-        ],
     }
+    package = {
+        "registryType": "pypi",
+        "identifier": DISTRIBUTION,
+        "version": __version__,
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        "packageArguments": [{"type": "positional", "value": "serve"}],
+    }
+    return entry | ({"packages": [package]} if published else {})
 
 
 def text_of(document: Any) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mcp_memory.adapters.sqlite.migrations import create, latest, rescue_of
 from mcp_memory.adapters.sqlite.place import holder, uri
+from mcp_memory.errors import UPDATE
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -101,7 +102,7 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version > latest():
                 why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
-                return Facts(), [Problem(f"{path} is of a newer version", why, "pip install --upgrade mcp-memory")]
+                return Facts(), [Problem(f"{path} is of a newer version", why, UPDATE)]
             if not version and _is_empty(connection):  # the first command that opens it makes its tables
                 return Facts(), []
             check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])

@@ -283,7 +283,7 @@ def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch
     monkeypatch.setattr("mcp_memory.adapters.whoosh.diagnosis.find_spec", lambda name: None)
     (problem,) = problems(installed, MCP_MEMORY_INDEX_KIND="whoosh")
     assert problem["what"] == "the package for the Whoosh index is missing"
-    assert "pip install 'mcp-memory[whoosh]'" in problem["fix"]
+    assert "pip install '.[whoosh]'" in problem["fix"]
 
 
 @needs_whoosh

@@ -21,7 +21,7 @@ SECOND_NAME = "mcp-memory"
 HOME_VARIABLE = "MCP_MEMORY_HOME"
 
 _HOOK = re.compile(r"[\\/]hooks[\\/]capture\.py[\"']?\s+--client\b|mcp[-_]memory[\\/]hooks[\\/]capture\.py")
-_PROGRAM = re.compile(r"(?:^|[\\/])mcp-memory(?:\.exe)?$")
+_PROGRAM = re.compile(r"(?:^|[\\/])mcp-memory(?:-toc)?(?:\.exe)?$")
 
 
 @dataclass(frozen=True, slots=True)

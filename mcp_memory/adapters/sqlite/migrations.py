@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mcp_memory.adapters.sqlite.place import is_fixed, uri
 from mcp_memory.capture.inbox import RESCUE
-from mcp_memory.errors import StoreBusy, StoreFull, StoreNewer
+from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
 
 #: How long a file is waited for that another program wants for itself, and for another that migrates it.
 _SECONDS = 4
@@ -76,7 +76,7 @@ def newer(version: int, path: Path) -> StoreNewer:
     """What to say of a file that a later version of this program has written, also while this one had it open."""
     return StoreNewer(
         f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. Update mcp-memory "
-        "(pip install --upgrade mcp-memory) and start your agent anew, or set MCP_MEMORY_HOME to another directory."
+        f"({UPDATE}) and start your agent anew, or set MCP_MEMORY_HOME to another directory."
     )
 
 

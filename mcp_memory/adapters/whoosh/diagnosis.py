@@ -11,6 +11,7 @@ from pathlib import Path
 from mcp_memory.adapters.diagnosis import Problem
 from mcp_memory.adapters.sqlite.migrations import latest
 from mcp_memory.adapters.whoosh.position import REACHED, Reached, Verdict, generation, judge, read_position
+from mcp_memory.errors import how_to_add
 
 #: A running server brings the index into step within seconds.
 _LATE_SECONDS = 600
@@ -21,7 +22,7 @@ def index_problems(database: Path, folder: Path) -> list[Problem]:
     """Whether the index can be used and is in step; a database that cannot be read is told of elsewhere."""
     if find_spec("whoosh") is None:
         why = 'The setting [index] kind = "whoosh" needs it, and nothing can be opened without.'
-        fix = "pip install 'mcp-memory[whoosh]'; or set [index] kind = \"fts5\""
+        fix = f'{how_to_add("whoosh")}; or set [index] kind = "fts5"'
         return [Problem("the package for the Whoosh index is missing", why, fix)]
     now = _reached(database)
     if now is None:

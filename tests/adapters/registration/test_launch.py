@@ -71,6 +71,7 @@ def test_our_hooks_are_told_from_others(command: str, ours: bool) -> None:
         ({"command": "/venv/bin/mcp-memory", "args": ["serve"]}, True),
         ({"command": "python", "args": ["-m", "mcp_memory", "serve"]}, True),
         ({"command": "uvx", "args": ["mcp-memory", "serve"]}, True),
+        ({"command": "/venv/bin/mcp-memory-toc", "args": ["serve"]}, True),
         ({"command": r"C:\py\Scripts\mcp-memory.exe"}, True),
         ({"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}, False),
         ({"url": "http://127.0.0.1:1"}, False),

@@ -261,7 +261,7 @@ async def test_files_belong_to_their_user_alone(tmp_path: Path) -> None:
 
 async def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_memory.app.find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"pip install 'mcp-memory\[whoosh\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[whoosh\]'"):
         async with memory(tmp_path):
             pass
     async with memory(tmp_path, "fts5") as app:

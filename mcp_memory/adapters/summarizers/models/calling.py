@@ -30,6 +30,7 @@ from mcp_memory.errors import (
     RequestRefused,
     SummarizerError,
     TransportFailed,
+    how_to_add,
 )
 from mcp_memory.ports.models import Ledger, PlannedCall, Readiness
 from mcp_memory.ports.work import Clock
@@ -217,7 +218,7 @@ class Caller:
         """What is missing on this machine, whatever the provider would say."""
         kind = self._provider.kind
         if find_spec(kind) is None:
-            return f"The package {kind} is not installed: pip install 'mcp-memory[{kind}]'."
+            return f"The package {kind} is not installed: {how_to_add(kind)}."
         if self._limits.needs_key:
             return f"There is no key: set {kind.upper()}_API_KEY or summarizer.api_key_file."
         return ""

@@ -17,6 +17,7 @@ from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.adapters.summarizers.models.build import fingerprint
 from mcp_memory.adapters.summarizers.models.calling import BREAKER, STOPPED
 from mcp_memory.adapters.summarizers.models.retry import Breaker
+from mcp_memory.errors import how_to_add
 
 _MEANWHILE = "Until then summaries are extractive; they are upgraded by themselves afterwards."
 
@@ -30,7 +31,7 @@ def model_problems(database: Path, kind: str, models: Sequence[str], base_url: s
 
 def _problems(database: Path, kind: str, models: Sequence[str], base_url: str, api_key: str) -> Iterator[Problem]:
     if find_spec(kind) is None:
-        fix = f"pip install 'mcp-memory[{kind}]'"
+        fix = how_to_add(kind)
         yield Problem(f"the package {kind} is not installed", f"summarizer.kind is {kind}. {_MEANWHILE}", fix)
     if not api_key and not base_url:
         fix = f"Set {kind.upper()}_API_KEY, or summarizer.api_key_file in config.toml."

@@ -24,6 +24,7 @@ from mcp_memory.errors import (
     RequestRefused,
     SummarizerError,
     TransportFailed,
+    how_to_add,
 )
 
 _TOO_LONG = re.compile(
@@ -76,8 +77,7 @@ async def sdk(name: str) -> ModuleType:
         return await to_thread.run_sync(import_module, name)
     except ImportError:
         raise ModelUnusable(
-            f"The package {name} is not installed. Install it with: pip install 'mcp-memory[{name}]', or set "
-            "summarizer.kind to extractive."
+            f"The package {name} is not installed: {how_to_add(name)}, or set summarizer.kind to extractive."
         ) from None
 
 

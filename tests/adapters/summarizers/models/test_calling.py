@@ -445,6 +445,6 @@ async def test_a_missing_model_is_not_for_ever(tmp_path: Path) -> None:
 async def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calling, "find_spec", lambda name: None)
     async with asking(tmp_path, "anthropic", GOOD) as at:
-        assert "pip install 'mcp-memory[anthropic]'" in (await at.caller.readiness()).reason
-        with pytest.raises(SummarizerError, match=r"mcp-memory\[anthropic\]"):
+        assert "pip install '.[anthropic]'" in (await at.caller.readiness()).reason
+        with pytest.raises(SummarizerError, match=r"uv tool install '\.\[anthropic\]'"):
             await at.caller.ask(question())
