@@ -13,7 +13,7 @@ import time
 from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.inbox import Row, append, read_brief
-from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.payload import CLAUDE_CODE, CURSOR, client_of, directory_of, event_of, is_own, is_silent, plain
 from mcp_memory.capture.project import detect
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.capture.settings import read_settings
@@ -26,23 +26,9 @@ if TYPE_CHECKING:
     from mcp_memory.capture.project import Project
 
 _MAX_INPUT = 64 * 1024 * 1024
-_DEFAULT_CLIENT = "claude-code"
 
-#: Events, in lower case, that say nothing which another event does not say as well or better.
-_SILENT = frozenset(
-    "pretooluse posttoolbatch messagedisplay instructionsloaded permissionrequest notification "
-    "beforetool beforetoolselection beforemodel aftermodel precompress "
-    "beforeshellexecution beforemcpexecution beforereadfile".split()
-)
 #: How a session starts of which a part is no longer, or may not be, in the model's context.
 _GOING_ON = frozenset({"compact", "resume"})
-_TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
-_OWN_TOOL = lazy(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__")
-_OWN_SERVERS = frozenset({"memory", "mcp-memory"})
-#: Cursor names a tool without its server.
-_CURSOR_TOOL = lazy(
-    r"MCP:\s*(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _client(argv: Sequence[str]) -> str:
     name = _option(argv, "--client")
-    return name if name.replace("-", "").isalnum() and len(name) <= 40 else _DEFAULT_CLIENT
+    return name if name.replace("-", "").isalnum() and len(name) <= 40 else CLAUDE_CODE
 
 
 def _option(argv: Sequence[str], option: str) -> str:
@@ -90,18 +76,20 @@ def _read_input() -> str:
 
 def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     """Store the event; what to print, or nothing."""
-    payload = _parse(text)
-    if payload is None or _is_silent(payload) or _is_own(payload):
+    told = _parse(text)
+    if told is None:
+        return ""
+    client, payload = client_of(told, client), plain(told)
+    if is_silent(payload) or is_own(payload, client):
         return ""
     home = home_dir(env)
     settings = read_settings(os.path.join(home, "config.toml"), env)
-    project = detect(_directory(payload), env)
+    project = detect(directory_of(payload), env)
     if not settings.enabled or not project.enabled:
         return ""
-    client = "cursor" if "cursor_version" in payload else client
     stored = _storable(payload, text, settings.max_event_bytes)
     append(home, Row(_now_ms(), client, clean(project.root), clean(redact(project.label)), stored))
-    if _event(payload) != "sessionstart" or not settings.brief:
+    if event_of(payload) != "sessionstart" or not settings.brief:
         return ""
     return _greeting(payload, client, _own_text(home, payload, client) or read_brief(home, _place(project)))
 
@@ -134,37 +122,6 @@ def _parse(text: str) -> dict[str, Any] | None:
     return payload if isinstance(payload, dict) else {"unparsed": text}
 
 
-def _event(payload: Mapping[str, Any]) -> str:
-    return str(payload.get("hook_event_name", "")).lower()
-
-
-def _is_silent(payload: Mapping[str, Any]) -> bool:
-    return _event(payload) in _SILENT
-
-
-def _is_own(payload: Mapping[str, Any]) -> bool:
-    """Whether this is what our own tools answered: remembering it would make memory echo itself."""
-    if _event(payload) not in _TOOL_DONE:
-        return False
-    name = str(payload.get("tool_name", ""))
-    if _OWN_TOOL().match(name) or ("cursor_version" in payload and _CURSOR_TOOL().match(name)):
-        return True
-    told = ((payload.get("mcp_server"), "name"), (payload.get("mcp_context"), "server_name"))
-    servers = [str(server.get(key)) for server, key in told if isinstance(server, dict)]
-    return any(server.rpartition(":")[2] in _OWN_SERVERS for server in servers)
-
-
-def _directory(payload: Mapping[str, Any]) -> str:
-    roots = payload.get("workspace_roots")
-    for place in (payload.get("cwd"), roots[0] if isinstance(roots, list) and roots else None):
-        if isinstance(place, str) and place:
-            return place
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
 def _storable(payload: Mapping[str, Any], text: str, max_bytes: int) -> str:
     """The payload as JSON text, without secrets and with no string longer than allowed."""
     try:
@@ -188,7 +145,7 @@ def _greeting(payload: Mapping[str, Any], client: str, brief: str) -> str:
     """The brief in the form the client takes as context; escaped to ASCII, which every console can print."""
     if not brief:
         return ""
-    if client == "cursor":
+    if client == CURSOR:
         return json.dumps({"additional_context": brief})
     event = payload.get("hook_event_name")
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": brief}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -14,6 +15,7 @@ from typing import Any
 from anyio import to_thread
 
 from mcp_memory.capture.clipping import clean
+from mcp_memory.capture.payload import client_of
 from mcp_memory.domain.events import TIMES, Captured
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
@@ -25,6 +27,9 @@ BATCH = 500
 SPOOL_BATCH = 500
 #: A hook writes a file within milliseconds; one that is unfinished after this time stays so.
 ABANDONED_SECONDS = 60
+#: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
+TWICE_WITHIN_MS = 5_000
+_SEEN = "inbox"
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 
@@ -52,9 +57,10 @@ async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: 
     if not rows:
         return Ingested(0, 0)
     batch = _Batch()
+    seen = await log.checkpoint(_SEEN)
     for row in rows:
-        _take(row, adapters, batch)
-    checkpoints: dict[str, dict[str, Any]] = {}
+        _take(row, adapters, batch, seen)
+    checkpoints: dict[str, dict[str, Any]] = {_SEEN: _recent(seen)}
     for path, (adapter, root, label) in batch.transcripts.items():
         read, checkpoints[checkpoint_name(path)] = await _read_on(log, adapter, path)
         batch.told += [(told.event, root, label) for told in read]
@@ -70,36 +76,51 @@ async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: 
     return Ingested(len(rows), added)
 
 
-def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch) -> None:
-    hooked = _understand(row, adapters)
+def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch, seen: dict[str, int]) -> None:
+    client, hooked = _understand(row, adapters)
     if hooked.unknown:
         batch.unknown.append(row.id)
         return
     batch.consumed.append(row.id)
+    if _came_twice(row, seen):
+        return
     if hooked.compacting:
-        batch.compacting.append((row.client, hooked.session_id))
+        batch.compacting.append((client, hooked.session_id))
     batch.told += [(event, row.root, row.label) for event in hooked.events]
     batch.fallback += [(event, row.root, row.label) for event in hooked.fallback]
     if hooked.transcript:
-        batch.transcripts[hooked.transcript] = (adapters[row.client], row.root, row.label)
+        batch.transcripts[hooked.transcript] = (adapters[client], row.root, row.label)
 
 
-def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> Hooked:
-    adapter = adapters.get(row.client)
-    if adapter is None:
-        return Hooked(unknown=True)
+def _came_twice(row: InboxRow, seen: dict[str, int]) -> bool:
+    """Whether the same payload came a moment ago; what else it may be the same as, its events' keys tell."""
+    name = hashlib.blake2b(f"{row.client} {row.payload}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    before, seen[name] = seen.get(name), row.received_ms
+    return before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS
+
+
+def _recent(seen: Mapping[str, int]) -> dict[str, int]:
+    newest = max(seen.values(), default=0)
+    return {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
+
+
+def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> tuple[str, Hooked]:
+    """Which client the payload is from, and what it means."""
     try:
         payload = json.loads(row.payload)
     except (ValueError, RecursionError):
-        return Hooked(unknown=True)
+        payload = None
     if not isinstance(payload, dict):
-        return Hooked(unknown=True)
+        return row.client, Hooked(unknown=True)
+    client = client_of(payload, row.client)
+    if client not in adapters:
+        return client, Hooked(unknown=True)
     try:
-        return adapter.hook(payload, row.received_ms)
+        return client, adapters[client].hook(payload, row.received_ms)
     except Exception:
         # One odd payload must not stop the capture of all that come after it; it is kept as it is.
-        logger.exception("A payload of %s could not be read and was kept", row.client)
-        return Hooked(unknown=True)
+        logger.exception("A payload of %s could not be read and was kept", client)
+        return client, Hooked(unknown=True)
 
 
 async def _read_on(log: EventLog, adapter: ClientAdapter, path: Path) -> tuple[list[Told], dict[str, Any]]:

@@ -93,8 +93,9 @@ async def process(app: App, options: argparse.Namespace) -> int:
         return output.document(planned) if options.json else output.facts(planned)
     if options.rebuild:
         await rebuild(app.database, app.settings.calendar.timezone or system_timezone())
-    # Whoever runs this now wants what was said a moment ago as well.
+    # Whoever runs this now wants what was said a moment ago as well, and what an earlier version could not read.
     app.pipeline.quiet_ms = 0
+    await app.log.reopen()
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)
         upgraded = await _upgraded(app, done)

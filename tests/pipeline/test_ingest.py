@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS
 from tests.support import REPO, StoppedClock, memory
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +110,48 @@ async def test_a_turn_is_stored_once_though_hooks_and_transcript_both_tell_it(cl
         "There are 31 pears.",
     ]
     assert [text for role, text in found if role == "tool"] == ["Bash: ls pears | wc -l\n31"]
+
+
+async def test_what_two_registrations_tell_is_stored_once(client: Client) -> None:
+    """The plugin and the settings, or those of the user and of the project: each runs the hook for every event."""
+    twice: list[tuple[str, dict[str, Any]]] = [
+        ("SessionStart", {"source": "startup"}),
+        ("UserPromptSubmit", {"prompt": "Count the pears", "prompt_id": None}),
+        ("Stop", {"last_assistant_message": "There are 31 pears."}),
+        ("PostCompact", {"compact_summary": "They count pears.", "trigger": "auto"}),
+        ("SessionEnd", {"reason": "other"}),
+    ]
+    async with memory(client.home) as app:
+        for event, fields in twice:
+            client.fire(event, **fields)
+            await app.pipeline.until_idle()
+            client.fire(event, **fields)
+        await app.pipeline.until_idle()
+        kinds = [str(event.event_type) for _, event in await app.library.events_after(0, None, 99)]
+    assert kinds == [
+        "session_start",
+        "user_message",
+        "assistant_stop",
+        "assistant_message",
+        "compaction",
+        "session_end",
+    ]
+
+
+async def test_the_same_words_a_while_later_are_new_and_an_unknown_payload_is_kept_however_often_it_is_read(
+    client: Client,
+) -> None:
+    payload = {"session_id": "s", "cwd": "/", "hook_event_name": "UserPromptSubmit", "prompt": "Go on"}
+    async with memory(client.home) as app:
+        for received in (0, TWICE_WITHIN_MS, 2 * TWICE_WITHIN_MS + 1, 9 * TWICE_WITHIN_MS):
+            await app.log.post([(received, "claude-code", "/", "", json.dumps(payload))])
+        await app.log.post([(1, "claude-code", "/", "", '{"odd": 1}')])
+        for _ in range(3):
+            await app.pipeline.until_idle()
+            await app.log.reopen()
+        await app.pipeline.until_idle()
+        assert await texts(app) == [("user", "Go on")] * 3
+        assert (await app.library.counts()).unknown == 1
 
 
 async def test_without_a_transcript_the_last_message_of_the_stop_hook_is_kept(client: Client) -> None:

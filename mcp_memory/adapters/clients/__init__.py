@@ -11,11 +11,12 @@ from mcp_memory.adapters.clients.codex import Codex
 from mcp_memory.adapters.clients.cursor import Cursor
 from mcp_memory.adapters.clients.gemini import Gemini
 from mcp_memory.adapters.clients.jsonl import GenericJsonl
+from mcp_memory.adapters.clients.vscode import VSCode
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.ports.clients import ClientAdapter
 
-_ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), GenericJsonl())
-#: Every client we understand, by the name that `import --client` and the hook give it.
+_ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), VSCode(), GenericJsonl())
+#: Every client we understand, by the name that the hook gives it.
 ADAPTERS: Mapping[str, ClientAdapter] = MappingProxyType({adapter.name: adapter for adapter in _ALL})
 
 

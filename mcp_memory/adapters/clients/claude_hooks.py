@@ -26,8 +26,8 @@ _SILENT = frozenset(
 )
 
 
-def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
-    """What one payload means; never raises."""
+def hooked(payload: Mapping[str, Any], received_ms: int, client: str = CLIENT) -> Hooked:
+    """What one payload means; never raises. `client` is another one that tells its events in this form."""
     event, session = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
     if not event or not session or "cursor_version" in payload:
         return Hooked(unknown=True)
@@ -36,7 +36,7 @@ def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
 
     def account(clear: Mapping[str, Any]) -> Account:
         facts = {name: text_of(clear, name) for name in _FACTS}
-        return Account(CLIENT, session, received_ms, HOOK, text_of(clear, "cwd"), facts)
+        return Account(client, session, received_ms, HOOK, text_of(clear, "cwd"), facts)
 
     return understood(payload, session, _READERS.get(event), account)
 

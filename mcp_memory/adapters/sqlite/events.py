@@ -55,6 +55,10 @@ class SqliteEvents:
     async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
         await self._database.write(Transaction.run_many, _ADD_INBOX, rows)
 
+    async def reopen(self) -> None:
+        if await self._database.value("SELECT 1 FROM inbox WHERE state = 1 LIMIT 1"):
+            await self._database.write(Transaction.run, "UPDATE inbox SET state = 0 WHERE state = 1")
+
     async def checkpoint(self, name: str) -> dict[str, Any]:
         position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))
         return dict(json.loads(position)) if position else {}

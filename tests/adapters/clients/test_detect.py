@@ -45,6 +45,7 @@ def test_adapters_are_found_by_the_names_they_give_themselves() -> None:
         "codex": "codex",
         "gemini": "gemini",
         "cursor": "cursor",
+        "vscode": "vscode",
         "jsonl": "jsonl",
     }
 
