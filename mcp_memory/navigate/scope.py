@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcp_memory.domain.steps import SEE_ALL, SEE_PROJECTS
-from mcp_memory.domain.toc import NodeRef, parse_node_id
+from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.library import Library
 
@@ -64,7 +64,7 @@ async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[N
     found = [
         (whole, slug)
         for slug in ([project] if project else await library.slugs())
-        for whole in await library.segments_named(slug, ref.key)
+        for whole in await library.nodes_named(slug, Level.SEGMENT, ref.key, 2)
     ]
     if len(found) == 1:
         return found[0]

@@ -73,6 +73,12 @@ class Memory:
             raise attempt.error or StoreError("The memory is closed. Try again.")
         return attempt.app
 
+    @property
+    def open(self) -> App | None:
+        """The app, if it is open just now: who only watches does not have it opened."""
+        attempt = self._attempt
+        return attempt.app if attempt.error is None else None
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the memory open, or ready to be opened, while the server serves."""

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from typing import Annotated, Any, ParamSpec
 from urllib.parse import quote
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, Prompt
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    Prompt,
+    PromptReference,
+    ResourceTemplateReference,
+)
 from pydantic import Field
 
 from mcp_memory.errors import BadId, MemoryFault, NotFound
@@ -171,3 +182,33 @@ def add_prompts(server: MCPServer[Any], memory: Memory) -> None:
     server.prompt(title="Condense a session", description="Makes a session's record now: decisions, to do, open")(
         Condensing(memory).resummarize
     )
+
+
+def add_completions(server: MCPServer[Any], memory: Memory) -> None:
+    async def complete(_: ServerRequestContext[Any, Any], asked: CompleteRequestParams) -> CompleteResult:
+        name, known = asked.argument.name, await _arguments_of(server, asked.ref)
+        if name not in known:
+            raise MCPError(INVALID_PARAMS, f"There is no argument {name[:40]!r} here. Known: {known or 'none'}.")
+        from mcp_memory.domain.safe import safe
+        from mcp_memory.navigate.completing import COMPLETERS, MOST
+
+        try:
+            found = await COMPLETERS[name]((await memory.app()).answers, asked.argument.value.strip())
+        except MemoryFault as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        # What holds characters that answers leave out could not be passed on as it is shown.
+        values = [value for value in found if safe(value) == value]
+        more = len(values) > MOST
+        offered = Completion(values=values[:MOST], total=None if more else len(values), has_more=more)
+        return CompleteResult(completion=offered)
+
+    server._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, complete)
+
+
+async def _arguments_of(server: MCPServer[Any], ref: PromptReference | ResourceTemplateReference) -> list[str]:
+    """The arguments of a prompt or of the template of an address."""
+    if isinstance(ref, PromptReference):
+        prompts = {prompt.name: prompt for prompt in await server.list_prompts()}
+        return [argument.name for argument in prompts[ref.name].arguments or ()] if ref.name in prompts else []
+    templates = [template.uri_template for template in await server.list_resource_templates()]
+    return re.findall(r"\{(\w+)\}", ref.uri) if ref.uri in templates else []

@@ -61,12 +61,15 @@ code, which may have changed since.
 
 def build_server(memory: Memory) -> MCPServer[None]:
     """The server with all it offers. It runs the memory for as long as it is served, by one transport at a time."""
-    from mcp_memory.surfaces.resources import add_prompts, add_resources
+    from mcp_memory.surfaces.resources import add_completions, add_prompts, add_resources
+    from mcp_memory.surfaces.subscriptions import Subscriptions
     from mcp_memory.surfaces.tools import MemoryServer, tools_of
+
+    subscriptions = Subscriptions(memory)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-        async with memory.running():
+        async with memory.running(), subscriptions.running():
             yield
 
     async def greet(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -87,6 +90,8 @@ def build_server(memory: Memory) -> MCPServer[None]:
     )
     add_resources(server, memory)
     add_prompts(server, memory)
+    add_completions(server, memory)
+    subscriptions.serve(server)
     return server
 
 

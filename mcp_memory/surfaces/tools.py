@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from mcp_memory.errors import BadId, MemoryFault, NotFound, SettingsError, StoreError, UnknownTimePhrase
@@ -264,7 +265,8 @@ class MemoryServer(MCPServer[None]):
         """The SDK would drop them, and the agent would take the answer for what it asked."""
         tools = {tool.name: tool for tool in await self.list_tools()}
         if name not in tools:
-            raise ToolError(f"There is no tool {name[:40]!r}. Known: {', '.join(tools)}.")
+            # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}.")
         known = tools[name].input_schema["properties"]
         unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
         if unknown:

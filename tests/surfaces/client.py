@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import anyio
 from mcp import Client
+from mcp.client.session import MessageHandlerFnT
 from mcp_types import TextContent, TextResourceContents
 
 from mcp_memory.config import Settings
@@ -20,9 +21,12 @@ GRIP = re.compile(r"grip:\d+:\w{26}")
 
 
 @asynccontextmanager
-async def connected(settings: Settings, era: Era = "auto") -> AsyncIterator[Client]:
+async def connected(
+    settings: Settings, era: Era = "auto", hears: MessageHandlerFnT | None = None
+) -> AsyncIterator[Client]:
+    """A client of a server of its own; `hears` is given what the server sends unasked."""
     with anyio.fail_after(30):
-        async with Client(build_server(Memory(settings)), mode=era) as client:
+        async with Client(build_server(Memory(settings)), mode=era, message_handler=hears) as client:
             yield client
 
 

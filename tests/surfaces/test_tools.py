@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from mcp_memory.adapters.tokens import count
 from mcp_memory.config import Settings
@@ -151,7 +152,6 @@ def shortened(name: str) -> str:
         ("teleport", {"query": "x", "kind": "page"}, ["'page' is not a kind", "segment"]),
         ("teleport", {"query": "x", "project": "atlantis"}, ["atlantis", "tidepool-api", "'*' for all"]),
         ("remember", {"text": "  "}, ["empty"]),
-        ("recollect", {}, ["no tool 'recollect'", "teleport"]),
     ],
 )
 @pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -230,6 +230,14 @@ async def test_an_empty_argument_is_one_that_was_not_given(
         texts = [name for name, field in schema["properties"].items() if field["type"] == "string"]
         empty = {name: "" for name in texts if name not in {*arguments, *schema.get("required", ())}}
         assert await ask(client, tool, **arguments, **empty) == await ask(client, tool, **arguments)
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_unknown_tool_is_an_error_of_the_protocol_that_names_the_known(settings: Settings, era: Era) -> None:
+    async with connected(settings, era) as client:
+        with pytest.raises(MCPError, match=r"^Unknown tool: recollect\. Known: toc_root, .*teleport") as caught:
+            await client.call_tool("recollect", {"query": "x"})
+        assert caught.value.error.code == -32602
 
 
 async def test_what_is_to_be_forgotten_may_come_with_empty_others(settings: Settings) -> None:

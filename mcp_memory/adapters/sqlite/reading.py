@@ -29,7 +29,17 @@ _KEYS = (
 )
 _NAMED = (
     "SELECT key FROM node WHERE project = (SELECT id FROM project WHERE slug = ?) AND level = ? "
-    "AND key BETWEEN ? AND ? AND removed = 0 LIMIT 2"
+    "AND key BETWEEN ? AND ? AND removed = 0 ORDER BY key DESC LIMIT ?"
+)
+_CITED = """
+    SELECT g.timestamp_ms, g.key FROM node n JOIN grip g ON g.node = n.id
+    WHERE n.project = (SELECT id FROM project WHERE slug = ?) AND n.level = ? AND n.removed = 0
+      AND n.start_ms BETWEEN ? AND ? AND g.live = 1 AND g.timestamp_ms BETWEEN ? AND ?
+    ORDER BY n.start_ms DESC LIMIT ?
+"""
+_SESSIONS = (
+    "SELECT session_id FROM session WHERE project = (SELECT id FROM project WHERE slug = ?) "
+    "AND session_id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?"
 )
 _KNOWN = """
     SELECT value, (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH '"' || value || '"' LIMIT 30))
@@ -100,9 +110,19 @@ class SqliteLibrary:
         found = await self._nodes(_NODES + where, project, int(ref.level), ref.key)
         return found[0] if found else None
 
-    async def segments_named(self, project: str, beginning: str) -> list[NodeRef]:
-        rows = await self._database.fetch(_NAMED, (project, int(Level.SEGMENT), beginning, beginning + "~"))
-        return [NodeRef(Level.SEGMENT, key) for (key,) in rows]
+    async def nodes_named(self, project: str, level: Level, beginning: str, limit: int) -> list[NodeRef]:
+        rows = await self._database.fetch(_NAMED, (project, int(level), beginning, beginning + "~", limit))
+        return [NodeRef(level, key) for (key,) in rows]
+
+    async def grips_between(self, project: str, start_ms: int, end_ms: int, limit: int) -> list[str]:
+        earliest = start_ms - _LONGEST_DAYS[Level.SEGMENT] * 86_400_000
+        span = (earliest, end_ms, start_ms, end_ms)
+        rows = await self._database.fetch(_CITED, (project, int(Level.SEGMENT), *span, limit))
+        return [event_grip_id(timestamp_ms, key) for timestamp_ms, key in rows]
+
+    async def sessions_of(self, project: str, beginning: str, limit: int) -> list[str]:
+        values = (project, beginning, beginning + "\U0010ffff", limit)
+        return list(dict.fromkeys(name for (name,) in await self._database.fetch(_SESSIONS, values)))
 
     async def history(self, project: str, ref: NodeRef) -> list[Node]:
         sql = _NODES.replace("v.id = n.current", "v.node = n.id")
