@@ -32,6 +32,8 @@ _FEW = 3
 #: Characters below which a few keywords are not worth showing.
 _KEYWORDS = 30
 _CHILD = 60
+#: How much of a session's name is shown; those of clients are shorter.
+_NAME = 200
 _EXTRACTIVE = "extractive"
 #: Widths of passages that are tried until all of them fit.
 _WIDTHS = (600, 420, 300, 220, 160, 110)
@@ -206,7 +208,8 @@ class Renderer(Packer):
         if cited is None or opened.state == "gone":
             head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
         else:
-            said = f"{self.moment(cited.timestamp_ms)} {cited.role} · session {cited.session_id} · {opened.state}"
+            session = f"session {safe(cited.session_id, _NAME)}"
+            said = f"{self.moment(cited.timestamp_ms)} {cited.role} · {session} · {opened.state}"
             words = self.cut_to(_words(cited, opened), max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
         project = cited.project if cited else ""
@@ -254,7 +257,10 @@ class Renderer(Packer):
         """What the id does not tell: a segment's hours and session, the days of a week, and that a model wrote it."""
         facts = []
         if node.level is Level.SEGMENT:
-            facts = [f"{self.clock(node.start_ms)}–{self.clock(node.end_ms)}", f"session {node.session_id}"]
+            facts = [
+                f"{self.clock(node.start_ms)}–{self.clock(node.end_ms)}",
+                f"session {safe(node.session_id or '', _NAME)}",
+            ]
         elif node.level is not Level.DAY:
             facts = [f"{self.moment(node.start_ms)[:10]} to {self.moment(node.end_ms - 1)[:10]}"]
         if node.written_by != _EXTRACTIVE:

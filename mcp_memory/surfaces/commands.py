@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_memory.app import App
+from mcp_memory.domain.safe import clean
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
@@ -89,14 +90,19 @@ async def grip(app: App, options: argparse.Namespace) -> int:
     before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
     opened = await browse.expand_grip(app.library, options.id, before, after)
     record, cited = opened.record, opened.record.cited
+
+    def shown(place: int) -> int:
+        """Where a character of the cited text stands once the text is cleaned, as all JSON is."""
+        return len(clean(cited.text[:place])) if cited else place
+
     scope = await app.answers.scope(options.project)
     return output.document(
         {
             "grip_id": record.grip_id,
             "excerpt": record.excerpt,
             "state": opened.state,
-            "start": opened.start,
-            "end": opened.end,
+            "start": shown(opened.start),
+            "end": shown(opened.end),
             "event_id": cited.event_id if cited else None,
             "session_id": cited.session_id if cited else None,
             "project": cited.project if cited else None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_memory.domain.safe import clean, safe
+from mcp_memory.domain.safe import clean, clean_json, safe
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level
 
@@ -25,14 +25,15 @@ MOMENT_SECONDS = 0.7
 
 
 def document(value: Mapping[str, Any]) -> int:
-    print(json.dumps(value, ensure_ascii=True, indent=1))
+    """One JSON document. Agents read it as they read text, so that it is cleaned of the same."""
+    print(json.dumps(clean_json(value), ensure_ascii=True, indent=1))
     return 0
 
 
 def fail(message: str, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"error": message}))
-    print(f"mcp-memory: {message}", file=sys.stderr)
+        print(json.dumps({"error": clean(message)}))
+    print(f"mcp-memory: {clean(message)}", file=sys.stderr)
 
 
 def too_small(budget: int) -> None:
@@ -89,15 +90,14 @@ def facts(values: Mapping[str, Any]) -> int:
         # Lists are for programs; what they hold is counted beside them.
         parts = value.items() if isinstance(value, Mapping) else ()
         shown = ", ".join(f"{key} {item}" for key, item in parts if not isinstance(item, list)) if parts else value
-        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else shown}\n")
+        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else safe(str(shown))}\n")
     return 0
 
 
 def projects(found: Sequence[Mapping[str, Any]]) -> int:
     for project in found:
-        _write(
-            f"{_bold(project['slug'])}  {project['sessions']} sessions, {project['events']} events  {project['path']}\n"
-        )
+        counts = f"{project['sessions']} sessions, {project['events']} events"
+        _write(f"{_bold(project['slug'])}  {counts}  {safe(project['path'])}\n")
     return 0 if found else text("No project is in memory yet.")
 
 
@@ -112,7 +112,7 @@ def imported(shape: Mapping[str, Any]) -> int:
             _write(f"  {key}: {count}\n")
     for bad in shape["skipped"][:20]:
         place = f"{bad['path']}:{bad['line']}" if bad["line"] else bad["path"]
-        _write(f"  {place}: {bad['reason']}\n")
+        _write(clean(f"  {place}: {bad['reason']}\n"))
     if len(shape["skipped"]) > 20:
         _write(f"  … and {len(shape['skipped']) - 20} more (all with --json)\n")
     if "hint" in shape:
