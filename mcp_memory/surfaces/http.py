@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,16 @@ from urllib.parse import urlsplit
 
 import anyio
 import uvicorn
+from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, build_server, exit_within
+
+Builder = Callable[[Memory], MCPServer[Any]]
 
 PATH = "/mcp"
 _GRACE_SECONDS = 1
@@ -141,18 +144,50 @@ def _kept_token(path: Path) -> str:
     return path.read_text("utf-8", "replace")
 
 
-def http_app(memory: Memory, token: str, allow: Sequence[str] = ()) -> Guard:
+def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Builder = build_server) -> Guard:
     """The whole HTTP surface, guarded."""
     # The guard does what the SDK's own check would do, for every route and with the allow-list.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server = build_server(memory)
-    return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), token, allow)
+    app = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
+    return Guard(_ending(app, memory.leaving), token, allow)
 
 
-async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:
+def _ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
+    """The application, whose GET streams end when the server is about to: nothing else would end them in time."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await app(scope, receive, send)
+            return
+        cut, begun = False, False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def cut_short() -> None:
+            nonlocal cut
+            await leaving.wait()
+            cut = True
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cut_short, name="end of a stream")
+            await app(scope, receive, noted)
+            tasks.cancel_scope.cancel()
+        if cut and begun:
+            await send({"type": "http.response.body", "body": b""})
+
+    return serve
+
+
+async def serve_http(
+    settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool, build: Builder = build_server
+) -> None:
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
-    listener = listen(host, port, allow)
-    app = http_app(Memory(settings), token_of(settings), allow)
+    listener, memory = listen(host, port, allow), Memory(settings)
+    app = http_app(memory, token_of(settings), allow, build)
     config = uvicorn.Config(
         app, log_config=None, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE_SECONDS
     )
@@ -160,7 +195,7 @@ async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[s
     shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
     _announce(f"http://{shown}:{bound}{PATH}", settings.token_file, as_json=as_json)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, server, name="signals")
+        tasks.start_soon(_stop_on_signal, server, memory, name="signals")
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
 
@@ -208,10 +243,11 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _stop_on_signal(server: _Server) -> None:
+async def _stop_on_signal(server: _Server, memory: Memory) -> None:
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(*SIGNALS) as signals:
         async for _ in signals:
             exit_within(_GRACE_SECONDS + PATIENCE_SECONDS)
+            memory.leaving.set()
             server.should_exit = True

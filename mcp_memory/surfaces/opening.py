@@ -52,6 +52,8 @@ class Memory:
         self._settings = settings
         self._attempt = _Attempt()
         self._greeted, self._asked = anyio.Event(), anyio.Event()
+        #: The server was told to end: streams that would go on for ever end first.
+        self.leaving = anyio.Event()
         self.closing = anyio.Event()
         self.closed = anyio.Event()
 

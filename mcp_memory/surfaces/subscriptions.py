@@ -95,11 +95,16 @@ class Subscriptions:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._look_for_changes, name="subscriptions")
+            tasks.start_soon(self._end_streams, name="end of subscriptions")
             try:
                 yield
             finally:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
+
+    async def _end_streams(self) -> None:
+        await self._memory.leaving.wait()
+        self._streams.close()
 
     async def _listen(self, ctx: Request, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """A stream of protocol 2026-07-28. The client is told which of its wishes can be met."""

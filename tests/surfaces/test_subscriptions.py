@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
@@ -21,6 +24,7 @@ from mcp_memory.config import Settings
 from mcp_memory.surfaces import subscriptions
 from tests.support import conversation, learn, said
 from tests.surfaces.client import Era, ask, connected
+from tests.surfaces.test_http import served
 
 pytestmark = pytest.mark.anyio
 
@@ -207,3 +211,32 @@ async def test_a_subscription_outlives_a_memory_that_cannot_be_read(blank: Setti
             path.unlink()
         await ask(client, "toc_root")
         assert await heard(following, TOC) == [TOC]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_subscriber_is_told_over_http_and_does_not_keep_the_server_from_ending(
+    settings: Settings, era: Era
+) -> None:
+    told = anyio.Event()
+
+    async def hears(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification) and message.params.uri == STATUS:
+            told.set()
+
+    async with served(settings) as (process, url), AsyncExitStack() as stack:
+        headers = {"Authorization": f"Bearer {settings.token_file.read_text().strip()}"}
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=30))
+        transport = streamable_http_client(url, http_client=http)
+        client = await stack.enter_async_context(Client(transport, mode=era, message_handler=hears))
+        if era == "legacy":
+            await subscribe(client, STATUS)
+        else:
+            await stack.enter_async_context(client.listen(resource_subscriptions=[STATUS]))
+        async with open_app(settings) as other:
+            await learn(other, LATE)
+        await told.wait()
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert process.stderr is not None
+        assert b"Traceback" not in b"".join([part async for part in process.stderr])
