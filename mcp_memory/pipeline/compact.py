@@ -29,7 +29,7 @@ from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
 from mcp_memory.ports.context import Account, CompactionStore
 from mcp_memory.ports.models import RecordAuthor
-from mcp_memory.ports.work import Clock
+from mcp_memory.ports.work import Clock, Share
 
 logger = logging.getLogger(__name__)
 
@@ -66,19 +66,21 @@ class Compactor:
     windows: Mapping[str, int] = field(default_factory=dict)
     author: RecordAuthor | None = None
 
-    async def run(self, lease_token: int) -> int:
-        """Look at a batch of sessions that have grown, each once; returns how many are settled."""
+    async def run(self, share: Share) -> int:
+        """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled."""
         settled = []
         for account in await self.store.due(self.clock.now_ms(), BATCH):
             try:
                 result = await self.look(account)
             except SummarizerError as error:
                 logger.warning("Session %s was not compacted: %s", account.session_id, error)
-                await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, lease_token)
+                await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, share.token)
                 continue
             settled.append(account)
             await self.keep_text(account, result.record)
-        await self.store.settle(settled, lease_token)
+            if share.is_over():
+                break
+        await self.store.settle(settled, share.token)
         return len(settled)
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:

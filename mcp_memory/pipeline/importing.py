@@ -9,7 +9,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,11 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp_memory.capture.project import detect
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
-from mcp_memory.pipeline.ingest import checkpoint_name, position_of, state_of
+from mcp_memory.pipeline.ingest import checkpoint_name, is_enough, portions
 from mcp_memory.pipeline.prepare import Cleared, Intaker
-from mcp_memory.ports.clients import BadLine, ClientAdapter, Told, TranscriptState
+from mcp_memory.ports.clients import BadLine, ClientAdapter, Told
 from mcp_memory.ports.events import EventLog, Intake
 
-#: Events that are stored at once. Fewer would cost more commits; with more, storing the last ones has nothing to
-#: overlap with.
-BATCH = 150
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
 Source = tuple[ClientAdapter, Path]
@@ -163,36 +159,19 @@ class _Reader:
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
         for adapter, path in self._sources:
-            saved = self._saved.get(path, {})
-            state, events = state_of(saved), int(saved.get("events", 0))
-            for told, bad in self._parts(adapter, path, state):
-                events += len(told)
-                batch.told += told
-                batch.bad += bad
+            for part in portions(adapter, path, self._saved.get(path, {})):
+                batch.told += part.told
+                batch.bad += part.bad
                 if path not in self._passing:
-                    batch.positions[checkpoint_name(path)] = position_of(state, events)
-                batch.read = before + state.offset
-                if len(batch.told) >= BATCH:
+                    batch.positions[checkpoint_name(path)] = part.position
+                batch.read = before + part.position["offset"]
+                if is_enough([item.event for item in batch.told]):
                     yield batch
                     batch = _Batch()
+            if "failed" not in part.position:
+                batch.bad += _unfinished(path, part.position)
             before += _size(path)
         yield batch
-
-    def _parts(
-        self, adapter: ClientAdapter, path: Path, state: TranscriptState
-    ) -> Iterator[tuple[list[Told], list[BadLine]]]:
-        """One file in portions: its events, and the lines that could not be read."""
-        try:
-            lines = adapter.read(path, state)
-            while found := list(islice(lines, BATCH)):
-                bad = [item for item in found if isinstance(item, BadLine)]
-                yield [item for item in found if isinstance(item, Told)], bad
-            yield [], []  # the place after the last line is known only now
-            if _is_unfinished(path, state):
-                # It stays unread, so that the rest of it can come; but here no one may ever ask again.
-                yield [], [BadLine(str(path), state.line + 1, "the last line is incomplete or not JSON")]
-        except OSError as error:
-            yield [], [BadLine(str(path), 0, f"the file cannot be read: {error.strerror}")]
 
     def _prepared(self, batch: _Batch, counted: list[int]) -> _Batch:
         """Group the events by session, ready to be stored."""
@@ -216,14 +195,22 @@ class _Reader:
         return self._roots[told.cwd]
 
 
-def _is_unfinished(path: Path, state: TranscriptState) -> bool:
-    """Whether something without an end was left at the end. More than a line is what has just been added."""
-    if state.offset >= _size(path):
-        return False
-    with path.open("rb") as file:
-        file.seek(state.offset)
-        rest = file.read()
-    return b"\n" not in rest and bool(rest.strip())
+def _unfinished(path: Path, position: Mapping[str, Any]) -> list[BadLine]:
+    """Whether something without an end was left at the end. More than a line is what has just been added.
+
+    It stays unread, so that the rest of it can come; but here no one may ever ask again.
+    """
+    if position["offset"] >= _size(path):
+        return []
+    try:
+        with path.open("rb") as file:
+            file.seek(position["offset"])
+            rest = file.read()
+    except OSError:
+        return []
+    if b"\n" in rest or not rest.strip():
+        return []
+    return [BadLine(str(path), position["line"] + 1, "the last line is incomplete or not JSON")]
 
 
 def _size(path: Path) -> int:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,11 +21,16 @@ from mcp_memory.domain.events import TIMES, Captured
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.ports.events import EventLog, InboxRow, Intake
+from mcp_memory.ports.work import Share
 
 logger = logging.getLogger(__name__)
 
 BATCH = 500
 SPOOL_BATCH = 500
+#: Events that are stored at once, and how many characters they, or the payloads of a batch, may have together. Fewer
+#: would cost more commits; with more, an import has nothing to overlap with storing the last ones.
+PORTION = 150
+PORTION_CHARS = 4_000_000
 #: A hook writes a file within milliseconds; one that is unfinished after this time stays so.
 ABANDONED_SECONDS = 60
 #: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
@@ -35,8 +41,20 @@ _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
+    """What was taken from the inbox and stored; `more`: there is more to take."""
+
     rows: int
     events: int
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A part of a transcript: its events, the lines that could not be read, and the checkpoint after it."""
+
+    told: list[Told]
+    bad: list[BadLine]
+    position: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -49,31 +67,71 @@ class _Batch:
     consumed: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     compacting: list[tuple[str, str]] = field(default_factory=list)
+    checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: Intaker, lease_token: int) -> Ingested:
-    """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores their events."""
-    rows = await log.inbox(BATCH)
+async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: Intaker, share: Share) -> Ingested:
+    """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores the last of their events.
+
+    Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that
+    name them stay, and the next round goes on from there.
+    """
+    waiting = await log.inbox(BATCH)
+    rows = _within(waiting, PORTION_CHARS)
     if not rows:
         return Ingested(0, 0)
     batch = _Batch()
     seen = await log.checkpoint(_SEEN)
     for row in rows:
         _take(row, adapters, batch, seen)
-    checkpoints: dict[str, dict[str, Any]] = {_SEEN: _recent(seen)}
+    added = 0
     for path, (adapter, root, label) in batch.transcripts.items():
-        read, checkpoints[checkpoint_name(path)] = await _read_on(log, adapter, path)
-        batch.told += [(told.event, root, label) for told in read]
-    intakes = await to_thread.run_sync(_prepare, [*batch.told, *batch.fallback], intaker)
-    added = await log.add(
-        intakes,
-        consumed=batch.consumed,
-        unknown=batch.unknown,
+        name = checkpoint_name(path)
+        saved = await log.checkpoint(name)
+        parts = iter(()) if is_set_aside(path, saved) else portions(adapter, path, saved)
+        while (part := await to_thread.run_sync(next, parts, None)) is not None:
+            for line in part.bad:
+                logger.warning("%s, line %s: %s", line.path, line.line, line.reason)
+            batch.told += [(told.event, root, label) for told in part.told]
+            batch.checkpoints[name] = part.position
+            if is_enough([event for event, _, _ in batch.told]):
+                added += await _store(log, batch, intaker, share)
+                # A file whose place has not moved would be read from its start again.
+                if share.is_over() and part.position["offset"] > saved.get("offset", 0):
+                    return Ingested(0, added, more=True)
+    batch.told += batch.fallback
+    # Not before the rows leave the inbox, or the next round would take them for repeats of themselves.
+    batch.checkpoints[_SEEN] = _recent(seen)
+    added += await _store(log, batch, intaker, share, rows_too=True)
+    return Ingested(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
+
+
+def is_enough(events: Sequence[Captured]) -> bool:
+    """Whether these should be stored before more are read."""
+    return len(events) >= PORTION or sum(len(event.text) for event in events) >= PORTION_CHARS
+
+
+def _within(rows: Sequence[InboxRow], chars: int) -> Sequence[InboxRow]:
+    """As many of the first rows as have so many characters, and one in any case."""
+    for count, row in enumerate(rows):
+        chars -= len(row.payload)
+        if chars < 0:
+            return rows[: count or 1]
+    return rows
+
+
+async def _store(log: EventLog, batch: _Batch, intaker: Intaker, share: Share, *, rows_too: bool = False) -> int:
+    """Store what has come together so far; in the end with the rows it came from."""
+    told, checkpoints = batch.told, batch.checkpoints
+    batch.told, batch.checkpoints = [], {}
+    return await log.add(
+        await to_thread.run_sync(_prepare, told, intaker),
         checkpoints=checkpoints,
-        compacting=batch.compacting,
-        lease_token=lease_token,
+        consumed=batch.consumed if rows_too else (),
+        unknown=batch.unknown if rows_too else (),
+        compacting=batch.compacting if rows_too else (),
+        lease_token=share.token,
     )
-    return Ingested(len(rows), added)
 
 
 def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch, seen: dict[str, int]) -> None:
@@ -123,24 +181,66 @@ def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> tuple[s
         return client, Hooked(unknown=True)
 
 
-async def _read_on(log: EventLog, adapter: ClientAdapter, path: Path) -> tuple[list[Told], dict[str, Any]]:
-    """Read a transcript from its checkpoint; a missing one is simply not there yet."""
-    saved = await log.checkpoint(checkpoint_name(path))
-    state = state_of(saved)
-    found: list[Told] = []
+def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> Iterator[Portion]:
+    """A transcript from its checkpoint on, in portions that are fit to be stored at once.
 
-    def read() -> None:
-        for item in adapter.read(path, state):
-            if isinstance(item, BadLine):
-                logger.warning("%s, line %s: %s", item.path, item.line, item.reason)
-            else:
-                found.append(item)
+    Whatever its reader meets, the last portion says so: the file is set aside, and others are not kept waiting.
+    """
+    state = TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
+    events = int(saved.get("events", 0))
+    items = iter(adapter.read(path, state))
+    while True:
+        found, failure = _some(items)
+        told = [item for item in found if isinstance(item, Told)]
+        bad = [item for item in found if isinstance(item, BadLine)]
+        events += len(told)
+        position = {**asdict(state), "events": events}
+        if failure:
+            reason = _reason(failure)
+            line = 0 if isinstance(failure, OSError) else state.line + 1
+            bad.append(BadLine(str(path), line, reason))
+            position["failed"] = {"reason": reason, "line": line, "file": _mark(path)}
+        # Even with nothing found: the place after the last line is known only now.
+        yield Portion(told, bad, position)
+        if failure or not found:
+            return
 
+
+def _some(items: Iterator[Told | BadLine]) -> tuple[list[Told | BadLine], Exception | None]:
+    """The next items, and what kept the reader from going on. The file may be one of any kind, and its reader err."""
+    found: list[Told | BadLine] = []
+    chars = 0
     try:
-        await to_thread.run_sync(read)
-    except OSError as error:
-        logger.info("The transcript %s cannot be read: %s", path, error)
-    return found, position_of(state, saved.get("events", 0) + len(found))
+        for item in items:
+            found.append(item)
+            chars += len(item.event.text) if isinstance(item, Told) else 0
+            if len(found) >= PORTION or chars >= PORTION_CHARS:
+                break
+    except Exception as error:
+        return found, error
+    return found, None
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, without the words of the error, which may quote the file's own."""
+    if isinstance(error, OSError):
+        return f"the file cannot be read: {error.strerror or type(error).__name__}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"its reader failed ({type(error).__name__} in {Path(last.filename).name}:{last.lineno})"
+
+
+def is_set_aside(path: Path, saved: Mapping[str, Any]) -> bool:
+    """Whether the file could not be read and has not changed since."""
+    return bool(_mark(path)) and _mark(path) == saved.get("failed", {}).get("file")
+
+
+def _mark(path: Path) -> str:
+    """What changes with a file: its content, or who may read it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
 def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> list[Intake]:
@@ -159,7 +259,7 @@ async def drain_spool(log: EventLog, folder: Path) -> int:
     """Move what the hook could not write to the database into the inbox. A file of no known form is set aside."""
     await to_thread.run_sync(_settle, folder)
     paths = await to_thread.run_sync(lambda: sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else [])
-    rows = await to_thread.run_sync(lambda: [(path, _spooled(path)) for path in paths])
+    rows = await to_thread.run_sync(_read_spool, paths)
     good = [(path, row) for path, row in rows if row]
     if good:
         await log.post([row for _, row in good])
@@ -170,6 +270,17 @@ async def drain_spool(log: EventLog, folder: Path) -> int:
             path.rename(path.with_suffix(".unreadable"))
             logger.warning("%s is no capture and was set aside.", path)
     return len(good)
+
+
+def _read_spool(paths: Sequence[Path]) -> list[tuple[Path, tuple[int, str, str, str, str] | None]]:
+    """What the first of the files hold, until it is enough for one round."""
+    rows, chars = [], 0
+    for path in paths:
+        rows.append((path, row := _spooled(path)))
+        chars += len(row[-1]) if row else 0
+        if chars > PORTION_CHARS:
+            break
+    return rows
 
 
 def _settle(folder: Path) -> None:
@@ -199,11 +310,3 @@ def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
 
 def checkpoint_name(path: Path) -> str:
     return f"transcript:{path}"
-
-
-def state_of(saved: Mapping[str, Any]) -> TranscriptState:
-    return TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
-
-
-def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
-    return {**asdict(state), "events": events}

@@ -15,7 +15,6 @@ from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.pipeline.ingest import BATCH as FULL
 from mcp_memory.pipeline.ingest import drain_spool, ingest
 from mcp_memory.pipeline.prepare import CountAll, Intaker
 from mcp_memory.pipeline.rollup import rollup
@@ -28,7 +27,7 @@ from mcp_memory.ports.index import IndexKeeper
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentStore
 from mcp_memory.ports.tree import TreeStore
-from mcp_memory.ports.work import Backlog, Clock, Lease
+from mcp_memory.ports.work import Backlog, Clock, Lease, Share
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +37,8 @@ POLL_SECONDS = 0.5
 TIMER_SECONDS = 30.0
 #: How soon it tries again what has failed; twice as long after each further failure.
 RETRY_SECONDS, _DOUBLED = 0.5, 10
+#: When a round should come to an end, so that what has just come in is looked at again.
+ROUND_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -50,10 +51,14 @@ class Done:
     nodes: int = 0
     sessions: int = 0
     indexed: int = 0
+    #: The inbox holds more.
+    more: bool = False
 
     @property
     def anything(self) -> bool:
-        return bool(self.inbox or self.events or self.segments or self.nodes or self.sessions or self.indexed)
+        return bool(
+            self.more or self.inbox or self.events or self.segments or self.nodes or self.sessions or self.indexed
+        )
 
     def add(self, other: Done) -> None:
         self.inbox += other.inbox
@@ -92,29 +97,29 @@ class Pipeline:
 
     async def round(self) -> Done:
         """One round of all stages, under the lease that the caller holds."""
-        token = self.lease.token
-        if token is None:
-            raise LeaseLost("The pipeline was run without its lease.")
+        share = Share(self.lease, time.monotonic() + ROUND_SECONDS)
         now = self.clock.now_ms()
         # Read anew, since a rebuild may have changed it, here or in another process.
         zone = await self.zone_of_days()
         if self.upgrades:
             self.upgrades.zone = zone
         await drain_spool(self.log, self.spool)
-        taken = await ingest(self.log, self.adapters, self.intaker, token)
-        done = Done(inbox=taken.rows, events=taken.events)
-        if taken.rows < FULL:
-            # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
-            done.sessions = await self.compactor.run(token)
-        done.segments = await segment(self.segments, self.rules, now, token)
+        taken = await ingest(self.log, self.adapters, self.intaker, share)
+        done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
+        if taken.more:
+            # What follows would be done again with the rest.
+            return done
+        # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
+        done.sessions = await self.compactor.run(share)
+        done.segments = await segment(self.segments, self.rules, now, share.token)
         done.nodes = await summarize(
-            self.segments, self.tree, self.summarizer, zone, self.count_all, now, token, self.quiet_ms
+            self.segments, self.tree, self.summarizer, zone, self.count_all, now, share, self.quiet_ms
         )
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.tree, self.summarizer, zone, self.count_all, now, token)
+            done.nodes = await rollup(self.tree, self.summarizer, zone, self.count_all, now, share)
         if not done.anything:
-            await self.briefs.refresh(token)
+            await self.briefs.refresh(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
         return done
@@ -129,13 +134,12 @@ class Pipeline:
     async def until_idle(self) -> Done:
         """Run rounds until nothing is left to do."""
         total = Done()
-        while True:
-            if not await self.lease.acquire(_wall_ms()):
-                raise LeaseLost("Another process runs the pipeline.")
-            done = await self.round()
-            total.add(done)
-            if not done.anything:
-                return total
+        if not await self.lease.acquire():
+            raise LeaseLost("Another process runs the pipeline.")
+        async with self.lease.kept():
+            while (done := await self.round()).anything:
+                total.add(done)
+        return total
 
     async def run(self) -> None:
         """For ever: work while there is work, then wait for new rows, a wake-up or the timer.
@@ -167,12 +171,11 @@ class Pipeline:
     async def _work(self) -> bool:
         """Do what there is to do. False if there was something, but nothing could be done."""
         try:
-            if not await self.waits() or not await self.lease.acquire(_wall_ms()):
+            if not await self.waits():
                 return True
             done = await self.until_idle()
             await self.lease.release()
         except LeaseLost:
-            self.lease.token = None
             return True
         except StoreReplaced:
             # Whoever opened the memory opens what is there now; here every try would fail the same.
@@ -210,11 +213,6 @@ class Pipeline:
             return any(self.spool.glob("*.json"))
         except OSError:
             return False
-
-
-def _wall_ms() -> int:
-    """The lease is kept by the wall clock even where the memory's clock is stood still."""
-    return time.time_ns() // 1_000_000
 
 
 def pause_after(failures: int) -> float:

@@ -18,6 +18,7 @@ from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.pipeline.summarize import SO_FAR, counted
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.tree import Stale, TreeStore
+from mcp_memory.ports.work import Share
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
@@ -29,7 +30,7 @@ async def rollup(
     zone: tzinfo,
     count_all: CountAll,
     now_ms: int,
-    lease_token: int,
+    share: Share,
 ) -> int:
     """Roll up level by level, and stop after a batch; returns how many nodes were written."""
     await tree.mark_closed_periods(now_ms)
@@ -37,9 +38,9 @@ async def rollup(
     for level in UPWARD:
         while stale := await tree.stale(level, BATCH):
             rollups = [(item, await _one(item, summarizer, zone, now_ms)) for item in stale]
-            await tree.save_rollups(_counted(rollups, count_all), lease_token)
+            await tree.save_rollups(_counted(rollups, count_all), share.token)
             written += sum(node is not None for _, node in rollups)
-            if written >= BATCH:
+            if written >= BATCH or (share.is_over() and written):
                 return written
     return written
 

@@ -24,6 +24,7 @@ from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
 from mcp_memory.ports.tree import TreeStore
+from mcp_memory.ports.work import Share
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +42,10 @@ async def summarize(
     zone: tzinfo,
     count_all: CountAll,
     now_ms: int,
-    lease_token: int,
+    share: Share,
     quiet_ms: int = QUIET_MS,
 ) -> int:
-    """Summarize up to a batch of segments; returns how many nodes were written.
+    """Summarize up to a batch of segments, as time allows; returns how many nodes were written.
 
     While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
     """
@@ -52,7 +53,7 @@ async def summarize(
     written = 0
 
     async def save(writes: Sequence[SegmentWrite]) -> None:
-        await tree.save_segments(await to_thread.run_sync(_counted, writes, count_all), lease_token)
+        await tree.save_segments(await to_thread.run_sync(_counted, writes, count_all), share.token)
 
     async with saving(save) as hand_over:
         for start in range(0, len(jobs), PORTION):
@@ -61,6 +62,8 @@ async def summarize(
             if writes:
                 await hand_over(writes)
             written += len(writes)
+            if share.is_over() and written:
+                break
     return written
 
 

@@ -7,7 +7,6 @@ and of the pipeline's lease; it is stored only if the node is still what the mod
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -35,10 +34,12 @@ logger = logging.getLogger(__name__)
 
 #: How often a server looks for nodes that have closed, a cap that is new with the day, a model that is back.
 TIMER_SECONDS = 30.0
-_RENEW_SECONDS = 5.0
+#: How often a batch looks whether its lease is still its own.
+_WATCH_SECONDS = 0.5
 #: After a failure that is the node's own, it is left alone for an hour, then for four times as long each time.
 _RETRY_MS = 3_600_000
 _LONGEST_RETRIES = 5
+_ASKED_BY_ANOTHER = "Another process asks the model."
 #: Failures that are not the node's: the model cannot be asked now, whatever the node.
 _ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable)
 
@@ -103,8 +104,8 @@ class Upgrades:
         if not ready.width:
             self.reason = ready.reason
             return 0
-        if not await self.lease.acquire(_wall_ms()):
-            self.reason = "Another process asks the model."
+        if not await self.lease.acquire():
+            self.reason = _ASKED_BY_ANOTHER
             return 0
         try:
             return await self._side_by_side(jobs)
@@ -154,19 +155,21 @@ class Upgrades:
         async def one(job: Job) -> None:
             done.append(await self._one(job))
 
-        async with anyio.create_task_group() as keeping:
-            keeping.start_soon(self._keep_lease, name="upgrade lease")
+        async with self.lease.kept(), anyio.create_task_group() as watching:
             async with anyio.create_task_group() as working:
+                watching.start_soon(self._watch, working.cancel_scope, name="upgrade lease")
                 for job in jobs:
                     working.start_soon(one, job, name=f"upgrade {job.name}")
-            keeping.cancel_scope.cancel()
+            watching.cancel_scope.cancel()
         return sum(done)
 
-    async def _keep_lease(self) -> None:
-        """A model may take longer than the lease lasts."""
+    async def _watch(self, working: anyio.CancelScope) -> None:
+        """Whoever has lost the lease must not go on paying for what another process asks as well."""
         while True:
-            await anyio.sleep(_RENEW_SECONDS)
-            await self.lease.acquire(_wall_ms())
+            await anyio.sleep(_WATCH_SECONDS)
+            if not self.lease.holds():
+                self.reason = _ASKED_BY_ANOTHER
+                working.cancel()
 
     async def _one(self, job: Job) -> bool:
         try:
@@ -215,8 +218,3 @@ class Upgrades:
         """What a model wrote of this node before something in it changed."""
         node = await self.store.prior(upgrade)
         return node_text(node.title, node.bullets, node.keywords) if node else ""
-
-
-def _wall_ms() -> int:
-    """The lease is kept by the wall clock even where the memory's clock is stood still."""
-    return time.time_ns() // 1_000_000

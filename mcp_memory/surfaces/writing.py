@@ -137,7 +137,6 @@ async def until_idle(app: App) -> Done:
             await app.pipeline.lease.release()
             return total
         except LeaseLost:
-            app.pipeline.lease.token = None
             if not await app.pipeline.waits():
                 return total
             await anyio.sleep(_RETRY_SECONDS)

@@ -13,7 +13,8 @@ from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
-from mcp_memory.pipeline.importing import BATCH, Imported, import_files
+from mcp_memory.pipeline.importing import Imported, import_files
+from mcp_memory.pipeline.ingest import PORTION
 from tests.support import SHARED, all_nodes, conversation, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -38,13 +39,13 @@ async def test_a_second_import_adds_nothing_and_still_counts(tmp_path: Path) -> 
 
 async def test_a_file_that_ends_with_a_batch_is_counted_right_again(tmp_path: Path) -> None:
     lines = [
-        said(f"Fix item {number}.", f"2026-03-02T10:{number % 60:02}:{number // 60:02}Z") for number in range(BATCH)
+        said(f"Fix item {number}.", f"2026-03-02T10:{number % 60:02}:{number // 60:02}Z") for number in range(PORTION)
     ]
     path = write(tmp_path / "a.jsonl", lines)
     async with memory(tmp_path / "home") as app:
         await load(app, path)
         second = await load(app, path)
-    assert (second.events_new, second.events_known) == (0, BATCH)
+    assert (second.events_new, second.events_known) == (0, PORTION)
 
 
 async def test_a_grown_file_is_read_from_where_it_was_left(tmp_path: Path) -> None:

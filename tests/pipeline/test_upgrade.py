@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -266,6 +267,31 @@ async def test_a_node_that_changed_while_the_model_wrote_is_left_as_it_is(tmp_pa
             node = next(node for node in await all_nodes(app) if node.level is Level.SEGMENT)
             assert not await upgrades(app).store.save(waiting[0], node, None, ())
             assert next(n for n in await all_nodes(app) if n.level is Level.SEGMENT).version == node.version
+
+
+async def test_a_process_that_loses_its_lease_stops_asking(tmp_path: Path) -> None:
+    answer = threading.Event()
+    with scripted(honest) as model:
+        async with opened(tmp_path, model, concurrency=1) as app:
+            await learn(app, talk("2026-03-02"))
+            upgrades(app).lease.duration = 0.2  # type: ignore[attr-defined]
+
+            def overtaken(asked: Asked) -> object:
+                taken = "UPDATE lease SET holder = 'elsewhere:1', token = token + 1 WHERE name = 'upgrades'"
+                app.database.write_here(Transaction.run, taken)
+                answer.wait(30)
+                return honest(asked)
+
+            model.respond = overtaken
+            try:
+                with anyio.fail_after(20):
+                    assert await upgrades(app).batch() == 0
+            finally:
+                answer.set()
+            assert upgrades(app).reason == "Another process asks the model."
+            assert set((await writers(app)).values()) == {"extractive"}
+            assert len(model.asked) == 1
+            assert await app.database.value("SELECT holder FROM lease WHERE name = 'upgrades'") == "elsewhere:1"
 
 
 async def test_metrics_are_stored_and_status_shows_them(tmp_path: Path) -> None:

@@ -173,6 +173,13 @@ class Database:
             with self._told():
                 return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
 
+    def write_here(
+        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """The same in the caller's own thread, which must not be that of the event loop."""
+        with self._told():
+            return self._write(lambda tx: work(tx, *args, **named))
+
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
         with self._in_write:
             return self._transact(work)

@@ -2,53 +2,106 @@
 
 The token grows with every change of hands. Each write of the pipeline checks it in its own transaction, so a process
 that was asleep while another took over cannot write any more.
+
+No wall clock decides. The holder counts from before it wrote its row. Whoever waits takes over a row that has stayed
+the same for a whole duration, by its own clock, from when it first saw it: later than the holder gives up, always.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from mcp_memory.adapters.sqlite.database import Database, Transaction
-from mcp_memory.errors import LeaseLost, StoreReplaced
+from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
+from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 
 NAME = "pipeline"
-DURATION_MS = 20_000
+DURATION_SECONDS = 20.0
+#: How many times it is renewed while it lasts, so that one renewal that has to wait does not lose it.
+_RENEWALS = 4
+_ROW = "SELECT holder, token, expires_ms FROM lease WHERE name = ?"
 
 
 class SqliteLease:
     """Implements the Lease port."""
 
-    def __init__(self, database: Database, holder: str | None = None, name: str = NAME) -> None:
+    def __init__(
+        self,
+        database: Database,
+        holder: str | None = None,
+        name: str = NAME,
+        duration: float = DURATION_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
         self._name = name
+        self._clock = clock
+        self._until = 0.0
+        self._seen: Row | None = None
+        self._seen_at = 0.0
+        self.duration = duration
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}"
         self.token: int | None = None
 
-    async def acquire(self, now_ms: int) -> bool:
-        """Take or renew the lease. False while another living process holds it."""
-        held = await self._database.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
-        if held and held[0][1] != self.token and not _is_free(held[0], now_ms):
-            return False
-        token = await self._database.write(self._take, now_ms)
-        if token is None:
-            return False
-        self.token = token
-        return True
+    def holds(self) -> bool:
+        return self.token is not None and self._clock() < self._until
 
-    def _take(self, tx: Transaction, now_ms: int) -> int | None:
-        rows = tx.fetch("SELECT holder, token, expires_ms FROM lease WHERE name = ?", (self._name,))
-        if rows and rows[0][1] != self.token and not _is_free(rows[0], now_ms):
-            return None
-        mine = bool(rows) and rows[0][1] == self.token
-        token = int(rows[0][1]) + (not mine) if rows else 1
-        tx.run(
-            "INSERT INTO lease (name, holder, token, expires_ms) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE "
-            "SET holder = excluded.holder, token = excluded.token, expires_ms = excluded.expires_ms",
-            (self._name, self.holder, token, now_ms + DURATION_MS),
-        )
+    async def acquire(self) -> bool:
+        """Take or renew the lease. False while another living process holds it."""
+        started = self._clock()
+        # A look comes before the write: servers that wait for their turn must not write to find out.
+        if not self._may_take(await self._database.fetch(_ROW, (self._name,))):
+            return False
+        token = await self._database.write(self._take, self._may_take)
+        if token:
+            self.token, self._until = token, started + self.duration
+        return bool(token)
+
+    def _take(self, tx: Transaction, may_take: Callable[[list[Row]], bool]) -> int:
+        """Write the row; its token, or 0 if someone else has it."""
+        rows = tx.fetch(_ROW, (self._name,))
+        if not may_take(rows):
+            return 0
+        token = int(rows[0][1]) + (not self._is_mine(rows)) if rows else 1
+        expires = time.time_ns() // 1_000_000 + round(self.duration * 1000)
+        if rows and rows[0][2] == expires:
+            expires += 1  # a renewal must show
+        tx.run("INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)", (self._name, self.holder, token, expires))
         return token
+
+    def _is_mine(self, rows: list[Row]) -> bool:
+        return bool(rows) and rows[0][1] == self.token
+
+    def _may_take(self, rows: list[Row]) -> bool:
+        """Whether it is ours, given back, held by a process of this machine that is gone, or no longer renewed."""
+        if not rows or self._is_mine(rows) or rows[0][2] == 0 or _is_dead(str(rows[0][0])):
+            return True
+        if rows[0] != self._seen:
+            self._seen, self._seen_at = rows[0], self._clock()
+        return self._clock() - self._seen_at >= self.duration
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Renew it while the block runs, from a thread of its own: whatever the event loop is busy with."""
+        stop = threading.Event()
+        threading.Thread(target=self._renew_until, args=(stop,), name=f"lease {self._name}", daemon=True).start()
+        try:
+            yield
+        finally:
+            stop.set()
+
+    def _renew_until(self, stop: threading.Event) -> None:
+        while not stop.wait(self.duration / _RENEWALS):
+            started = self._clock()
+            # A database that is busy now may be free at the next try; if not, the time runs out by itself.
+            with suppress(MemoryFault):
+                token = self._database.write_here(self._take, self._is_mine)
+                if not stop.is_set():
+                    self._until = started + self.duration if token else 0.0
 
     async def release(self) -> None:
         """Let the next process start at once."""
@@ -68,22 +121,15 @@ def check_lease(tx: Transaction, token: int | None) -> None:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 
 
-def _is_free(row: tuple[object, ...], now_ms: int) -> bool:
-    """Expired, from a future that a clock jump made up, or held by a process of this machine that is gone."""
-    holder, _, expires = str(row[0]), row[1], int(str(row[2]))
-    if expires <= now_ms or expires > now_ms + 2 * DURATION_MS:
-        return True
+def _is_dead(holder: str) -> bool:
+    """Whether the holder is a process of this machine that no longer lives."""
     host, _, pid = holder.rpartition(":")
-    return host == socket.gethostname() and pid.isdigit() and not _alive(int(pid))
-
-
-def _alive(pid: int) -> bool:
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
         return False
-    except OSError:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
         return True
-    return True
+    except (OSError, OverflowError):
+        return False
+    return False

@@ -3,47 +3,120 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.events import SqliteEvents
-from mcp_memory.adapters.sqlite.lease import DURATION_MS, SqliteLease
+from mcp_memory.adapters.sqlite.lease import DURATION_SECONDS, SqliteLease
 from mcp_memory.errors import LeaseLost
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_only_one_holds_it_until_it_expires(tmp_path: Path) -> None:
+class Watch:
+    """A monotonic clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def two_of(database: Database, watch: Watch) -> tuple[SqliteLease, SqliteLease]:
+    return SqliteLease(database, "elsewhere:1", clock=watch), SqliteLease(database, "elsewhere:2", clock=watch)
+
+
+async def test_only_one_holds_it_until_it_is_no_longer_renewed(tmp_path: Path) -> None:
+    watch = Watch()
     async with Database.open(tmp_path / "memory.db") as database:
-        one, two = SqliteLease(database, "elsewhere:1"), SqliteLease(database, "elsewhere:2")
-        assert await one.acquire(1_000)
-        assert not await two.acquire(1_000 + DURATION_MS - 1)
-        assert await one.acquire(2_000)
-        assert not await two.acquire(1_000 + DURATION_MS)
-        assert await two.acquire(2_000 + DURATION_MS)
+        one, two = two_of(database, watch)
+        assert await one.acquire()
+        assert not await two.acquire()
+        watch.seconds += DURATION_SECONDS - 1
+        assert not await two.acquire()
+        assert await one.acquire()
+        watch.seconds += DURATION_SECONDS - 1
+        assert not await two.acquire()
+        assert one.holds()
+        watch.seconds += DURATION_SECONDS
+        assert not one.holds()
+        assert await two.acquire()
+        assert (two.holds(), await one.acquire()) == (True, False)
 
 
 async def test_a_release_lets_the_next_one_in_at_once(tmp_path: Path) -> None:
     async with Database.open(tmp_path / "memory.db") as database:
-        one, two = SqliteLease(database, "elsewhere:1"), SqliteLease(database, "elsewhere:2")
-        assert await one.acquire(1_000)
+        one, two = two_of(database, Watch())
+        assert await one.acquire()
         await one.release()
-        assert await two.acquire(1_001)
+        assert not one.holds()
+        assert await two.acquire()
 
 
 async def test_whoever_lost_it_cannot_write_any_more(tmp_path: Path) -> None:
+    watch = Watch()
     async with Database.open(tmp_path / "memory.db") as database:
-        one, two = SqliteLease(database, "elsewhere:1"), SqliteLease(database, "elsewhere:2")
-        assert await one.acquire(1_000)
-        old = one.token
-        assert await two.acquire(1_000 + DURATION_MS)
+        one, two = two_of(database, watch)
+        assert await one.acquire()
+        assert not await two.acquire()
+        watch.seconds += DURATION_SECONDS
+        assert await two.acquire()
         with pytest.raises(LeaseLost):
-            await SqliteEvents(database).add([], lease_token=old)
+            await SqliteEvents(database).add([], lease_token=one.token)
         assert await SqliteEvents(database).add([], lease_token=two.token) == 0
+
+
+async def test_no_jump_of_the_wall_clock_moves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, wall = Watch(), time.time_ns()
+    async with Database.open(tmp_path / "memory.db") as database:
+        one, two = two_of(database, watch)
+        assert await one.acquire()
+        for jump in (10**18, -(10**18)):
+            monkeypatch.setattr(time, "time_ns", lambda jump=jump: wall + jump)
+            assert not await two.acquire()
+            assert one.holds()
+            assert await one.acquire()
+        assert not await two.acquire()
+        watch.seconds += DURATION_SECONDS
+        assert await two.acquire()
+
+
+async def test_it_is_renewed_while_the_event_loop_is_busy(tmp_path: Path) -> None:
+    """One long summary must not lose it: the next holder would lose it at the same place, and so on for ever."""
+    async with Database.open(tmp_path / "memory.db") as database:
+        one = SqliteLease(database, "elsewhere:1", duration=0.2)
+        assert await one.acquire()
+        renewed: list[int] = []
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as other:
+            async with one.kept():
+                begin = time.monotonic()
+                while len(renewed) < 3 and time.monotonic() < begin + 60:
+                    # Nothing here lets the event loop go on.
+                    (expires,) = other.execute("SELECT expires_ms FROM lease").fetchone()
+                    renewed += [expires] if expires not in renewed else []
+                assert one.holds()
+        assert len(renewed) == 3
+
+
+async def test_a_renewal_that_finds_another_holder_ends_it(tmp_path: Path) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+        one = SqliteLease(database, "elsewhere:1", duration=0.2)
+        assert await one.acquire()
+        await database.write(Transaction.run, "UPDATE lease SET holder = 'elsewhere:2', token = token + 1")
+        with anyio.fail_after(30):
+            async with one.kept():
+                while one.holds():
+                    await anyio.sleep(0.01)
+        assert not await one.acquire()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process table that can be asked")
@@ -53,12 +126,5 @@ async def test_a_dead_process_of_this_machine_holds_nothing(tmp_path: Path) -> N
         ended.wait()
         pid = ended.pid
         dead, living = SqliteLease(database, f"{socket.gethostname()}:{pid}"), SqliteLease(database)
-        assert await dead.acquire(1_000)
-        assert await living.acquire(1_001)
-
-
-async def test_a_clock_that_jumped_back_does_not_lock_everyone_out(tmp_path: Path) -> None:
-    async with Database.open(tmp_path / "memory.db") as database:
-        one, two = SqliteLease(database, "elsewhere:1"), SqliteLease(database, "elsewhere:2")
-        assert await one.acquire(10_000_000)
-        assert await two.acquire(1_000)
+        assert await dead.acquire()
+        assert await living.acquire()
