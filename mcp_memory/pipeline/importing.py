@@ -35,6 +35,8 @@ class Imported:
     events_new: int = 0
     events_known: int = 0
     skipped: list[BadLine] = field(default_factory=list)
+    #: Lines that call themselves notes, or pinned, and are ordinary events here.
+    notes: int = 0
     seconds: float = 0.0
     projects: dict[str, int] = field(default_factory=dict)
     months: dict[str, int] = field(default_factory=dict)
@@ -101,6 +103,7 @@ async def _taking_turns() -> AsyncIterator[None]:
 
 async def _store(log: EventLog, batch: _Batch, result: Imported, *, dry_run: bool) -> None:
     result.skipped += batch.bad
+    result.notes += sum(told.was_note for told in batch.told)
     if dry_run:
         for intake in batch.intakes:
             _count(intake, result)

@@ -47,11 +47,12 @@ class TranscriptState:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event of a transcript with the directory it was said in."""
+    """One event of a transcript with the directory it was said in; `was_note`: the source calls it a note or pinned."""
 
     event: Captured
     cwd: str = ""
     project: str = ""
+    was_note: bool = False
 
 
 class ClientAdapter(Protocol):

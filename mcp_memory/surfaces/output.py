@@ -115,6 +115,8 @@ def imported(shape: Mapping[str, Any]) -> int:
         _write(clean(f"  {place}: {bad['reason']}\n"))
     if len(shape["skipped"]) > 20:
         _write(f"  … and {len(shape['skipped']) - 20} more (all with --json)\n")
+    if notes := shape["notes_as_events"]:
+        _write(f"{notes} lines that say they are notes, or pinned, are ordinary events here; `remember` keeps notes.\n")
     if "hint" in shape:
         _write(f"{shape['hint']}\n")
     if shape["events_new"] and not shape.get("dry_run"):

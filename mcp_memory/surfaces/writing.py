@@ -79,6 +79,7 @@ def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:
         "events_new": result.events_new,
         "events_known": result.events_known,
         "skipped": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in result.skipped],
+        "notes_as_events": result.notes,
         "seconds": result.seconds,
     }
     if dry_run:

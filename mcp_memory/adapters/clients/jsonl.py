@@ -19,8 +19,10 @@ _TYPES = {
     Role.USER: EventType.USER_MESSAGE,
     Role.ASSISTANT: EventType.ASSISTANT_MESSAGE,
     Role.TOOL: EventType.TOOL_RESULT,
-    Role.SYSTEM: EventType.NOTE,
+    Role.SYSTEM: EventType.ASSISTANT_MESSAGE,
 }
+#: What `remember` writes to show a note at the start of every session.
+_PIN = "pin"
 _SHOWN = 60
 #: How a client may be called, as the hook takes it too.
 _CLIENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]{0,39}")
@@ -59,7 +61,10 @@ class GenericJsonl:
 
 
 def told_of(value: object) -> Told:
-    """One line of the generic format as an event."""
+    """One line of the generic format as an event.
+
+    A note is what the user wants kept, and a pinned one is read at the start of every session: no file may write one.
+    """
     if not isinstance(value, Mapping):
         raise Unreadable("not a JSON object")
     client, key = _exported(value)
@@ -68,6 +73,8 @@ def told_of(value: object) -> Told:
     text = _optional(value, "text") if key else _required(value, "text")
     role = _choice(value, "role", Role)
     event_type = _choice(value, "event_type", EventType) if value.get("event_type") is not None else _TYPES[role]
+    metadata = _metadata(value)
+    was_note = event_type is EventType.NOTE or _PIN in metadata
     timestamp = _required(value, "timestamp")
     timestamp_ms = milliseconds(timestamp)
     if timestamp_ms is None:
@@ -79,14 +86,14 @@ def told_of(value: object) -> Told:
         session_id=session_id,
         source_key=f"id:{source_id}" if source_id else f"line:{line}",
         timestamp_ms=timestamp_ms,
-        event_type=event_type,
+        event_type=_TYPES[role] if event_type is EventType.NOTE else event_type,
         role=role,
         text=text,
         source_ids=_source_ids(value) if key else (source_id,) if source_id else (),
-        metadata=_metadata(value),
+        metadata={name: item for name, item in metadata.items() if name != _PIN},
         key=key,
     )
-    return Told(event, project=_optional(value, "project"))
+    return Told(event, project=_optional(value, "project"), was_note=was_note)
 
 
 def _exported(value: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -18,7 +18,7 @@ GOOD = {"session_id": "s1", "timestamp": "2026-03-01T10:00:00+01:00", "role": "u
 
 
 def test_a_line_with_everything_is_taken_as_it_is(generic: Transcript) -> None:
-    more = {"event_type": "note", "project": "farm", "source_id": "n7", "metadata": {"mood": "dry"}}
+    more = {"event_type": "compaction", "project": "farm", "source_id": "n7", "metadata": {"mood": "dry"}}
     (told,) = generic.write({**GOOD, **more}).told()
     assert told.project == "farm"
     assert told.event == Captured(
@@ -26,7 +26,7 @@ def test_a_line_with_everything_is_taken_as_it_is(generic: Transcript) -> None:
         session_id="s1",
         source_key="id:n7",
         timestamp_ms=1772355600000,
-        event_type=EventType.NOTE,
+        event_type=EventType.COMPACTION,
         role=Role.USER,
         text="Mend the fence.",
         source_ids=("n7",),
@@ -36,7 +36,12 @@ def test_a_line_with_everything_is_taken_as_it_is(generic: Transcript) -> None:
 
 @pytest.mark.parametrize(
     ("role", "event_type"),
-    [("user", "user_message"), ("assistant", "assistant_message"), ("tool", "tool_result"), ("system", "note")],
+    [
+        ("user", "user_message"),
+        ("assistant", "assistant_message"),
+        ("tool", "tool_result"),
+        ("system", "assistant_message"),
+    ],
 )
 def test_the_type_follows_from_the_role(generic: Transcript, role: str, event_type: str) -> None:
     (event,) = generic.write({**GOOD, "role": role}).events()
