@@ -130,6 +130,7 @@ async def open_app(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database.open(settings.database))
         await mend_times(database, clock.now_ms())
+        await database.scrub()
         zone = await _zone(settings, database)
         index, keeper = _index(settings, database, stack)
         library = SqliteLibrary(database, index)
@@ -267,6 +268,7 @@ def _pipeline(
         clock=clock,
         count_all=tokens.count_all,
         data_version=database.data_version,
+        scrub=database.scrub,
         upgrades=upgrades,
     )
 

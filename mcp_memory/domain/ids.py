@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from mcp_memory.errors import BadId
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -30,3 +32,8 @@ def parse_ulid(text: str) -> tuple[int, bytes]:
     except KeyError as error:
         raise BadId(f"{text!r} is not a ULID: it holds the character {error}.") from None
     return number >> 80, (number & ((1 << 80) - 1)).to_bytes(KEY_BYTES, "big")
+
+
+def opaque(name: str) -> str:
+    """A name that tells this one from all others, and says nothing of it."""
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -17,7 +17,9 @@ from anyio import to_thread
 
 from mcp_memory.capture.clipping import clean
 from mcp_memory.capture.payload import client_of
+from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.events import TIMES, Captured
+from mcp_memory.domain.ids import opaque
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.ports.events import EventLog, InboxRow, Intake
@@ -194,7 +196,7 @@ def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> It
         told = [item for item in found if isinstance(item, Told)]
         bad = [item for item in found if isinstance(item, BadLine)]
         events += len(told)
-        position = {**asdict(state), "events": events}
+        position = position_of(state, events)
         if failure:
             reason = _reason(failure)
             line = 0 if isinstance(failure, OSError) else state.line + 1
@@ -309,4 +311,10 @@ def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
 
 
 def checkpoint_name(path: Path) -> str:
-    return f"transcript:{path}"
+    """Under what the place in a transcript is kept; it says nothing of the path, which is the client's."""
+    return f"transcript:{opaque(str(path))}"
+
+
+def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
+    """What is saved of a reader's state: readers keep no words, and a secret in a name or path is taken out."""
+    return {**asdict(state), "memory": redact_json(asdict(state)["memory"]), "events": events}

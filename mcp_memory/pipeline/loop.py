@@ -90,6 +90,7 @@ class Pipeline:
     clock: Clock
     count_all: CountAll
     data_version: Callable[[], Awaitable[int]]
+    scrub: Callable[[], Awaitable[bool]]
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -171,6 +172,8 @@ class Pipeline:
     async def _work(self) -> bool:
         """Do what there is to do. False if there was something, but nothing could be done."""
         try:
+            # What was forgotten while someone was reading is still in the file.
+            await self.scrub()
             if not await self.waits():
                 return True
             done = await self.until_idle()

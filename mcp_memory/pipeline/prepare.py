@@ -10,6 +10,7 @@ from typing import Any
 from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.domain.events import TIMES, Captured, Event, Role, event_key
+from mcp_memory.domain.ids import opaque
 
 CountAll = Callable[[Sequence[str]], list[int]]
 Cleared = tuple[str, bool]
@@ -48,7 +49,7 @@ class Intaker:
             Event(
                 key=item.key or event_key(item.client, item.session_id, item.source_key),
                 client=item.client,
-                session_id=item.session_id,
+                session_id=_named(item.session_id),
                 project="",
                 timestamp_ms=min(max(item.timestamp_ms, TIMES.start), TIMES.stop - 1),
                 event_type=item.event_type,
@@ -56,11 +57,17 @@ class Intaker:
                 text=text,
                 tokens=tokens,
                 truncated=cut,
-                source_ids=item.source_ids,
+                source_ids=tuple(map(_named, item.source_ids)),
                 metadata=redact_json(_finite(dict(item.metadata))),
             )
             for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
         ]
+
+
+def _named(name: str) -> str:
+    """A client's own name for something. A secret in it is taken out, and what is left still tells it from others."""
+    clear = redact(clean(name))
+    return clear if clear == name else f"{clear} {opaque(name)[:8]}"
 
 
 def _finite(value: Any) -> Any:

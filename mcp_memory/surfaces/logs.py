@@ -7,9 +7,18 @@ import os
 import sys
 from pathlib import Path
 
+from mcp_memory.capture.redaction import redact
+
 NAME = "mcp-memory.log"
 #: From this size on a log is put aside when the next process begins one; the one before that is gone then.
 MOST_BYTES = 1_000_000
+
+
+class _Clear(logging.Formatter):
+    """Lines without secrets: an error may quote what it was about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
 
 
 def to_stderr() -> None:
@@ -31,7 +40,7 @@ def keep(home: Path) -> None:
         handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
     except OSError:
         return
-    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    handler.setFormatter(_Clear("%(asctime)s %(process)d %(levelname)s %(message)s"))
     own = logging.getLogger("mcp_memory")
     own.addHandler(handler)
     own.setLevel(logging.INFO)

@@ -16,7 +16,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS
-from tests.support import REPO, StoppedClock, memory
+from tests.support import REPO, StoppedClock, learn, memory
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-ant-api03-" + "Q7x" * 31 + "AA"
@@ -364,3 +364,43 @@ async def test_a_windows_client_with_an_old_console_is_captured_and_greeted(clie
         printed = fire(hook_event_name="SessionStart", source="startup").stdout
     context = json.loads(printed.decode("ascii"))["hookSpecificOutput"]["additionalContext"]
     assert "重さで選ぶ" in context
+
+
+async def test_a_call_that_waits_for_its_result_leaves_no_secret_on_the_disk_and_finds_it_later(client: Client) -> None:
+    async with memory(client.home) as app:
+        command = f"deploy --fast --api-key {KEY}"
+        use = {"type": "tool_use", "id": "tool-1", "name": "Bash", "input": {"command": command}}
+        client.write("assistant", "u1", 0.00, [use])
+        queued = {"operation": "enqueue", "content": f"the key is {KEY}"}
+        client.write("queue-operation", "u2", 0.01, [], **queued)
+        client.fire("Stop")
+        await app.pipeline.until_idle()
+        for path in (path for path in client.home.rglob("*") if path.is_file()):
+            assert KEY.encode() not in path.read_bytes(), path.name
+        result = {"type": "tool_result", "tool_use_id": "tool-1", "content": "deployed"}
+        client.write("user", "u3", 0.02, [result])
+        client.write("queue-operation", "u4", 0.03, [], operation="remove")
+        client.fire("Stop")
+        await app.pipeline.until_idle()
+        found = [text for _, text in await texts(app)]
+    assert [text for text in found if text.startswith("Bash: deploy --fast") and text.endswith("deployed")]
+    assert [text for text in found if text.startswith("the key is [redacted")]
+
+
+async def test_names_that_are_secrets_are_told_apart_and_not_stored(client: Client, tmp_path: Path) -> None:
+    async with memory(client.home) as app:
+        lines = [
+            {
+                "session_id": f"{KEY}{number}",
+                "timestamp": f"2026-03-02T10:00:0{number}Z",
+                "role": "user",
+                "text": f"Number {number}.",
+                "source_id": f"{KEY}{number}",
+                "project": f"{KEY} project",
+            }
+            for number in range(2)
+        ]
+        await learn(app, lines)
+        assert (await app.library.counts()).sessions == 2
+    for path in (path for path in client.home.rglob("*") if path.is_file()):
+        assert KEY.encode() not in path.read_bytes(), path.name

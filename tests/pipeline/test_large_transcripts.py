@@ -15,7 +15,7 @@ from mcp_memory.app import App
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.pipeline.ingest import PORTION
+from mcp_memory.pipeline.ingest import PORTION, checkpoint_name
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from tests.support import memory
 
@@ -122,7 +122,7 @@ async def test_a_transcript_is_stored_portion_by_portion_while_it_is_read(tmp_pa
         with pytest.raises(LeaseLost):
             await one.pipeline.until_idle()
         stored = await pears(one)
-        position = await two.log.checkpoint(f"transcript:{path}")
+        position = await two.log.checkpoint(checkpoint_name(path))
         await two.pipeline.until_idle()
         assert (await two.library.counts()).inbox == 0
         assert await pears(two) == {"large": 4 * PORTION}
@@ -164,7 +164,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         for path in (odd, even):
             await stopped(app, path)
         await app.pipeline.until_idle()
-        failed = (await app.log.checkpoint(f"transcript:{odd}"))["failed"]
+        failed = (await app.log.checkpoint(checkpoint_name(odd)))["failed"]
         assert await pears(app) == {"odd": 4, "even": 9}
         assert failed["reason"].startswith("its reader failed (TypeError in test_large_transcripts.py:")
         assert failed["line"] == 5
@@ -185,7 +185,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         await stopped(app, odd)
         await app.pipeline.until_idle()
         assert await pears(app) == {"odd": 9, "even": 9}
-        assert "failed" not in await app.log.checkpoint(f"transcript:{odd}")
+        assert "failed" not in await app.log.checkpoint(checkpoint_name(odd))
 
 
 async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path) -> None:

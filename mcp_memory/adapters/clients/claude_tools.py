@@ -19,7 +19,7 @@ _OWN_TOOL = re.compile(r"mcp__(?:plugin_.*_)?(?:mcp[-_])?memory__")
 _OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
 _OWN_COMMAND = re.compile(
     r"(?:^|[;&|(]\s*)(?:\S*/)?(?:mcp-memory|python3?\s+-m\s+mcp_memory)\s+"
-    r"(?:toc|node|grip|search|timeline|context|snapshot|session|export)\b",
+    r"(?:toc|node|grip|search|timeline|context|snapshot|session|export|forget)\b",
     re.MULTILINE,
 )
 #: Tools whose result says something about the client alone.

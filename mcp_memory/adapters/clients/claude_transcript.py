@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.adapters.clients.account import object_of, text_of
 from mcp_memory.adapters.clients.claude_line import Line
 from mcp_memory.adapters.clients.claude_text import compact_summary, interrupted, said, typed
 from mcp_memory.adapters.clients.claude_tools import (
     call_text,
-    clip,
-    compact,
     failure_text,
     is_own,
     result_text,
     touched,
 )
-from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
+from mcp_memory.adapters.clients.lines import (
+    Earlier,
+    Unreadable,
+    digest,
+    growing,
+    keep_newest,
+    milliseconds,
+    modified_ms,
+    told_by,
+)
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
@@ -27,14 +36,13 @@ _DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachmen
 _TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
 _PENDING_TOOLS = 64
 _PENDING_PROMPTS = 20
-_INPUT_CHARS = 20_000
 _SAME_PROMPT_MS = 120_000
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`, and at the file's end those of subagents that have finished."""
-    reader = _Reader(path, state.memory)
+    reader = _Reader(path, state)
     lines = (raw for raw in growing(path, state) if not _is_dull(raw))
     yield from told_by(reader, lines, path, state)
     yield from reader.finished_agents()
@@ -48,11 +56,15 @@ def _is_dull(raw: bytes) -> bool:
 
 
 class _Reader:
-    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved."""
+    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
 
-    def __init__(self, path: Path, memory: dict[str, Any]) -> None:
+    So it holds names, numbers and the places of lines, but none of their words.
+    """
+
+    def __init__(self, path: Path, state: TranscriptState) -> None:
         self._path = path
-        self._memory = memory
+        self._memory = state.memory
+        self._earlier = Earlier(path, state)
         self._answered: list[str] = []
 
     def take(self, value: object) -> list[Told]:
@@ -80,24 +92,21 @@ class _Reader:
     def finished_agents(self) -> Iterator[Told]:
         """A subagent has finished when its last line is a text: then this is its answer."""
         agents = self._memory.get("agents", {})
-        for agent, (session_id, uuid, ms, cwd, text) in list(agents.items()):
-            line = Line({}, session_id, uuid, ms, cwd, agent)
-            yield line.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, Role.SYSTEM, text)
+        for agent, (place, ms) in list(agents.items()):
+            for line in self._again(place):
+                cwd = line.text("cwd") or self._memory.get("cwd", "")
+                told = Line({}, line.session_id, line.uuid, ms, cwd, agent)
+                for _, text in _said(line)[-1:]:
+                    yield told.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, Role.SYSTEM, text)
             agents.pop(agent, None)
 
     def _line(self, value: Mapping[str, Any]) -> Line:
-        session_id, uuid = value.get("sessionId"), value.get("uuid")
-        origin = value.get("forkedFrom")
-        if isinstance(origin, dict):  # a fork begins with a copy of what was said in another session
-            session_id, uuid = origin.get("sessionId", session_id), origin.get("messageUuid", uuid)
-        if not isinstance(session_id, str) or not session_id:
-            raise Unreadable("sessionId is missing")
+        session_id, uuid = _names(value)
         memory = self._memory
         ms = milliseconds(value.get("timestamp"))
         memory["ms"] = ms = memory.get("ms", modified_ms(self._path)) if ms is None else ms
         cwd = value.get("cwd")
         memory["cwd"] = cwd = cwd if isinstance(cwd, str) and cwd else memory.get("cwd", "")
-        uuid = uuid if isinstance(uuid, str) else ""
         return Line(value, session_id, uuid, ms, cwd, self._agent(value, uuid))
 
     def _agent(self, value: Mapping[str, Any], uuid: str) -> str:
@@ -142,21 +151,22 @@ class _Reader:
 
         No other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first line.
         """
-        waiting: list[str] = self._memory.setdefault("queue", [])
+        waiting: list[int] = self._memory.setdefault("queue", [])
         operation = line.text("operation")
         if operation == "enqueue":
-            waiting.append(clip(line.text("content"), _INPUT_CHARS))
+            waiting.append(self._earlier.keep(line.value))
             del waiting[:-_PENDING_PROMPTS]
             return []
         if operation not in ("remove", "dequeue"):
             waiting.clear()
             return []
-        text = typed(waiting.pop(0)) if waiting else ""
+        queued = self._earlier.at(waiting.pop(0)) if waiting else []
+        text = typed(text_of(queued[-1], "content")) if queued else ""
         if not text or operation == "dequeue":
             return []
         injected: dict[str, int] = self._memory.setdefault("injected", {})
         injected[digest(text)] = line.ms
-        _keep_newest(injected, _PENDING_PROMPTS)
+        keep_newest(injected, _PENDING_PROMPTS)
         key = f"queued:{line.ms}:{digest(text)}"
         return [line.tell(key, EventType.USER_MESSAGE, Role.USER, text, queued=True)]
 
@@ -172,8 +182,8 @@ class _Reader:
         if not isinstance(tool_id, str) or not tool_id:
             raise Unreadable("tool_use_id is missing")
         self._memory.get("agents", {}).pop(line.agent, None)
-        use = self._memory.setdefault("tools", {}).get(tool_id)
-        name, given, use_uuid = use or ("", {}, line.text("sourceToolAssistantUUID"))
+        place = self._memory.setdefault("tools", {}).get(tool_id)
+        name, given, use_uuid = self._use(place, tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
         self._answered.append(tool_id)
         if is_own(name, given):
             return None
@@ -206,15 +216,12 @@ class _Reader:
         model = line.message().get("model")
         if line.value.get("isApiErrorMessage") is True or model == "<synthetic>":
             return []
-        texts: list[tuple[int, str]] = []
-        for index, block in enumerate(line.blocks()):
+        texts = _said(line)
+        if line.agent and texts:
+            self._memory.setdefault("agents", {})[line.agent] = [self._earlier.keep(line.value), line.ms]
+        for block in line.blocks():
             if block.get("type") == "tool_use":
                 self._remember(line, block)
-            elif block.get("type") == "text" and isinstance(block.get("text"), str) and (text := said(block["text"])):
-                texts.append((index, text))
-                if line.agent:
-                    answer = [line.session_id, line.uuid, line.ms, line.cwd, text]
-                    self._memory.setdefault("agents", {})[line.agent] = answer
         if line.agent:
             return []
         model = model if isinstance(model, str) else ""
@@ -233,11 +240,46 @@ class _Reader:
     def _remember(self, line: Line, block: Mapping[str, Any]) -> None:
         """Keep a call until its result comes, some lines or some reads later."""
         self._memory.get("agents", {}).pop(line.agent, None)
-        tool_id, name, given = block.get("id"), block.get("name"), block.get("input")
-        if isinstance(tool_id, str) and isinstance(name, str):
-            tools: dict[str, Any] = self._memory.setdefault("tools", {})
-            tools[tool_id] = [name, _clipped(given) if isinstance(given, dict) else {}, line.uuid]
-            _keep_newest(tools, _PENDING_TOOLS)
+        tool_id = block.get("id")
+        if isinstance(tool_id, str) and isinstance(block.get("name"), str):
+            tools: dict[str, int] = self._memory.setdefault("tools", {})
+            tools[tool_id] = self._earlier.keep(line.value)
+            keep_newest(tools, _PENDING_TOOLS)
+
+    def _use(self, place: object, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
+        """Name and input of a call, and the name of the line that made it."""
+        for line in self._again(place):
+            for block in line.blocks():
+                if block.get("type") == "tool_use" and block.get("id") == tool_id:
+                    return text_of(block, "name"), object_of(block, "input"), line.uuid
+        return None
+
+    def _again(self, place: object) -> Iterator[Line]:
+        """A line of an answer that was read before."""
+        for value in self._earlier.at(place):
+            with suppress(Unreadable):  # the file may have been written anew since
+                line = Line(value, *_names(value), 0, "")
+                line.blocks()
+                yield line
+
+
+def _names(value: Mapping[str, Any]) -> tuple[str, str]:
+    """The names of a line's session and of the line itself."""
+    session_id, uuid = value.get("sessionId"), value.get("uuid")
+    origin = value.get("forkedFrom")
+    if isinstance(origin, dict):  # a fork begins with a copy of what was said in another session
+        session_id, uuid = origin.get("sessionId", session_id), origin.get("messageUuid", uuid)
+    if not isinstance(session_id, str) or not session_id:
+        raise Unreadable("sessionId is missing")
+    return session_id, uuid if isinstance(uuid, str) else ""
+
+
+def _said(line: Line) -> list[tuple[int, str]]:
+    """The texts of an answer, with their places among its blocks."""
+    found = [
+        (index, text_of(block, "text")) for index, block in enumerate(line.blocks()) if block.get("type") == "text"
+    ]
+    return [(index, clear) for index, text in found if (clear := said(text))]
 
 
 def _typed_in(texts: list[str], blocks: list[Mapping[str, Any]]) -> str:
@@ -267,18 +309,3 @@ def _compaction_facts(value: Mapping[str, Any]) -> dict[str, Any]:
         **({"trigger": trigger} if isinstance(trigger, str) else {}),
         **({"pre_tokens": tokens} if isinstance(tokens, int) else {}),
     }
-
-
-def _clipped(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of a call, no larger than can be kept: long texts are cut, large lists and objects left out."""
-    kept = {key: clip(value, _INPUT_CHARS) if isinstance(value, str) else value for key, value in given.items()}
-    return {
-        key: value
-        for key, value in kept.items()
-        if not isinstance(value, dict | list) or 0 < len(compact(value)) <= _INPUT_CHARS
-    }
-
-
-def _keep_newest(entries: dict[str, Any], count: int) -> None:
-    while len(entries) > count:
-        del entries[next(iter(entries))]

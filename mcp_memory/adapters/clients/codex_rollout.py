@@ -12,7 +12,7 @@ from mcp_memory.adapters.clients.claude_text import said
 from mcp_memory.adapters.clients.codex_calls import Calls
 from mcp_memory.adapters.clients.codex_hooks import CLIENT
 from mcp_memory.adapters.clients.codex_text import content_text, error_text, is_typed, summary, typed
-from mcp_memory.adapters.clients.lines import Unreadable, digest, growing, milliseconds, modified_ms, told_by
+from mcp_memory.adapters.clients.lines import Earlier, Unreadable, digest, growing, milliseconds, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
@@ -28,19 +28,23 @@ _COPYING_MS = 1_000
 
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`."""
-    reader = _Reader(path, state.memory)
+    reader = _Reader(path, state)
     lines = growing(path, state)
     yield from told_by(reader, lines, path, state)
     yield from reader.rest()
 
 
 class _Reader:
-    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved."""
+    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
 
-    def __init__(self, path: Path, memory: dict[str, Any]) -> None:
+    So it holds names, numbers and the places of lines, but none of their words.
+    """
+
+    def __init__(self, path: Path, state: TranscriptState) -> None:
         self._path = path
-        self._memory = memory
-        self._calls = Calls(memory)
+        self._memory = state.memory
+        self._earlier = Earlier(path, state, lambda value: _opened(value)[1])
+        self._calls = Calls(state.memory, self._earlier)
 
     def take(self, value: object) -> Iterable[Told]:
         if not isinstance(value, Mapping):
@@ -146,7 +150,7 @@ class _Reader:
         text = said(content_text(item))
         if not text:
             return []
-        reply = [text_of(item, "id"), account.ms, text, account.facts["turn_id"]]
+        reply = [text_of(item, "id"), account.ms, self._earlier.keep(item), account.facts["turn_id"]]
         if account.facts["agent_id"]:
             self._memory["answer"] = reply
             return []
@@ -157,11 +161,18 @@ class _Reader:
     def _release(self) -> list[Told]:
         if not (held := self._memory.pop("held", None)):
             return []
-        name, ms, text, turn = held
+        name, ms, place, turn = held
+        text = self._replied(place)
+        if not text:
+            return []
         key = f"reply:{name}" if name else f"line:{ms}:{digest(text)}"
         ids = (name,) if name else ()
         usage = self._memory.pop("usage", None)
         return [self._account(ms, turn).tell(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, ids, usage=usage)]
+
+    def _replied(self, place: object) -> str:
+        """The text of a reply that was read before."""
+        return next((text for item in self._earlier.at(place) if (text := said(content_text(item)))), "")
 
     def _compaction(self, payload: Mapping[str, Any], ms: int) -> list[Told]:
         if self._memory.get("agent"):
@@ -194,8 +205,8 @@ class _Reader:
     def _ended(self, kind: str, payload: Mapping[str, Any], account: Account) -> list[Told]:
         turn = account.facts["turn_id"] or account.ms
         if agent := account.facts["agent_id"]:
-            answer = self._memory.pop("answer", ["", 0, "", ""])
-            text = said(text_of(payload, "last_agent_message")) or answer[2]
+            answer = self._memory.pop("answer", ["", 0, None, ""])
+            text = said(text_of(payload, "last_agent_message")) or self._replied(answer[2])
             key = f"agent-stop:{agent}:{account.facts['turn_id']}"
             return [account.tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (str(agent),))] if text else []
         text, stopped = _ending(kind, payload)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_memory.adapters.clients import claude_tools
 from mcp_memory.adapters.clients.account import object_of, text_of
-from mcp_memory.adapters.clients.claude_tools import blocks_text, clip, compact
+from mcp_memory.adapters.clients.claude_tools import blocks_text, compact
 
 _SHELLS = frozenset("exec_command shell shell_command local_shell container.exec local_shell_call".split())
 _AGENT_SPACE = re.compile(r"\Amulti_agent(?:_v\d+)?[._]*")
@@ -26,7 +26,6 @@ _EXIT = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTI
 _RUNNING = re.compile(r"^Process running with session ID (\d+)", re.MULTILINE)
 _ABORTED = "aborted by user"
 _MARKS = {"completed": "x", "in_progress": "~"}
-_KEPT_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,6 @@ def is_own(name: str, given: Mapping[str, Any]) -> bool:
     """Whether the call read our own memory, or only ran a subagent."""
     server = given.get("server") if "mcp_resource" in name else ""
     return name in _BOOKKEEPING or claude_tools.is_own(name, given, server)
-
-
-def kept(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of a call, no larger than can be remembered until its result comes."""
-    short = {key: clip(value, _KEPT_CHARS) if isinstance(value, str) else value for key, value in given.items()}
-    return {key: value for key, value in short.items() if isinstance(value, str) or len(compact(value)) <= _KEPT_CHARS}
 
 
 def call_text(name: str, given: Mapping[str, Any], output: Output, cwd: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from mcp_memory.adapters.clients.account import TRANSCRIPT, Account, text_of
 from mcp_memory.adapters.clients.cursor_hooks import CLIENT
 from mcp_memory.adapters.clients.cursor_text import said, said_key, told_ms, typed
-from mcp_memory.adapters.clients.lines import Unreadable, growing, modified_ms, told_by
+from mcp_memory.adapters.clients.lines import Earlier, Unreadable, growing, modified_ms, told_by
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
@@ -27,17 +27,21 @@ _ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
 
 def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines after `state.offset`, and at the file's end a subagent's answer."""
-    reader = _Reader(path, state.memory)
+    reader = _Reader(path, state)
     lines = growing(path, state)
     yield from told_by(reader, lines, path, state)
     yield from reader.answer()
 
 
 class _Reader:
-    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved."""
+    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
 
-    def __init__(self, path: Path, memory: dict[str, Any]) -> None:
-        self._memory = memory
+    So it holds names, numbers and the places of lines, but none of their words.
+    """
+
+    def __init__(self, path: Path, state: TranscriptState) -> None:
+        self._memory = memory = state.memory
+        self._earlier = Earlier(path, state, _readable)
         self._agent = path.stem if path.parent.name == _AGENTS else ""
         self._session = path.parent.parent.name if self._agent else path.stem
         self._now = modified_ms(path)
@@ -57,12 +61,11 @@ class _Reader:
             if not isinstance(value.get("type"), str):
                 raise Unreadable("neither a role nor a type")
             return self._ended(value) if value["type"] == "turn_ended" else []
-        texts = _texts(message)
         if role == "user":
-            return self._user("\n\n".join(texts))
-        replies = [text for text in map(said, texts) if text]
+            return self._user("\n\n".join(_texts(message)))
+        replies = _replies(message)
         if self._agent:
-            self._memory["answer"] = replies[-1] if replies else ""
+            self._memory["answer"] = self._earlier.keep(value) if replies else None
             return []
         return [
             self._account().tell(self._key(role, text), EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text)
@@ -78,10 +81,13 @@ class _Reader:
 
     def answer(self) -> list[Told]:
         """A subagent has finished when its last line is a text."""
-        if not (text := self._memory.pop("answer", "")):
-            return []
-        key = f"agent-stop:{self._agent}"
-        return [self._account().tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (self._agent,))]
+        key, place = f"agent-stop:{self._agent}", self._memory.pop("answer", None)
+        lines = self._earlier.at(place)
+        replies = [text for line in lines for text in _replies(line["message"])]
+        return [
+            self._account().tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (self._agent,))
+            for text in replies[-1:]
+        ]
 
     def _user(self, text: str) -> list[Told]:
         ms = told_ms(text)
@@ -121,6 +127,15 @@ class _Reader:
         times = self._memory.get("counts", {}).get(key, 0) + self._new.count(key) + 1
         self._new.append(key)
         return said_key(role, text, times)
+
+
+def _readable(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    _texts(value.get("message"))
+    return value
+
+
+def _replies(message: object) -> list[str]:
+    return [text for text in map(said, _texts(message)) if text]
 
 
 def _texts(message: object) -> list[str]:

@@ -32,6 +32,9 @@ _LONG_BYTES = 48_000
 _KEPT_CHARS = 8_000
 #: What is read from a file at once. Every read lets other threads run, and waits for them when it is done.
 _READ_BYTES = 1 << 20
+#: Up to which place in the file everything was told, in the memory of a reader that must read it again to remember.
+TOLD = "told_to"
+_RECENT_LINES = 64
 
 
 class Unreadable(Exception):
@@ -67,15 +70,46 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
 
 def _seek(file: BinaryIO, state: TranscriptState) -> None:
     size = os.fstat(file.fileno()).st_size
-    if state.offset > size or (state.offset and not _stands_after_line(file, state)):
+    place = max(state.offset, state.memory.get(TOLD, 0))
+    if place > size or (place and not _stands_after_line(file, place, state)):
         state.offset, state.line = 0, 0
         state.memory.clear()
     file.seek(state.offset)
 
 
-def _stands_after_line(file: BinaryIO, state: TranscriptState) -> bool:
-    file.seek(state.offset - 1)
+def _stands_after_line(file: BinaryIO, place: int, state: TranscriptState) -> bool:
+    file.seek(place - 1)
     return file.read(1) == b"\n" or bool(state.memory.get("unended"))
+
+
+class Earlier:
+    """Lines that a reader needs again later. Only their places are saved: words stay in the file that told them."""
+
+    def __init__(self, path: Path, state: TranscriptState, part: Callable[[Any], object] = lambda value: value) -> None:
+        self._path, self._state, self._part = path, state, part
+        self._recent: dict[int, list[Any]] = {}
+
+    def keep(self, value: object) -> int:
+        """The place of the line that is being read; `value` is the part of it that is needed again."""
+        place = self._state.offset
+        values = self._recent.setdefault(place, [])
+        if not any(value is known for known in values):
+            values.append(value)
+        keep_newest(self._recent, _RECENT_LINES)
+        return place
+
+    def at(self, place: object) -> list[dict[str, Any]]:
+        """That part of the line at this place; nothing if the file no longer has it."""
+        if not isinstance(place, int):
+            return []
+        if place not in self._recent:
+            try:
+                with self._path.open("rb") as file:
+                    file.seek(place)
+                    self._recent[place] = [self._part(value) for value in parse(file.readline())[0]]
+            except (OSError, Unreadable, AttributeError):  # the file may have been written anew since
+                return []
+        return [value for value in self._recent[place] if isinstance(value, dict)]
 
 
 class LineReader(Protocol):
@@ -91,16 +125,18 @@ class LineReader(Protocol):
 def told_by(reader: LineReader, lines: Iterable[bytes], path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
     """The events of the lines, and what was wrong with those that could not be read."""
     for raw in lines:
+        known = state.offset < state.memory.get(TOLD, 0)
         values, problem = parse(raw)
         bad = [problem] if problem else []
         for value in values:
             try:
-                yield from reader.take(value)
+                told = reader.take(value)
+                yield from () if known else told
             except Unreadable as error:
                 bad.append(str(error))
             except RecursionError:
                 bad.append("nested too deeply")
-        for reason in bad:
+        for reason in () if known else bad:
             yield BadLine(str(path), state.line + 1, reason)
         reader.settle()
 
@@ -223,7 +259,7 @@ def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
     state.memory["seen"] = seen
 
 
-def keep_newest(entries: dict[str, Any], count: int) -> None:
+def keep_newest(entries: dict[Any, Any], count: int) -> None:
     """Forget the oldest entries of what is remembered between two reads."""
     while len(entries) > count:
         del entries[next(iter(entries))]

@@ -15,6 +15,7 @@ from mcp_memory.adapters.clients.account import TRANSCRIPT, Account, object_of, 
 from mcp_memory.adapters.clients.claude_text import said, typed
 from mcp_memory.adapters.clients.claude_tools import compact, headline, touched
 from mcp_memory.adapters.clients.lines import (
+    Earlier,
     Unreadable,
     digest,
     files_below,
@@ -27,7 +28,6 @@ from mcp_memory.adapters.clients.lines import (
 )
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.capture.payload import VSCODE, is_own_tool, plain
-from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
@@ -55,7 +55,7 @@ class VSCode:
         return claude_hooks.hooked(_as_claude(payload, ms), ms, VSCODE)
 
     def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-        return told_by(_Reader(path, state.memory), growing(path, state), path, state)
+        return told_by(_Reader(path, state), growing(path, state), path, state)
 
     def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
         return files_below(places)
@@ -103,11 +103,15 @@ def _result(payload: Mapping[str, Any]) -> object:
 
 
 class _Reader:
-    """Reads one transcript's lines in order. What later lines need of earlier ones lies in `memory`, which is saved."""
+    """Reads one transcript's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
 
-    def __init__(self, path: Path, memory: dict[str, Any]) -> None:
+    So it holds names, numbers and the places of lines, but none of their words.
+    """
+
+    def __init__(self, path: Path, state: TranscriptState) -> None:
         self._path = path
-        self._memory = memory
+        self._memory = state.memory
+        self._earlier = Earlier(path, state, lambda value: object_of(value, "data"))
 
     def settle(self) -> None:
         """A line changes nothing that would make it read differently when it is read again."""
@@ -139,25 +143,29 @@ class _Reader:
         return [self._account(ms).tell(key, event_type, role, text, (name,) if name else ())] if text else []
 
     def _started(self, data: Mapping[str, Any]) -> None:
-        """Keep how the call reads, which its end does not tell."""
-        calls: dict[str, list[Any]] = self._memory.setdefault("calls", {})
-        name, given = _call(text_of(data, "toolName"), object_of(data, "arguments"))
-        cwd = self._memory.get("cwd", "")
-        own = is_own_tool(name, VSCODE)
-        calls[text_of(data, "toolCallId")] = [own, name, redact(headline(name, given, cwd)), touched(name, given, cwd)]
+        """Keep where the call stands: how it reads its end does not tell."""
+        calls: dict[str, int] = self._memory.setdefault("calls", {})
+        calls[text_of(data, "toolCallId")] = self._earlier.keep(data)
         keep_newest(calls, _OPEN_CALLS)
 
     def _completed(self, data: Mapping[str, Any], ms: int) -> list[Told]:
-        call = text_of(data, "toolCallId")
-        own, name, head, files = self._memory.get("calls", {}).get(call, (False, "", "", []))
+        call, account = text_of(data, "toolCallId"), self._account(ms)
+        made = [one for one in self._earlier.at(self._memory.get("calls", {}).get(call)) if text_of(one, "toolCallId") == call]
+        name, given = _call(text_of(made[0], "toolName"), object_of(made[0], "arguments")) if made else ("", {})
+        head = headline(name, given, account.cwd) if name else ""
         text = "\n".join(filter(None, (head, text_of(object_of(data, "result"), "content"))))
-        if own or not call or not text:
+        if is_own_tool(name, VSCODE) or not call or not text:
             return []
-        failed = data.get("success") is False
-        account = self._account(ms)
         return [
             account.tell(
-                f"tool:{call}", EventType.TOOL_RESULT, Role.TOOL, text, (call,), tool=name, files=files, failed=failed
+                f"tool:{call}",
+                EventType.TOOL_RESULT,
+                Role.TOOL,
+                text,
+                (call,),
+                tool=name,
+                files=touched(name, given, account.cwd),
+                failed=data.get("success") is False,
             )
         ]
 

@@ -15,6 +15,7 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
+from mcp_memory.adapters.sqlite.erasures import DUE, scrub
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, newer, version_of
 from mcp_memory.adapters.sqlite.place import Opened, holder, is_fixed, uri
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, UsageError
@@ -205,16 +206,23 @@ class Database:
         self._writer.execute("COMMIT")
         self._changed = True
 
-    async def scrub(self) -> None:
-        """Empty the write-ahead log, which still holds what was deleted, as soon as no one reads from it."""
+    async def scrub(self, wait_ms: int = 0) -> bool:
+        """Take what was erased out of the file and its log. False if someone's reading keeps it there for now.
 
-        def checkpoint() -> None:
+        It costs one read where nothing is due. A file that cannot be written is left as it lies.
+        """
+        if not await self.fetch(DUE):
+            return True
+        if is_fixed(self.path):
+            return False
+
+        def work() -> bool:
             with self._in_write:
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                return scrub(self._writer, self.path, wait_ms)
 
         async with self._lock:
             with self._told():
-                await to_thread.run_sync(checkpoint)
+                return await to_thread.run_sync(work)
 
     async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         with self._told():

@@ -1,8 +1,19 @@
-"""Marks of erasures: whoever keeps something derived outside of the database sees that it must let go of some of it."""
+"""Marks of erasures, and scrubbing what was erased from the file.
+
+Whoever keeps something derived outside of the database sees by the marks that it must let go of some of it. The same
+marks tell whether the file itself has been scrubbed since: one that could not be, because someone was reading or the
+disk was full, is scrubbed by the next process that can.
+"""
 
 from __future__ import annotations
 
-from mcp_memory.adapters.sqlite.database import Transaction
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcp_memory.adapters.sqlite.database import Transaction
 
 #: The marks, with spaces between them, the latest last.
 ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
@@ -13,8 +24,53 @@ _ADD = (
     "INSERT INTO meta (key, value) VALUES ('erasures', lower(hex(randomblob(6)))) ON CONFLICT (key) DO UPDATE "
     f"SET value = substr(value || ' ' || excluded.value, -{_KEPT * (_LENGTH + 1) - 1})"
 )
+#: The latest mark if the file has not been scrubbed since, and whether it was at least written anew.
+DUE = f"""
+    SELECT substr(e.value, -{_LENGTH}), substr(e.value, -{_LENGTH}) = w.value
+    FROM meta e LEFT JOIN meta s ON s.key = 'scrubbed' LEFT JOIN meta w ON w.key = 'rewritten'
+    WHERE e.key = 'erasures' AND substr(e.value, -{_LENGTH}) <> coalesce(s.value, '')
+"""
+_NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+#: A file up to this size is written anew in memory, a larger one by way of a temporary file without a name.
+_IN_MEMORY = 256 * 1024 * 1024
 
 
 def note_erasure(tx: Transaction) -> None:
     """Leave a mark in the transaction that erases."""
     tx.run(_ADD)
+
+
+def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> bool:
+    """Take what was erased out of the file and its log; False if that cannot be done yet.
+
+    Overwriting what is deleted is not enough: SQLite moves rows between pages and leaves their old bytes behind.
+    So the file is written anew, and then the log is emptied, which takes that no one reads an older state.
+    """
+    (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+    try:
+        found = connection.execute(DUE).fetchone()
+        if found is None:
+            return True
+        mark, rewritten = found
+        if not rewritten:
+            _rewrite(connection, path)
+            connection.execute(_NOTE, ("rewritten", mark))
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            return False
+        connection.execute(_NOTE, ("scrubbed", mark))
+    except sqlite3.OperationalError:  # someone else writes, or there is no room for a second copy
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {before}")
+    return True
+
+
+def _rewrite(connection: sqlite3.Connection, path: Path) -> None:
+    store = "MEMORY" if os.path.getsize(path) <= _IN_MEMORY else "FILE"
+    connection.execute(f"PRAGMA temp_store = {store}")
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.execute("PRAGMA temp_store = MEMORY")

@@ -57,9 +57,7 @@ async def forget(database: Database, wish: Wish, *, dry_run: bool) -> Forgotten:
         rows = await database.fetch(_EVENTS.format(where=where), values)
         waiting = [row for row in await database.fetch("SELECT id, payload FROM inbox") if speaks_of(row[1], wish)]
         return Forgotten(len(rows), len({row[1] for row in rows}), len(waiting))
-    forgotten = await database.write(_forget, wish)
-    await database.scrub()
-    return forgotten
+    return await database.write(_forget, wish)
 
 
 def _forget(tx: Transaction, wish: Wish) -> Forgotten:

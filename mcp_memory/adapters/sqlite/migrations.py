@@ -12,12 +12,19 @@ from pathlib import Path
 
 from mcp_memory.adapters.sqlite.place import is_fixed, uri
 from mcp_memory.capture.inbox import RESCUE
+from mcp_memory.domain.ids import opaque
 from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
 
 #: How long a file is waited for that another program wants for itself, and for another that migrates it.
 _SECONDS = 4
 _MIGRATING_MS = 15_000
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
+#: Before this version, readers of transcripts kept words; a copy of such a file is made without them.
+_WORDLESS = 4
+_DROP_WORDS = """
+    UPDATE checkpoint SET position = json_remove(position, '$.memory.tools', '$.memory.queue', '$.memory.agents',
+        '$.memory.calls', '$.memory.running', '$.memory.held', '$.memory.answer')
+"""
 
 
 @cache
@@ -100,6 +107,18 @@ def backup(connection: sqlite3.Connection, target: Path) -> None:
         remove_partial(partial)
 
 
+def copies_of(path: Path) -> list[Path]:
+    """The copies that were made before the file was brought to a later version."""
+    return sorted(path.parent.glob(f"{path.name}.schema-*.bak"))
+
+
+def _drop_words(copy: Path) -> None:
+    """Take out of a copy what readers of transcripts kept, and what is left of it in the file's free space."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(copy, isolation_level=None, timeout=_SECONDS)) as connection:
+        connection.execute(_DROP_WORDS)
+        connection.execute("VACUUM")
+
+
 def remove_partial(path: Path) -> None:
     """What was left of a file that could not be finished takes the room of the one that is tried next."""
     for name in (path.name, f"{path.name}-journal"):
@@ -109,6 +128,8 @@ def remove_partial(path: Path) -> None:
 
 def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path: Path | None = None) -> None:
     """Take the steps in one transaction; a file that holds something is copied first."""
+    connection.create_function("opaque", 1, opaque, deterministic=True)
+    connection.execute("PRAGMA secure_delete = ON")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated while this one waited for the lock.
@@ -117,6 +138,8 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
             # Under the lock, lest two programs that were started at once write to the same copy.
             with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
                 backup(before, path.with_name(f"{path.name}.schema-{done}.bak"))
+            for copy in copies_of(path) if done < _WORDLESS else ():
+                _drop_words(copy)
         for number, sql in todo:
             if number > done:
                 for statement in statements(sql):

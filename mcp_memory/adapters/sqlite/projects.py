@@ -7,6 +7,7 @@ import re
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.nodes import remove_node
+from mcp_memory.capture.redaction import redact
 from mcp_memory.errors import NotFound, UsageError
 
 #: By root; a name that the user gave also means the project that already has it as its slug.
@@ -20,6 +21,7 @@ _UNFIT = re.compile(r"[^\w.]+")
 
 def project_of(tx: Transaction, root: str, label: str) -> int:
     """The project's row for a root, or for a label that the user gave; made on first sight."""
+    root, label = redact(root), redact(label)
     place = f"label:{label}" if label else root
     slug = slugify(label or re.split(r"[\\/]", root.rstrip("\\/"))[-1])
     rows = tx.fetch(FIND, (place, slug if label else ""))

@@ -30,6 +30,8 @@ _TYPES, _ROLES = frozenset(EventType), frozenset(Role)
 _UNKNOWN_CLIENT = "unknown"
 #: The name of a kept answer.
 _HASH = re.compile(r"[0-9a-f]{40}")
+#: How checkpoints are named; those of older versions hold words.
+_CHECKPOINT = re.compile(r"transcript:[0-9a-f]{32}|inbox")
 _COUNTS = """
     SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM session), (SELECT count(*) FROM project),
            (SELECT count(*) FROM inbox), (SELECT count(*) FROM forgotten)
@@ -190,10 +192,11 @@ _KEPT: dict[str, tuple[Check, bool]] = {
     "project": (lambda row: bool(row[1] and row[2]), True),
     "project_alias": (_any, False),
     "forgotten": (lambda row: _is_key(row[0]), True),
+    "forgotten_words": (lambda row: _is_key(row[0]), False),
     "session": (lambda row: bool(row[1] and row[2]), True),
     "event": (_is_event, True),
     "inbox": (lambda row: row[6] in (0, 1), True),
-    "checkpoint": (lambda row: _is_json(row[1], dict), False),
+    "checkpoint": (lambda row: bool(_CHECKPOINT.fullmatch(str(row[0]))) and _is_json(row[1], dict), False),
     "erased": (lambda row: row[3] in (0, 1), True),
     "removed_node": (_any, True),
     "llm_call": (_any, True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
 import sys
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.adapters.sqlite import migrations
+from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, statements
 from mcp_memory.capture import inbox
 from mcp_memory.errors import StoreNewer
+from mcp_memory.pipeline.ingest import checkpoint_name
+
+pytestmark = pytest.mark.anyio
 
 
 def version(path: Path) -> int:
@@ -111,15 +116,21 @@ def test_statements_are_split_outside_of_comments_and_strings() -> None:
     ]
 
 
-def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
+def older(path: Path, before: int, *rows: str) -> None:
+    """A file as the version before this one made it, with some rows."""
     connection = sqlite3.connect(path)
     for number, sql in migrations.steps():
-        if number < WEIGHED:
+        if number < before:
             connection.executescript(sql)
             connection.execute(f"PRAGMA user_version = {number}")
-    connection.executescript(OLD_TREE)
+    for row in rows:
+        connection.executescript(row)
     connection.close()
+
+
+def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    older(path, WEIGHED, OLD_TREE)
     migrate(path)
     connection = sqlite3.connect(path)
     weights = connection.execute(
@@ -136,6 +147,26 @@ def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_pat
     ]
 
 
+async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_path: Path) -> None:
+    path, transcript = tmp_path / "memory.db", tmp_path / "quaggaword.jsonl"
+    kept = {"offset": 7, "line": 2, "events": 2, "memory": {"tools": {"t1": ["Bash", {"command": "quaggaword"}, "u"]}}}
+    rest = {"offset": 9, "line": 3, "events": 3, "memory": {"cwd": "/home/dev", "tools": {}, "counts": {"a": 2}}}
+    values = ", ".join(
+        f"('transcript:{name}', '{json.dumps(row)}')" for name, row in ((transcript, kept), ("/b", rest))
+    )
+    older(path, WORDLESS, f"INSERT INTO checkpoint VALUES {values}")
+    (tmp_path / "memory.db.schema-2.bak").write_bytes(path.read_bytes())
+    async with Database.open(path) as database:
+        rows = dict(await database.fetch("SELECT name, position FROM checkpoint"))
+        assert await database.scrub()
+    assert json.loads(rows[checkpoint_name(Path("/b"))]) == rest
+    found = json.loads(rows[checkpoint_name(transcript)])
+    assert (found["offset"], found["line"], found["memory"]["told_to"]) == (0, 0, 7)
+    assert len(list(tmp_path.glob("memory.db.schema-*.bak"))) == 2
+    assert [file.name for file in tmp_path.iterdir() if b"quaggaword" in file.read_bytes()] == []
+
+
+WORDLESS = 4
 WEIGHED = 3
 OLD_TREE = """
 INSERT INTO project (id, root, slug) VALUES (1, '/p', 'p');

@@ -14,6 +14,7 @@ from mcp_memory.adapters.diagnosis import database
 from mcp_memory.adapters.sqlite import aside
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.salvage import Salvaged
+from mcp_memory.domain.ids import opaque
 from tests.adapters.sqlite.damage import PAGE, Spoil, events, filled, overwrite, root_of, scatter, spoiled, value
 from tests.support import memory
 
@@ -199,7 +200,8 @@ def test_transcripts_are_read_from_their_begin_if_events_were_lost(
 ) -> None:
     path = spoiled(original, lambda data: None, tmp_path / "with")
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("""INSERT INTO checkpoint (name, position) VALUES ('transcript:/a', '{"offset": 9}')""")
+        name = f"transcript:{opaque('/a')}"
+        connection.execute("""INSERT INTO checkpoint (name, position) VALUES (?, '{"offset": 9}')""", (name,))
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damaged = spoiled(path, spoil, tmp_path / "damaged")

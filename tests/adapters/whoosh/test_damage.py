@@ -128,7 +128,6 @@ async def copied(tmp_path: Path) -> tuple[Path, Path]:
     home, copy = tmp_path / "home", tmp_path / "copy.db"
     async with memory(home) as app:
         await learn(app, conversation())
-        await app.database.scrub()
     copy.write_bytes((home / "memory.db").read_bytes())
     return home, copy
 
@@ -150,7 +149,6 @@ async def test_a_restored_database_that_has_grown_again_is_noticed(tmp_path: Pat
     home, copy = await copied(tmp_path)
     async with memory(home) as app:
         await learn(app, [walrus()])
-        await app.database.scrub()
     restore(home, copy)
     async with memory(home, "fts5") as app:
         # As many events and versions as the index knows, but others.
