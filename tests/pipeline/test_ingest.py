@@ -62,6 +62,13 @@ class Client:
             "message": {"role": kind, "content": content},
             **fields,
         }
+        self._append(line)
+
+    def queue(self, operation: str, content: str = "") -> None:
+        line = {"type": "queue-operation", "operation": operation, "sessionId": "session-1", "content": content}
+        self._append({**line, "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds")})
+
+    def _append(self, line: dict[str, Any]) -> None:
         with self.transcript.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -371,15 +378,14 @@ async def test_a_call_that_waits_for_its_result_leaves_no_secret_on_the_disk_and
         command = f"deploy --fast --api-key {KEY}"
         use = {"type": "tool_use", "id": "tool-1", "name": "Bash", "input": {"command": command}}
         client.write("assistant", "u1", 0.00, [use])
-        queued = {"operation": "enqueue", "content": f"the key is {KEY}"}
-        client.write("queue-operation", "u2", 0.01, [], **queued)
+        client.queue("enqueue", f"the key is {KEY}")
         client.fire("Stop")
         await app.pipeline.until_idle()
         for path in (path for path in client.home.rglob("*") if path.is_file()):
             assert KEY.encode() not in path.read_bytes(), path.name
         result = {"type": "tool_result", "tool_use_id": "tool-1", "content": "deployed"}
         client.write("user", "u3", 0.02, [result])
-        client.write("queue-operation", "u4", 0.03, [], operation="remove")
+        client.queue("remove")
         client.fire("Stop")
         await app.pipeline.until_idle()
         found = [text for _, text in await texts(app)]

@@ -148,7 +148,7 @@ def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_pat
 
 
 async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_path: Path) -> None:
-    path, transcript = tmp_path / "memory.db", tmp_path / "quaggaword.jsonl"
+    path, transcript = tmp_path / "memory.db", tmp_path / "gnuword.jsonl"
     kept = {"offset": 7, "line": 2, "events": 2, "memory": {"tools": {"t1": ["Bash", {"command": "quaggaword"}, "u"]}}}
     rest = {"offset": 9, "line": 3, "events": 3, "memory": {"cwd": "/home/dev", "tools": {}, "counts": {"a": 2}}}
     values = ", ".join(
@@ -157,12 +157,13 @@ async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_pat
     older(path, WORDLESS, f"INSERT INTO checkpoint VALUES {values}")
     (tmp_path / "memory.db.schema-2.bak").write_bytes(path.read_bytes())
     async with Database.open(path) as database:
-        rows = dict(await database.fetch("SELECT name, position FROM checkpoint"))
+        rows: dict[str, str] = dict(await database.fetch("SELECT name, position FROM checkpoint"))
         assert await database.scrub()
     assert json.loads(rows[checkpoint_name(Path("/b"))]) == rest
     found = json.loads(rows[checkpoint_name(transcript)])
     assert (found["offset"], found["line"], found["memory"]["told_to"]) == (0, 0, 7)
     assert len(list(tmp_path.glob("memory.db.schema-*.bak"))) == 2
+    assert b"gnuword" not in path.read_bytes()
     assert [file.name for file in tmp_path.iterdir() if b"quaggaword" in file.read_bytes()] == []
 
 
