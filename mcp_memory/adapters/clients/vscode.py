@@ -150,7 +150,11 @@ class _Reader:
 
     def _completed(self, data: Mapping[str, Any], ms: int) -> list[Told]:
         call, account = text_of(data, "toolCallId"), self._account(ms)
-        made = [one for one in self._earlier.at(self._memory.get("calls", {}).get(call)) if text_of(one, "toolCallId") == call]
+        made = [
+            one
+            for one in self._earlier.at(self._memory.get("calls", {}).get(call))
+            if text_of(one, "toolCallId") == call
+        ]
         name, given = _call(text_of(made[0], "toolName"), object_of(made[0], "arguments")) if made else ("", {})
         head = headline(name, given, account.cwd) if name else ""
         text = "\n".join(filter(None, (head, text_of(object_of(data, "result"), "content"))))

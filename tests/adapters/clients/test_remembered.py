@@ -66,7 +66,23 @@ def cursor(folder: Path) -> Transcript:
     return script
 
 
-SCRIPTS = pytest.mark.parametrize("make", [claude, codex, cursor])
+def vscode(folder: Path) -> Transcript:
+    """A call some lines before its end."""
+    script = Transcript(folder / "v1.jsonl", "vscode")
+    start = {"toolCallId": "c1", "toolName": "run_in_terminal", "arguments": {"command": f"serve {WORD}"}}
+    for number, (kind, data) in enumerate(
+        [
+            ("session.start", {"sessionId": "v1", "context": {"cwd": "/home/dev/shop"}}),
+            ("tool.execution_start", start),
+            ("user.message", {"content": "Go on."}),
+            ("tool.execution_complete", {"toolCallId": "c1", "success": True, "result": {"content": "ok"}}),
+        ]
+    ):
+        script.write({"type": kind, "id": f"e{number}", "timestamp": f"2026-03-01T10:00:0{number}.000Z", "data": data})
+    return script
+
+
+SCRIPTS = pytest.mark.parametrize("make", [claude, codex, cursor, vscode])
 Make = Callable[[Path], Transcript]
 
 
