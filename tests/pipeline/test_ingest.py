@@ -386,7 +386,7 @@ async def test_a_call_that_waits_for_its_result_leaves_no_secret_on_the_disk_and
         result = {"type": "tool_result", "tool_use_id": "tool-1", "content": "deployed"}
         client.write("user", "u3", 0.02, [result])
         client.queue("remove")
-        client.fire("Stop")
+        client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
         found = [text for _, text in await texts(app)]
     assert [text for text in found if text.startswith("Bash: deploy --fast") and text.endswith("deployed")]
