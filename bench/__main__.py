@@ -18,7 +18,19 @@ from pathlib import Path
 
 from bench.measure import Figure
 
-NAMES = ("hook", "server", "importing", "teleport", "navigation", "context", "agent", "recall", "haystacks", "indexes")
+NAMES = (
+    "hook",
+    "server",
+    "importing",
+    "teleport",
+    "navigation",
+    "context",
+    "agent",
+    "recall",
+    "haystacks",
+    "indexes",
+    "redaction",
+)
 
 
 def main() -> int:
@@ -30,6 +42,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
+    parser.add_argument("--verbose", action="store_true", help="redaction: list the texts that come out wrong")
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
     if unknown:
@@ -54,7 +67,7 @@ def main() -> int:
 
 
 def _run(name: str, scratch: Path, options: argparse.Namespace) -> list[Figure]:
-    more = {"details": options.details} if name == "recall" else {}
+    more = {"recall": {"details": options.details}, "redaction": {"verbose": options.verbose}}.get(name, {})
     figures: list[Figure] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large, **more)
     return figures
 
