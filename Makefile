@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test bench lint types unit e2e lock clean
+.PHONY: help run test bench lint types unit e2e conformance lock clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and serve it on this machine"
 	@echo "make test   lint, types and all tests"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
+	@echo "make conformance  the protocol's own suite against the server (needs npm)"
 	@echo "make lock   write requirements.lock anew (UPGRADE=1: with the newest versions)"
 
 # Exactly the packages of the lock file, each compared with its hash; the build backend is one of them.
@@ -55,6 +56,10 @@ e2e: $(READY)
 	@if [ ! -d "$(CLIENTS)" ]; then echo "skipped: $(CLIENTS) is not here"; \
 	elif ! command -v npm >/dev/null; then echo "skipped: npm is not here"; \
 	else sh $(CLIENTS)/install.sh && $(BIN)/python $(CLIENTS)/accept.py --product $(BIN)/mcp-memory --client all; fi
+
+# The suite, and Node 22 where there is none, come from npm into build/conformance.
+conformance: $(READY)
+	@$(BIN)/python -m tests.conformance.run
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage* dist build

@@ -182,12 +182,10 @@ def _ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
     return serve
 
 
-async def serve_http(
-    settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool, build: Builder = build_server
-) -> None:
+async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
     listener, memory = listen(host, port, allow), Memory(settings)
-    app = http_app(memory, token_of(settings), allow, build)
+    app = http_app(memory, token_of(settings), allow)
     config = uvicorn.Config(
         app, log_config=None, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE_SECONDS
     )

@@ -192,8 +192,9 @@ def add_completions(server: MCPServer[Any], memory: Memory) -> None:
         from mcp_memory.domain.safe import safe
         from mcp_memory.navigate.completing import COMPLETERS, MOST
 
+        completer = COMPLETERS.get(name)
         try:
-            found = await COMPLETERS[name]((await memory.app()).answers, asked.argument.value.strip())
+            found = await completer((await memory.app()).answers, asked.argument.value.strip()) if completer else []
         except MemoryFault as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
         # What holds characters that answers leave out could not be passed on as it is shown.
