@@ -22,7 +22,7 @@ from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import checkpoint_name, is_enough, portions
 from mcp_memory.pipeline.prepare import Cleared, Intaker
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Told
-from mcp_memory.ports.events import EventLog, Intake
+from mcp_memory.ports.events import EventLog, Intake, Trial
 
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
@@ -72,7 +72,8 @@ async def import_files(
     """
     started = time.monotonic()
     place = (project_root, "" if project_root else project) if project else None
-    saved = {} if dry_run else {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources}
+    saved = {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources if path not in passing}
+    trial = log.trial() if dry_run else None
     reader = _Reader(sources, saved, intaker, place, passing)
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
@@ -83,7 +84,7 @@ async def import_files(
             group.start_soon(reader.read_into, send, name="reading transcripts")
             async with receive:
                 async for batch in receive:
-                    await _store(log, batch, result, dry_run=dry_run)
+                    await _store(log, trial, batch, result)
                     progress(min(batch.read, total), total)
     progress(total, total)
     result.seconds = round(time.monotonic() - started, 3)
@@ -101,14 +102,17 @@ async def _taking_turns() -> AsyncIterator[None]:
         sys.setswitchinterval(usual)
 
 
-async def _store(log: EventLog, batch: _Batch, result: Imported, *, dry_run: bool) -> None:
+async def _store(log: EventLog, trial: Trial | None, batch: _Batch, result: Imported) -> None:
+    """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
     result.notes += sum(told.was_note for told in batch.told)
-    if dry_run:
-        for intake in batch.intakes:
+    if trial is None:
+        added = await log.add(batch.intakes, checkpoints=batch.positions)
+    else:
+        fresh = await trial.add(batch.intakes)
+        added = sum(len(intake.events) for intake in fresh)
+        for intake in fresh:
             _count(intake, result)
-        return
-    added = await log.add(batch.intakes, checkpoints=batch.positions)
     result.events_new += added
     result.events_known += sum(len(intake.events) for intake in batch.intakes) - added
 
@@ -116,7 +120,6 @@ async def _store(log: EventLog, batch: _Batch, result: Imported, *, dry_run: boo
 def _count(intake: Intake, result: Imported) -> None:
     name = intake.label or intake.root
     result.projects[name] = result.projects.get(name, 0) + len(intake.events)
-    result.events_new += len(intake.events)
     for event in intake.events:
         month = local_day(event.timestamp_ms, UTC).isoformat()[:7]
         result.months[month] = result.months.get(month, 0) + 1

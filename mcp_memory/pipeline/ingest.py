@@ -198,7 +198,7 @@ def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> It
         events += len(told)
         position = position_of(state, events)
         if failure:
-            reason = _reason(failure)
+            reason = reason_of(failure)
             line = 0 if isinstance(failure, OSError) else state.line + 1
             bad.append(BadLine(str(path), line, reason))
             position["failed"] = {"reason": reason, "line": line, "file": _mark(path)}
@@ -223,7 +223,7 @@ def _some(items: Iterator[Told | BadLine]) -> tuple[list[Told | BadLine], Except
     return found, None
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Why a file cannot be read, without the words of the error, which may quote the file's own."""
     if isinstance(error, OSError):
         return f"the file cannot be read: {error.strerror or type(error).__name__}"
@@ -311,7 +311,12 @@ def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
 
 
 def checkpoint_name(path: Path) -> str:
-    """Under what the place in a transcript is kept; it says nothing of the path, which is the client's."""
+    """Under what the place in a transcript is kept, by where it lies: another directory may hold one of the same name.
+
+    The name says nothing of the path, which is the client's.
+    """
+    with suppress(FileNotFoundError):  # the current directory has been deleted
+        path = path.absolute()
     return f"transcript:{opaque(str(path))}"
 
 

@@ -30,6 +30,14 @@ class Intake:
     label: str = ""
 
 
+class Trial(Protocol):
+    """Adds events for the sake of counting them. Nothing is stored."""
+
+    async def add(self, intakes: Sequence[Intake]) -> list[Intake]:
+        """What of these would be new, had all that was added to this trial before been stored."""
+        ...
+
+
 class EventLog(Protocol):
     """The canonical record. Adding is idempotent: an event known by its key changes nothing."""
 
@@ -61,3 +69,5 @@ class EventLog(Protocol):
         new.
         """
         ...
+
+    def trial(self) -> Trial: ...

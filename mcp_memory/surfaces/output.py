@@ -103,9 +103,12 @@ def projects(found: Sequence[Mapping[str, Any]]) -> int:
 
 def imported(shape: Mapping[str, Any]) -> int:
     verb = "would be new" if shape.get("dry_run") else "new"
+    lines = sum(1 for bad in shape["skipped"] if bad["line"])
+    files = len(shape["skipped"]) - lines
+    skipped = f"{lines} lines{f' and {files} files' if files else ''} skipped"
     _write(
         f"{shape['files']} files: {shape['events_new']} events {verb}, {shape['events_known']} known, "
-        f"{len(shape['skipped'])} lines skipped, in {shape['seconds']:.1f} s\n"
+        f"{skipped}, in {shape['seconds']:.1f} s\n"
     )
     for name in ("projects", "months"):
         for key, count in shape.get(name, {}).items():

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
-from mcp_memory.adapters.clients.lines import files_below
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.pipeline.ingest import reason_of
 from mcp_memory.ports.clients import BadLine, ClientAdapter
 
-_TRANSCRIPTS = ("*.jsonl", "session-*.json", "*.md")
+#: Directories that hold a program's own files, and no one's history.
+_PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _STDIN = "-"
 _PART = 1 << 20
+_SAMPLE = 4096
 #: Where Linux lists what a process has open; each opened there is read from its start.
 _OPEN_FILES = Path("/proc/self/fd")
 _GZIP = b"\x1f\x8b"
 #: How a file begins that PowerShell has written by `>`.
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UNPACKABLE = (EOFError, zlib.error, gzip.BadGzipFile, UnicodeError)
+#: A file without a name is open as long as it is needed, and no process may have many open.
+_MOST_NAMELESS = 200
 
 Source = tuple[ClientAdapter, Path]
 
@@ -54,31 +60,39 @@ class LaidOut:
             if stat.S_ISFIFO(mode):
                 with path.open("rb") as pipe:
                     return self._copy(pipe, name, f"{path.name}.jsonl")
-            head = _head(path) if stat.S_ISREG(mode) else b""
-            if head == _GZIP:
-                with gzip.open(path) as packed:
-                    return self._copy(packed, name, path.name.removesuffix(".gz"))
-            if head in _UTF16:
-                with path.open(encoding="utf-16", newline="") as wide:
-                    return self._copy(wide, name, path.name)
-        except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeError) as error:
+            return str(self.plain(path)) if stat.S_ISREG(mode) else name
+        except _UNPACKABLE as error:
             raise UsageError(f"{path} cannot be unpacked: {error}. Nothing was imported.") from error
         except (FileNotFoundError, PermissionError):
-            pass  # told where it is looked for
-        return name
+            return name  # told where it is looked for
+
+    def plain(self, path: Path) -> Path:
+        """The path to read for a file: its own, or that of a copy."""
+        with path.open("rb") as file:
+            head = file.read(2)
+        if head == _GZIP:
+            with gzip.open(path) as packed:
+                if b"\0" in packed.read(_SAMPLE):  # no text, and who knows how large
+                    return path
+                packed.seek(0)
+                return Path(self._copy(packed, str(path), path.name.removesuffix(".gz")))
+        if head in _UTF16:
+            with path.open(encoding="utf-16", newline="") as wide:
+                return Path(self._copy(wide, str(path), path.name))
+        return path
 
     def called(self, bad: BadLine) -> BadLine:
         """The same by the name that the user knows."""
         return replace(bad, path=self.names.get(Path(bad.path), bad.path))
 
     def _copy(self, source: IO[bytes] | IO[str] | gzip.GzipFile, name: str, file_name: str) -> str:
-        folder = self._folder / str(len(self.names))
-        folder.mkdir()
-        target = folder / file_name
-        file = self._kept.enter_context(_blank(target))
-        while part := source.read(_PART):
-            file.write(part.encode() if isinstance(part, str) else part)
-        file.flush()
+        target = Path(tempfile.mkdtemp(dir=self._folder), file_name)
+        with ExitStack() as filling:
+            nameless = len(self.names) < _MOST_NAMELESS and _OPEN_FILES.exists()
+            file = self._kept.enter_context(_nameless(target)) if nameless else filling.enter_context(target.open("wb"))
+            while part := source.read(_PART):
+                file.write(part.encode() if isinstance(part, str) else part)
+            file.flush()
         self.names[target] = name
         return str(target)
 
@@ -93,53 +107,103 @@ def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
 
 
 @contextmanager
-def _blank(target: Path) -> Iterator[IO[bytes]]:
+def _nameless(target: Path) -> Iterator[IO[bytes]]:
     """A file to fill, to be read by the name of `target` as long as it is open.
 
-    It may hold secrets. So where the system can, it is a file without a name, of which not even a kill leaves anything.
+    It may hold secrets, and not even a kill leaves anything of it.
     """
-    nameless = _OPEN_FILES.exists()
-    with tempfile.TemporaryFile(dir=target.parent) if nameless else target.open("wb") as file:
-        if nameless:
-            target.symlink_to(_OPEN_FILES / str(file.fileno()))
+    with tempfile.TemporaryFile(dir=target.parent) as file:
+        target.symlink_to(_OPEN_FILES / str(file.fileno()))
         yield file
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(2)
+def find_sources(
+    home: Folders, paths: Sequence[str], client: str, files: LaidOut
+) -> tuple[list[Source], list[BadLine]]:
+    """The transcripts to read and the adapter of each, and whatever else was found, with the reason why it is not read.
 
-
-def find_sources(home: Folders, paths: list[str], client: str) -> tuple[list[Source], list[BadLine]]:
-    """The transcripts to read and the adapter of each; files of no known form are reported, not guessed at."""
+    Of the places where the clients keep their own files, only their transcripts are told.
+    """
     if not paths:
         places = default_places(home)
         chosen = list(places) if client == "auto" else [client]
-        return [source for name in chosen for source in _sources_of(name, places.get(name, []))], []
+        return [(ADAPTERS[name], path) for name in chosen for path in _transcripts(name, places.get(name, []))], []
     sources: list[Source] = []
-    unknown: list[BadLine] = []
+    skipped: list[BadLine] = []
     for place in map(Path, paths):
         _check(place)
-        found, bad = _detected(place) if client == "auto" else (_sources_of(client, [place]), [])
-        sources += found
-        unknown += bad
-    return sources, unknown
+        offered, strange = _files_below(place) if place.is_dir() else ([place], [])
+        named = set() if client == "auto" else set(_transcripts(client, [place]))
+        skipped += strange
+        for path in offered:
+            found = _recognized(path, client, files, named=path in named)
+            sources += found if isinstance(found, list) else []
+            skipped += [found] if isinstance(found, BadLine) else []
+    return sources, skipped
 
 
-def _sources_of(client: str, places: list[Path]) -> list[Source]:
-    return [(ADAPTERS[client], path) for path in ADAPTERS[client].transcripts(places)]
+def _transcripts(client: str, places: list[Path]) -> Iterable[Path]:
+    return ADAPTERS[client].transcripts(places)
 
 
-def _detected(place: Path) -> tuple[list[Source], list[BadLine]]:
-    """The transcripts in a place, recognized by what they hold, and the files that look like one but are not."""
-    sources: list[Source] = []
-    unknown: list[BadLine] = []
-    for path in _offered(place):
-        if adapter := detect(path):
-            sources.append((adapter, path))
-        elif path.stat().st_size and (path == place or path.suffix == ".jsonl"):
-            unknown.append(BadLine(str(path), 0, "not a transcript of a known client; name it with --client"))
-    return sources, unknown
+def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list[Source] | BadLine:
+    """The file as something to read, or why it is not; `named`: the client that was asked for says it is one of its."""
+    try:
+        if not path.stat().st_size:
+            return BadLine(str(path), 0, "the file is empty")
+        plain = files.plain(path)
+        if client == "auto":
+            adapter = detect(plain)
+        else:
+            adapter = ADAPTERS[client] if named or ADAPTERS[client].recognizes(plain) else None
+    except _UNPACKABLE as error:
+        return BadLine(str(path), 0, f"the file cannot be unpacked: {error}")
+    except Exception as error:  # whatever is wrong with one file, the others are read
+        return BadLine(str(path), 0, reason_of(error))
+    if adapter:
+        return [(adapter, plain)]
+    whose = "a known client; name it with --client" if client == "auto" else client
+    return BadLine(str(path), 0, f"not a transcript of {whose}")
+
+
+def _files_below(place: Path) -> tuple[list[Path], list[BadLine]]:
+    """All files in a directory and those below, each once whatever links lead to it, and what cannot be looked into."""
+    files: list[Path] = []
+    strange: list[BadLine] = []
+    seen: set[tuple[int, int]] = set()
+    folders, linked = [place], list[Path]()
+    while folders or linked:
+        folder = folders.pop() if folders else linked.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name) if _first(folder, seen) else []
+        except OSError as error:
+            strange.append(BadLine(str(folder), 0, f"the directory cannot be read: {error.strerror}"))
+            continue
+        for entry in entries:
+            is_folder = os.path.isdir(entry.path)
+            if is_folder and entry.name in _PROGRAMS:
+                strange.append(BadLine(entry.path, 0, "a program's own files are not looked into; name it to do so"))
+            elif is_folder:
+                (linked if entry.is_symlink() else folders).append(Path(entry.path))
+            elif os.path.isfile(entry.path):
+                files.append(Path(entry.path))
+            elif entry.is_symlink() and not os.path.exists(entry.path):
+                strange.append(BadLine(entry.path, 0, "a link that leads nowhere"))
+            else:
+                strange.append(BadLine(entry.path, 0, "neither a file nor a directory; name a pipe to read it"))
+    # A session comes before its subagents: `s.jsonl` sorts before `s/subagents/`.
+    return [path for path in sorted(files, key=os.fspath) if _first(path, seen)], strange
+
+
+def _first(path: Path, seen: set[tuple[int, int]]) -> bool:
+    """Whether the file or directory was not come across before, by this name or another."""
+    try:
+        status = path.stat()
+    except OSError:  # gone meanwhile, which is told when it is read
+        return True
+    known = (status.st_dev, status.st_ino) in seen
+    seen.add((status.st_dev, status.st_ino))
+    return not known
 
 
 def _check(place: Path) -> None:
@@ -153,19 +217,11 @@ def _check(place: Path) -> None:
         )
 
 
-def _offered(place: Path) -> list[Path]:
-    """The files that may be transcripts; beside them a directory may hold any other JSON and Markdown."""
-    if not place.is_dir():
-        return [place]
-    found = files_below([place], *(form.rpartition("*")[2] for form in _TRANSCRIPTS))
-    return sorted(path for path in found if any(path.match(form) for form in _TRANSCRIPTS))
-
-
 def looked_for(home: Folders, paths: list[str], client: str) -> str:
     """What an import that found nothing has looked for, and where."""
     if paths:
         names = ", ".join(ADAPTERS) if client == "auto" else client
-        return f"No history was found in {', '.join(paths)}: no {', '.join(_TRANSCRIPTS)} with events of {names}."
+        return f"No history was found in {', '.join(paths)}: no file with events of {names}."
     known = default_places(home)
     places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
     where = f" in {', '.join(places)}" if places else ""

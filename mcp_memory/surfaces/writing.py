@@ -53,7 +53,7 @@ async def load(app: App, options: argparse.Namespace) -> int:
             paths, files = await anyio.to_thread.run_sync(
                 stack.enter_context, laid_out(options.paths), abandon_on_cancel=True
             )
-            sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client)
+            sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client, files)
         root = await app.library.root_of(options.project) if options.project else None
         with output.progress("Importing", enabled=shown) as progress:
             result = await import_files(

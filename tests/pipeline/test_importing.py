@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_memory.adapters.clients import ADAPTERS
+from mcp_memory.adapters.clients.jsonl import GenericJsonl
+from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import PORTION
+from mcp_memory.ports.clients import BadLine, Told, TranscriptState
+from mcp_memory.surfaces.sources import find_sources, laid_out
 from tests.support import SHARED, all_nodes, conversation, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +109,117 @@ async def test_a_dry_run_counts_and_stores_nothing(tmp_path: Path) -> None:
     assert result.events_new == 8
     assert result.months == {"2026-03": 8}
     assert result.projects == {"alpha": 8}
+
+
+async def both(app: App, *paths: Path, **options: Any) -> tuple[Imported, Imported]:
+    """What a dry run promises, and what the import then does."""
+    return await load(app, *paths, dry_run=True, **options), await load(app, *paths, **options)
+
+
+def counts(result: Imported) -> tuple[int, int, int, list[BadLine]]:
+    return result.files, result.events_new, result.events_known, result.skipped
+
+
+async def test_a_dry_run_promises_what_the_import_does(tmp_path: Path) -> None:
+    lines = conversation()
+    many = [said(f"Item {n}.", f"2026-04-02T10:{n % 60:02}:{n // 60:02}Z", session="s2") for n in range(2 * PORTION)]
+    files = [
+        write(tmp_path / "a.jsonl", [*lines[:5], "{oops", lines[0]]),
+        write(tmp_path / "b.jsonl", [*lines[3:], *many]),
+        write(tmp_path / "c.jsonl", many[PORTION - 5 :]),
+    ]
+    async with memory(tmp_path / "home") as app:
+        first, then = await both(app, *files)
+        assert counts(first) == counts(then)
+        assert then.events_new == len(lines) + len(many)
+        assert first.months == {"2026-03": len(lines), "2026-04": len(many)}
+        again, then = await both(app, *files)
+        assert counts(again) == counts(then)
+        assert (then.events_new, again.projects) == (0, {})
+        write(files[0], [*lines[:5], "{oops", lines[0], said("One more.", "2026-05-01T10:00:00Z")])
+        grown, then = await both(app, *files, write(tmp_path / "d.jsonl", many))
+        assert counts(grown) == counts(then)
+        assert then.events_new == 1
+        assert grown.months == {"2026-05": 1}
+
+
+async def test_a_dry_run_knows_what_was_forgotten_and_what_was_captured_live(tmp_path: Path) -> None:
+    def told(text: str, second: int, via: str, session: str = "s") -> dict[str, Any]:
+        line = said(text, f"2026-03-02T09:00:{second:02}Z", session=session, metadata={"via": via})
+        return line | {"source_id": f"{via}-{second}"}
+
+    live = write(tmp_path / "live.jsonl", [told("Count the pears", 1, "hook"), told("And the figs", 2, "hook")])
+    twins = [told("Count  the pears", 9, "transcript"), told("And the figs", 50, "transcript")]
+    more = [told("Now the plums", 51, "transcript"), told("Now the plums", 55, "hook"), told("Figs", 1, "hook", "t")]
+    both_ways = write(tmp_path / "both.jsonl", [*twins, *more])
+    async with memory(tmp_path / "home") as app:
+        promised, done = await both(app, live, both_ways)
+        assert counts(promised) == counts(done)
+        assert done.events_new == 4
+    async with memory(tmp_path / "other") as app:
+        await load(app, live)
+        await app.database.write(
+            Transaction.run, "INSERT INTO forgotten (key) SELECT key FROM event WHERE text = 'And the figs'"
+        )
+        await app.database.write(Transaction.run, "DELETE FROM event WHERE text = 'And the figs'")
+        promised, done = await both(app, write(tmp_path / "copy.jsonl", json_lines(live)), both_ways)
+        assert counts(promised) == counts(done)
+
+
+def json_lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Stumbling(GenericJsonl):
+    """A reader with a bug that a certain line brings out."""
+
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+        for item in super().read(path, state):
+            if isinstance(item, Told) and "stumble" in item.event.text:
+                raise ZeroDivisionError("division by zero")
+            yield item
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_a_reader_that_fails_sets_its_file_aside_and_the_others_are_read(tmp_path: Path, dry_run: bool) -> None:
+    lines = conversation()
+    bad = write(tmp_path / "a.jsonl", [*lines[:3], {**lines[3], "text": "Here they stumble."}, *lines[4:]])
+    good = write(tmp_path / "b.jsonl", [said("Fix the gate.", "2026-04-02T10:00:00Z")])
+    sources: list[Any] = [(Stumbling(), bad), (Stumbling(), good)]
+    async with memory(tmp_path / "home") as app:
+        result = await import_files(app.log, sources, app.intaker, dry_run=dry_run)
+        assert result.events_new == 4
+        assert [(told.path, told.line) for told in result.skipped] == [(str(bad), 4)]
+        assert result.skipped[0].reason.startswith("its reader failed (ZeroDivisionError in test_importing.py")
+        if not dry_run:  # once the reader is mended, the rest of the file comes
+            assert (await load(app, bad)).events_new == 5
+
+
+async def test_files_of_one_name_in_two_directories_are_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with memory(tmp_path / "home") as app:
+        for folder, session in (("one", "s1"), ("two", "s2")):
+            (tmp_path / folder).mkdir()
+            monkeypatch.chdir(tmp_path / folder)
+            write(Path("a.jsonl"), conversation(session=session))
+            assert (await load(app, Path("a.jsonl"))).events_new == 8
+
+
+DATA = SHARED / "data"
+CORPORA = sorted(path for path in DATA.iterdir() if path.is_dir()) if DATA.is_dir() else []
+
+
+@pytest.mark.skipif(not CORPORA, reason="the shared data is not here")
+async def test_of_every_corpus_a_dry_run_promises_what_comes(tmp_path: Path) -> None:
+    async with memory(tmp_path / "home") as app:
+        for corpus in CORPORA:
+            with laid_out([str(corpus)]) as (paths, files):
+                sources, _ = find_sources(Folders(tmp_path), paths, "auto", files)
+            results = [await import_files(app.log, sources, app.intaker, dry_run=dry) for dry in (True, False) * 2]
+            assert [counts(result) for result in results[::2]] == [counts(result) for result in results[1::2]], corpus
+            assert results[2].events_new == 0, corpus
+            assert bool(sources) == bool(results[1].events_new), corpus
 
 
 async def test_everything_can_be_put_into_one_project(tmp_path: Path) -> None:

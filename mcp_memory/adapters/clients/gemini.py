@@ -45,7 +45,10 @@ class Gemini:
 
 def _is_document(path: Path) -> bool:
     try:
-        values, _ = parse(path.read_bytes())
+        data = path.read_bytes()
     except OSError:
         return False
+    if not all(name.encode() in data for name in _HEADER):  # a directory may hold any other JSON, however large
+        return False
+    values, _ = parse(data)
     return any(isinstance(value, Mapping) and value.keys() >= _HEADER for value in values)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
@@ -16,6 +19,7 @@ from mcp_memory.ports.events import InboxRow, Intake
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000
 EVENT = 0
+Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _CHUNK = 500
 
 _INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
@@ -85,9 +89,42 @@ class SqliteEvents:
 
         return await self._database.write(write)
 
+    def trial(self) -> _Trial:
+        return _Trial(self._database)
+
+
+class _Trial:
+    """Implements the Trial port: sorts events out as `add` does, and keeps what it would store in mind."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[bytes, tuple[str, ...]] = {}
+        self._twins: dict[tuple[str, str], _Twins] = {}
+
+    async def add(self, intakes: Sequence[Intake]) -> list[Intake]:
+        return await self._database.read(self._sort_out, intakes)
+
+    def _sort_out(self, connection: sqlite3.Connection, intakes: Sequence[Intake]) -> list[Intake]:
+        def fetch(sql: str, values: Sequence[Any] = ()) -> list[Row]:
+            return connection.execute(sql, values).fetchall()
+
+        self._known |= _known(fetch, [event.key for intake in intakes for event in intake.events])
+        fresh = []
+        for intake in intakes:
+            events = [event for event in intake.events if event.key not in self._known]
+            if events:
+                name = (events[0].client, events[0].session_id)
+                session = _session_named(fetch, name)
+                stored = _Twins(_nearby(fetch, session, events) if session is not None else [])
+                events = [event for event in events if stored.find(event) is None]
+                twins = self._twins.setdefault(name, _Twins([]))
+                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0])))
+                twins.settle()
+        return fresh
+
 
 def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = _known(tx, [event.key for intake in intakes for event in intake.events])
+    known = _known(tx.fetch, [event.key for intake in intakes for event in intake.events])
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
@@ -95,7 +132,7 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         events = [event for event in intake.events if event.key not in known]
         if events:
             session, existed = _session(tx, intake)
-            twins = _Twins(_nearby(tx, session, events) if existed else [])
+            twins = _Twins(_nearby(tx.fetch, session, events) if existed else [])
             new, told_before = _parted(events, twins, known)
             fresh += [(session, event) for event in new]
             retold += told_before
@@ -120,13 +157,13 @@ def _parted(
     return new, told_before
 
 
-def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
+def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     """The events that are stored already, with the source lines they are known by."""
     known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         marks = ",".join("?" * len(part))
-        rows = tx.fetch(
+        rows = fetch(
             f"SELECT key, source_ids FROM event WHERE key IN ({marks}) "
             f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks})",
             (*part, *part),
@@ -139,7 +176,7 @@ def _name_sources(tx: Transaction, retold: Sequence[tuple[bytes, Event]], known:
     """A hook knows no line of the transcript; when the transcript tells the same event, its lines are added."""
     for key, event in retold:
         if key not in known:
-            known |= _known(tx, [key])
+            known |= _known(tx.fetch, [key])
         names = known.get(key, ())
         added = [name for name in event.source_ids if name not in names]
         if added:
@@ -153,18 +190,23 @@ def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
     """The session's row, made on first sight; a session stays in the project it began in."""
     event = intake.events[0]
     name = (event.client, event.session_id)
-    rows = tx.fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
-    if rows:
-        return int(rows[0][0]), True
+    known = _session_named(tx.fetch, name)
+    if known is not None:
+        return known, True
     project = project_of(tx, intake.root, intake.label)
     session = tx.next_id("session")
     tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
     return session, False
 
 
-def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
+def _session_named(fetch: Fetch, name: tuple[str, str]) -> int | None:
+    rows = fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
+    return int(rows[0][0]) if rows else None
+
+
+def _nearby(fetch: Fetch, session: int, events: Sequence[Event]) -> list[Row]:
     times = [event.timestamp_ms for event in events]
-    return tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
+    return fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
 
 
 class _Twins:
@@ -172,7 +214,7 @@ class _Twins:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._told: dict[str, list[tuple[int, bytes, str, str, str]]] = {}
-        self._seen: dict[str, dict[tuple[str, str], list[tuple[int, bytes]]]] = {}
+        self._seen: dict[str, dict[tuple[str, bytes], list[tuple[int, bytes]]]] = {}
         for key, timestamp_ms, kind, role, text, metadata in rows:
             via = json.loads(metadata).get("via", "") if "via" in metadata else ""
             self._told.setdefault(via, []).append((timestamp_ms, key, kind, role, text))
@@ -193,7 +235,12 @@ class _Twins:
                     return key
         return None
 
-    def _by_words(self, via: str) -> dict[tuple[str, str], list[tuple[int, bytes]]]:
+    def settle(self) -> None:
+        """Keep what tells the texts apart instead of the texts."""
+        for via in self._told:
+            self._by_words(via)
+
+    def _by_words(self, via: str) -> dict[tuple[str, bytes], list[tuple[int, bytes]]]:
         seen = self._seen.setdefault(via, {})
         told = self._told[via]
         for timestamp_ms, key, kind, role, text in told:
@@ -202,9 +249,11 @@ class _Twins:
         return seen
 
 
-def _fingerprint(kind: str, role: str, text: str) -> tuple[str, str]:
+def _fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     """Two accounts of one compaction never use the same words, so there the time alone decides."""
-    return (kind, "") if kind == EventType.COMPACTION else (role, " ".join(text.split()))
+    if kind == EventType.COMPACTION:
+        return kind, b""
+    return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
