@@ -68,7 +68,7 @@ async def load(app: App, options: argparse.Namespace) -> int:
             )
     result.skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
     shape = import_shape(result, dry_run=options.dry_run)
-    if not (result.events_new or result.events_known or result.skipped):
+    if not (result.events_new or result.events_known or any(bad.line for bad in result.skipped)):
         shape["hint"] = looked_for(home, options.paths, options.client)
     return output.document(shape) if options.json else output.imported(shape)
 

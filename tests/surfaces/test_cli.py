@@ -212,7 +212,7 @@ def test_an_import_that_finds_nothing_says_what_it_looked_for(shell: Shell) -> N
         done = shell.run("import", *args)
         assert done.returncode == 0
         assert f"No history was found in {args[0]}" in done.stdout
-        assert "*.jsonl" in done.stdout
+        assert "no file with events of" in done.stdout
     done = shell.run("import")
     assert ".claude/projects" in done.stdout
     assert "No history" in shell.json("import", str(folder))["hint"]
