@@ -72,7 +72,16 @@ class Case:
     held: bool
 
     def passes(self, redacted: str) -> bool:
-        return self.secret not in redacted if self.secret else redacted == self.text
+        """Not even half of the secret is left; a clean text is as it was."""
+        if not self.secret:
+            return redacted == self.text
+        half = max(6, len(self.secret) // 2)
+        return not any(self.secret[at : at + half] in redacted for at in range(len(self.secret) - half + 1))
+
+    def is_cut(self, redacted: str) -> bool:
+        """More than the secret was taken out."""
+        before, after = self.text.split(self.secret, 1)
+        return not (redacted.startswith(before) and redacted.endswith(after))
 
 
 def run(scratch: Path, *, large: bool, verbose: bool = False) -> list[Figure]:
@@ -80,7 +89,7 @@ def run(scratch: Path, *, large: bool, verbose: bool = False) -> list[Figure]:
     _print_table(results)
     if verbose:
         _print_misses(results)
-    return [
+    figures = [
         Figure(
             f"{_KINDS[part]}, {half}",
             100 * failed(results, part, held=held),
@@ -91,6 +100,9 @@ def run(scratch: Path, *, large: bool, verbose: bool = False) -> list[Figure]:
         for part in _KINDS
         for half, held in (("templates in view", False), ("held templates", True))
     ]
+    gone = [(case, redacted) for case, redacted in results if case.secret and case.passes(redacted)]
+    cut = [case.is_cut(redacted) for case, redacted in gone if "PRIVATE KEY" not in case.text]
+    return [*figures, Figure("texts that lost more than the secret", 100 * sum(cut) / len(cut), unit="%")]
 
 
 def judged() -> list[tuple[Case, str]]:
@@ -141,7 +153,8 @@ def _vendors() -> Iterator[Case]:
         for number in range(FILLS["vendors"]):
             rng = _random(recipe, number)
             token = _RECIPE.sub(partial(_part, rng=rng), recipe)
-            yield Case("vendors", group, rng.choice(_BARE).format(token), token, _is_held(recipe))
+            secret = token.rpartition("/")[2] if token.startswith("https:") else token
+            yield Case("vendors", group, rng.choice(_BARE).format(token), secret, _is_held(recipe))
 
 
 def _clean() -> Iterator[Case]:

@@ -39,3 +39,9 @@ def test_the_corpus_is_large_enough_and_the_same_every_time() -> None:
 
 def test_every_secret_of_the_corpus_stands_in_its_text() -> None:
     assert [case for case in corpus() if case.secret not in case.text] == []
+
+
+def test_a_secret_of_which_half_is_left_does_not_count_as_gone() -> None:
+    case = Case("surroundings", "Go", 'key := "Xk9-vTq27LmZ"', "Xk9-vTq27LmZ", held=False)
+    assert case.passes('key := "[redacted:key]"')
+    assert not case.passes('key := "[redacted:key]q27LmZ"')
