@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcp_memory.adapters.sqlite.events import SET_ASIDE
 from mcp_memory.adapters.sqlite.migrations import create, latest, rescue_of
 from mcp_memory.adapters.sqlite.place import holder, uri
 from mcp_memory.errors import UPDATE
@@ -51,6 +52,7 @@ class Facts:
     newest_ms: int | None = None
     holder: str = ""
     lease_until_ms: int = 0
+    set_aside: tuple[tuple[str, int, str], ...] = ()
 
 
 def disk(home: Path) -> list[Problem]:
@@ -212,9 +214,11 @@ _LAST = """
 
 def _facts(connection: sqlite3.Connection) -> Facts:
     waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
-    lease = connection.execute("SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'").fetchone() or ("", 0)
+    lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
+    held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
     last = dict(connection.execute(_LAST).fetchall())
-    return Facts(last, oldest, waiting, max(last.values(), default=None), *lease)
+    aside = tuple(connection.execute(SET_ASIDE).fetchall())
+    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside)
 
 
 def flow(facts: Facts, now_ms: int) -> list[Problem]:
@@ -227,6 +231,11 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
         fix = "Set the clock (timedatectl set-ntp true); what is in the future comes right by itself with time."
         problems.append(Problem("events lie in the future", why, fix))
+    for path, line, reason in facts.set_aside:
+        if os.path.lexists(path):
+            where = f" (line {line})" if line else ""
+            fix = f"It is read again once it has changed; to try now: mcp-memory import {shlex.quote(path)}"
+            problems.append(Problem(f"{path} was set aside", f"{reason[:1].upper()}{reason[1:]}{where}.", fix))
     return problems
 
 

@@ -70,6 +70,7 @@ async def status(memory: Watched) -> dict[str, Any]:
         **(await memory.ledger.facts()),
         "compactions": await _compactions(memory.compactions),
         "lease": counts.lease,
+        "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in counts.set_aside],
     }
 
 

@@ -10,6 +10,7 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports.clients import BadLine
 from mcp_memory.ports.index import SearchIndex
 
 T = TypeVar("T")
@@ -150,3 +151,4 @@ class Counts:
     last_event_ms: int | None
     last_rollup_ms: int | None
     lease: dict[str, Any] | None
+    set_aside: tuple[BadLine, ...]

@@ -87,7 +87,8 @@ def history(shape: Mapping[str, Any]) -> int:
 def facts(values: Mapping[str, Any]) -> int:
     width = max(len(name) for name in values)
     for name, value in values.items():
-        # Lists are for programs; what they hold is counted beside them.
+        # Lists are for programs; what they hold is counted.
+        value = len(value) if isinstance(value, list) else value
         parts = value.items() if isinstance(value, Mapping) else ()
         shown = ", ".join(f"{key} {item}" for key, item in parts if not isinstance(item, list)) if parts else value
         _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else safe(str(shown))}\n")

@@ -220,6 +220,26 @@ def test_a_stuck_lease_is_found(installed: Machine) -> None:
     assert found[0]["fix"].startswith("kill 4242")
 
 
+def test_a_transcript_that_was_set_aside_is_found_and_mended(installed: Machine) -> None:
+    path = installed.project / "locked.jsonl"
+    line = {"type": "user", "uuid": "u1", "sessionId": "s", "timestamp": "2026-03-02T09:00:00Z"}
+    path.write_text(json.dumps(line | {"message": {"role": "user", "content": "Mend the kite."}}) + "\n")
+    failed = {"reason": "the file cannot be read: Permission denied", "line": 0, "file": "1:2:3"}
+    installed.run("process")
+    position = json.dumps({"offset": 0, "line": 0, "memory": {}, "events": 0, "failed": failed})
+    sql(installed, "INSERT INTO checkpoint VALUES (?, ?)", f"transcript:{path}", position)
+    assert json.loads(installed.run("status", "--json").stdout)["set_aside"] == [
+        {"path": str(path), "line": 0, "reason": "the file cannot be read: Permission denied"}
+    ]
+    (found,) = problems(installed)
+    assert found["what"] == f"{path} was set aside"
+    assert found["why"] == "The file cannot be read: Permission denied."
+    assert found["fix"].endswith(f"mcp-memory import {path}")
+    installed.run("import", str(path))
+    assert problems(installed) == []
+    assert json.loads(installed.run("status", "--json").stdout)["set_aside"] == []
+
+
 def test_events_that_wait_for_a_server_are_found_and_mended(installed: Machine) -> None:
     post(installed, now_ms() - HOUR)
     assert whats(installed) == ["captured events are waiting"]

@@ -44,6 +44,13 @@ _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
 _SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
+#: The transcripts that were set aside: path, line and reason.
+SET_ASIDE = """
+    SELECT substr(name, 12), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
+        SELECT name, CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
+        FROM checkpoint WHERE name LIKE 'transcript:%'
+    ) WHERE failed IS NOT NULL ORDER BY name
+"""
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 

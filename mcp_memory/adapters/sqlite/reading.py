@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row
 from mcp_memory.adapters.sqlite.event_rows import EVENTS, told_event
+from mcp_memory.adapters.sqlite.events import SET_ASIDE
 from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.pooling import is_silent
 from mcp_memory.adapters.sqlite.projects import FIND, slugify
@@ -19,6 +20,7 @@ from mcp_memory.domain.ids import KEY_BYTES
 from mcp_memory.domain.offers import Candidate, Within
 from mcp_memory.domain.summaries import Node
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.ports.clients import BadLine
 from mcp_memory.ports.index import SearchIndex
 from mcp_memory.ports.library import Counts, GripRecord, Library, ProjectInfo
 
@@ -262,7 +264,8 @@ class SqliteLibrary:
             "SELECT holder, token, expires_ms FROM lease WHERE name = 'pipeline' AND expires_ms > 0"
         )
         held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
-        values: tuple[Any, ...] = (schema, *row, held)
+        aside = [BadLine(*found) for found in await self._database.fetch(SET_ASIDE)]
+        values: tuple[Any, ...] = (schema, *row, held, tuple(aside))
         return Counts(*values)
 
 
