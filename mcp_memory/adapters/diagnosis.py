@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_memory.adapters.sqlite.events import SET_ASIDE
-from mcp_memory.adapters.sqlite.migrations import create, latest, rescue_of
+from mcp_memory.adapters.sqlite.migrations import EMPTY, create, latest, rescue_of
 from mcp_memory.adapters.sqlite.place import holder, uri
 from mcp_memory.errors import UPDATE
 
@@ -99,6 +99,8 @@ def _permissions(path: Path) -> str:
 
 def examine(path: Path) -> tuple[Facts, list[Problem]]:
     """The same of a file that is there."""
+    if not path.stat().st_size:
+        return Facts(), [_damaged(path, EMPTY)]
     try:
         with _reading(path) as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])

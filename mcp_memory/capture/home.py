@@ -31,6 +31,17 @@ def _user_data_dir(env: Mapping[str, str], platform: str) -> str:
 
 
 def private_dir(path: str) -> str:
-    """Make the directory, readable by its owner only. One that exists is the user's and keeps its mode."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    """Make the directory, and what is missing above it, for its owner alone. One that exists keeps its mode.
+
+    `os.makedirs` gives the mode to the last one only: a data directory made on the way to one in it would be open.
+    """
+    if not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        if parent != path:
+            private_dir(parent)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:  # by another process, in this moment
+            if not os.path.isdir(path):
+                raise
     return path

@@ -17,6 +17,7 @@ from mcp_memory.adapters.sqlite.migrations import backup as copy_database
 from mcp_memory.adapters.sqlite.migrations import remove_partial
 from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.app import App
+from mcp_memory.capture.home import private_dir
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.safe import clean
 from mcp_memory.domain.summaries import Node
@@ -115,7 +116,7 @@ async def _markdown(app: App, project: str | None, folder: Path) -> int:
             children = [] if level is Level.SEGMENT else await app.library.children(node.project, node.ref)
             path = folder / node.project / f"{file_name(node)}.md"
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                private_dir(str(path.parent))
                 with _private(path) as file:
                     file.write(page_of(node, children))
             except OSError as error:

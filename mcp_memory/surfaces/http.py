@@ -22,6 +22,7 @@ from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcp_memory.capture.home import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.opening import Memory
@@ -135,7 +136,7 @@ def token_of(settings: Settings) -> str:
 
 
 def _kept_token(path: Path) -> str:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(str(path.parent))
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from mcp_memory.capture.home import private_dir
 from mcp_memory.capture.redaction import redact
 
 NAME = "mcp-memory.log"
@@ -33,7 +34,7 @@ def keep(home: Path) -> None:
     """Write to `logs/` in the data directory as well. Where that cannot be, the work goes on without."""
     path = home / "logs" / NAME
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_dir(str(path.parent))
         if path.exists() and path.stat().st_size > MOST_BYTES:
             path.replace(path.with_name(f"{NAME}.1"))
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))

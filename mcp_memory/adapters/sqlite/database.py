@@ -17,8 +17,9 @@ from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.erasures import DUE, scrub
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, newer, version_of
-from mcp_memory.adapters.sqlite.place import Opened, holder, is_fixed, uri
-from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, UsageError
+from mcp_memory.adapters.sqlite.place import Opened, damaged, holder, is_fixed, uri
+from mcp_memory.capture.home import private_dir
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")
@@ -338,7 +339,7 @@ async def _reader(path: Path) -> AsyncIterator[aiosqlite.Connection]:
 
 def prepare_folder(folder: Path) -> None:
     """The data directory belongs to its user alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_dir(str(folder))
     if os.name == "posix" and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.getuid():
         folder.chmod(0o700)
 
@@ -385,10 +386,7 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
         # SQLite would quote what it cannot decode, which is of no use to anyone.
         error = sqlite3.DatabaseError("it holds text that is not UTF-8") if undecodable else error
         kept = "What could not be finished was undone." if changed else "Nothing was changed."
-        return StoreCorrupt(
-            f"{path} is damaged ({error}). {kept} Restore a copy from the backups beside it, or run "
-            "`mcp-memory process --set-aside-corrupt`, which sets it aside and brings over what can still be read."
-        )
+        return damaged(path, str(error), kept)
     if any(sign in text for sign in ("full", "readonly", "read-only", "unable to open", "disk i/o")):
         return StoreFull(
             f"{path} cannot be written ({error}). Free some space, correct the permissions, or set MCP_MEMORY_HOME "

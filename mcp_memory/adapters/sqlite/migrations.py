@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
-from mcp_memory.adapters.sqlite.place import is_fixed, uri
+from mcp_memory.adapters.sqlite.place import damaged, is_fixed, uri
 from mcp_memory.capture.inbox import RESCUE
 from mcp_memory.domain.ids import opaque
 from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
@@ -18,6 +19,10 @@ from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
 #: How long a file is waited for that another program wants for itself, and for another that migrates it.
 _SECONDS = 4
 _MIGRATING_MS = 15_000
+#: What is added to the name of a new database until it is whole, and when one that is not yet will not be.
+_NEW = ".new-"
+_ABANDONED_SECONDS = 60
+EMPTY = "it is empty: zero bytes, where a memory was"
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 #: Before this version, readers of transcripts kept words; a copy of such a file is made without them.
 _WORDLESS = 4
@@ -60,8 +65,12 @@ def migrate(path: Path) -> None:
             "`mcp-memory process --set-aside-corrupt` again. What is captured meanwhile is kept."
         )
     fixed = is_fixed(path)
+    _clear_unfinished(path)
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        _make(path)
+    elif not path.stat().st_size:
+        # Ours never has this name before it is whole: what was in it is gone.
+        raise damaged(path, EMPTY)
     name = uri(path) if fixed else str(path)
     with closing(sqlite3.connect(name, isolation_level=None, timeout=_SECONDS, uri=True)) as connection:
         version = version_of(connection)
@@ -77,6 +86,39 @@ def migrate(path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
             _apply(connection, todo, path)
+
+
+def _make(path: Path) -> None:
+    """A new database, which gets its name when it is whole, so that an empty file of that name is no new memory.
+
+    Of several processes that make one at once, the first gives it the name, and all take that one.
+    """
+    partial = path.with_name(f"{path.name}{_NEW}{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+            create(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return
+        except OSError:
+            # A file system without links. There a second process that does the same in this moment may win.
+            if not path.exists():
+                os.rename(partial, path)
+    finally:
+        remove_partial(partial)
+
+
+def _clear_unfinished(path: Path) -> None:
+    """What a killed process left of a new database: half of it, or the name it had before it was whole."""
+    before = time.time() - _ABANDONED_SECONDS
+    for left in path.parent.glob(f"{path.name}{_NEW}*"):
+        with suppress(OSError):  # another process may be at it
+            found = left.stat()
+            if found.st_nlink > 1 or found.st_mtime < before:
+                remove_partial(left)
 
 
 def newer(version: int, path: Path) -> StoreNewer:
@@ -121,7 +163,7 @@ def _drop_words(copy: Path) -> None:
 
 def remove_partial(path: Path) -> None:
     """What was left of a file that could not be finished takes the room of the one that is tried next."""
-    for name in (path.name, f"{path.name}-journal"):
+    for name in (path.name, *(f"{path.name}{suffix}" for suffix in ("-journal", "-wal", "-shm"))):
         with suppress(OSError):
             path.with_name(name).unlink(missing_ok=True)
 

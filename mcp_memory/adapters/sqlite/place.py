@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_memory.errors import StoreReplaced
+from mcp_memory.errors import StoreCorrupt, StoreReplaced
 
 Identity = tuple[int, int]
 _LOCKS = Path("/proc/locks")
@@ -45,6 +45,14 @@ class Opened:
 
 def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
+
+
+def damaged(path: Path, why: str, kept: str = "Nothing was changed.") -> StoreCorrupt:
+    """What to say of a file that is no database any more, or not a whole one."""
+    return StoreCorrupt(
+        f"{path} is damaged ({why}). {kept} Restore a copy from the backups beside it, or run "
+        "`mcp-memory process --set-aside-corrupt`, which sets it aside and brings over what can still be read."
+    )
 
 
 def is_fixed(path: Path) -> bool:
