@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from mcp_memory.capture.clipping import clean
 from mcp_memory.capture.payload import client_of
-from mcp_memory.capture.redaction import redact_json
+from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.domain.events import TIMES, Captured
 from mcp_memory.domain.ids import opaque
 from mcp_memory.pipeline.prepare import Intaker
@@ -201,7 +201,7 @@ def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> It
             reason = reason_of(failure)
             line = 0 if isinstance(failure, OSError) else state.line + 1
             bad.append(BadLine(str(path), line, reason))
-            position["failed"] = {"reason": reason, "line": line, "file": _mark(path)}
+            position["failed"] = {"path": redact(str(path)), "line": line, "reason": reason, "file": _mark(path)}
         # Even with nothing found: the place after the last line is known only now.
         yield Portion(told, bad, position)
         if failure or not found:

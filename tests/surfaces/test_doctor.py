@@ -16,6 +16,7 @@ import pytest
 
 from mcp_memory.adapters import diagnosis
 from mcp_memory.adapters.sqlite.migrations import latest
+from mcp_memory.pipeline.ingest import checkpoint_name
 from tests.support import REPO, needs_whoosh
 from tests.surfaces.machine import Machine
 
@@ -224,10 +225,10 @@ def test_a_transcript_that_was_set_aside_is_found_and_mended(installed: Machine)
     path = installed.project / "locked.jsonl"
     line = {"type": "user", "uuid": "u1", "sessionId": "s", "timestamp": "2026-03-02T09:00:00Z"}
     path.write_text(json.dumps(line | {"message": {"role": "user", "content": "Mend the kite."}}) + "\n")
-    failed = {"reason": "the file cannot be read: Permission denied", "line": 0, "file": "1:2:3"}
+    failed = {"path": str(path), "line": 0, "reason": "the file cannot be read: Permission denied", "file": "1:2:3"}
     installed.run("process")
     position = json.dumps({"offset": 0, "line": 0, "memory": {}, "events": 0, "failed": failed})
-    sql(installed, "INSERT INTO checkpoint VALUES (?, ?)", f"transcript:{path}", position)
+    sql(installed, "INSERT INTO checkpoint VALUES (?, ?)", checkpoint_name(path), position)
     assert json.loads(installed.run("status", "--json").stdout)["set_aside"] == [
         {"path": str(path), "line": 0, "reason": "the file cannot be read: Permission denied"}
     ]
@@ -235,7 +236,7 @@ def test_a_transcript_that_was_set_aside_is_found_and_mended(installed: Machine)
     assert found["what"] == f"{path} was set aside"
     assert found["why"] == "The file cannot be read: Permission denied."
     assert found["fix"].endswith(f"mcp-memory import {path}")
-    installed.run("import", str(path))
+    assert installed.run("import", str(path)).returncode == 0
     assert problems(installed) == []
     assert json.loads(installed.run("status", "--json").stdout)["set_aside"] == []
 

@@ -46,10 +46,10 @@ _NEARBY = (
 _SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
 #: The transcripts that were set aside: path, line and reason.
 SET_ASIDE = """
-    SELECT substr(name, 12), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
-        SELECT name, CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
+    SELECT json_extract(failed, '$.path'), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
+        SELECT CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
         FROM checkpoint WHERE name LIKE 'transcript:%'
-    ) WHERE failed IS NOT NULL ORDER BY name
+    ) WHERE failed IS NOT NULL ORDER BY 1
 """
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
