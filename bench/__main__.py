@@ -1,4 +1,7 @@
-"""`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]` runs the benchmarks and prints all figures."""
+"""`python -m bench [NAME …] [--large] [--json PATH] [--scratch DIR]` runs the benchmarks and prints all figures.
+
+`crash` and `soak` are trials rather than measurements: they run only when named, and fail if a promise is broken.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ NAMES = (
     "indexes",
     "redaction",
 )
+TRIALS = ("crash", "soak")
 
 
 def main() -> int:
@@ -41,12 +45,13 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
+    parser.add_argument("--short", action="store_true", help="crash and soak: the form that runs with the tests")
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
     parser.add_argument("--verbose", action="store_true", help="redaction: list the texts that come out wrong")
     options = parser.parse_args()
-    unknown = set(options.names) - set(NAMES)
+    unknown = set(options.names) - {*NAMES, *TRIALS}
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(NAMES)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join((*NAMES, *TRIALS))}")
     results: dict[str, list[Figure]] = {}
     crashed = []
     with _scratch(options.scratch) as scratch:
@@ -67,7 +72,8 @@ def main() -> int:
 
 
 def _run(name: str, scratch: Path, options: argparse.Namespace) -> list[Figure]:
-    more = {"recall": {"details": options.details}, "redaction": {"verbose": options.verbose}}.get(name, {})
+    more: dict[str, object] = {"short": options.short} if name in TRIALS else {}
+    more |= {"recall": {"details": options.details}, "redaction": {"verbose": options.verbose}}.get(name, {})
     figures: list[Figure] = importlib.import_module(f"bench.{name}").run(scratch, large=options.large, **more)
     return figures
 

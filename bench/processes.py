@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.measure import REPO
 
-_INITIALIZE = {
+INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
     "clientInfo": {"name": "bench", "version": "1"},
@@ -46,7 +46,7 @@ def first_answers(arguments: Sequence[str], home: Path, tool: str = "") -> tuple
         env=environment(home),
     )
     with process:
-        _send(process, {"id": 1, "method": "initialize", "params": _INITIALIZE})
+        _send(process, {"id": 1, "method": "initialize", "params": INITIALIZE})
         _await(process, 1)
         greeted = time.perf_counter() - started
         if tool:
