@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test bench lint types unit e2e conformance lock clean
+.PHONY: help run test bench crash soak lint types unit e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and serve it on this machine"
 	@echo "make test   lint, types and all tests"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
+	@echo "make crash  several hundred kills of hooks, servers and commands, after which nothing may be lost or doubled"
+	@echo "make soak   ten minutes of hooks, questions, restarts and forgetting, during which nothing may grow"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
 	@echo "make conformance  the protocol's own suite against the server (needs npm)"
 	@echo "make lock   write requirements.lock anew (UPGRADE=1: with the newest versions)"
@@ -49,6 +51,9 @@ unit: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+crash soak: $(READY)
+	$(BIN)/python -m bench $@
 
 # The kit that runs the real clients lies beside the repository, if at all.
 CLIENTS ?= ../shared/real-client

@@ -34,41 +34,61 @@ def python(*arguments: str, home: Path, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
+class Server:
+    """A server process, and a client that asks it one thing at a time. It ends with the block."""
+
+    def __init__(self, arguments: Sequence[str], home: Path, cwd: Path = REPO) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=environment(home),
+        )
+        self._asked = 0
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.__exit__(None, None, None)
+
+    def greet(self) -> None:
+        self._ask("initialize", INITIALIZE)
+
+    def ready(self) -> None:
+        self._send({"method": "notifications/initialized"})
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return self._ask("tools/call", {"name": tool, "arguments": arguments})
+
+    def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The answer; what else the server says before it is passed over."""
+        self._asked += 1
+        self._send({"id": self._asked, "method": method, "params": params})
+        assert self.process.stdout
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == self._asked:
+                if "error" in answer or answer["result"].get("isError"):
+                    raise RuntimeError(f"The server refused {params}: {line.decode()[:400]}")
+                return dict(answer["result"])
+        raise RuntimeError("The server ended without an answer.")
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+
 def first_answers(arguments: Sequence[str], home: Path, tool: str = "") -> tuple[float, float]:
     """Seconds from the spawn to the answer to `initialize`, and to that of a tool if one is named."""
     started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=REPO,
-        env=environment(home),
-    )
-    with process:
-        _send(process, {"id": 1, "method": "initialize", "params": INITIALIZE})
-        _await(process, 1)
+    with Server(arguments, home) as server:
+        server.greet()
         greeted = time.perf_counter() - started
         if tool:
-            _send(process, {"method": "notifications/initialized"})
-            _send(process, {"id": 2, "method": "tools/call", "params": {"name": tool, "arguments": {"project": "*"}}})
-            _await(process, 2)
+            server.ready()
+            server.call(tool, project="*")
         return greeted, time.perf_counter() - started
-
-
-def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
-    assert process.stdin
-    process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-    process.stdin.flush()
-
-
-def _await(process: subprocess.Popen[bytes], number: int) -> None:
-    """Read up to the answer of this number; what else the server says is passed over."""
-    assert process.stdout
-    for line in process.stdout:
-        answer = json.loads(line)
-        if answer.get("id") == number:
-            if "error" in answer or answer["result"].get("isError"):
-                raise RuntimeError(f"The server refused: {line.decode()[:400]}")
-            return
-    raise RuntimeError("The server ended without an answer.")
