@@ -135,12 +135,16 @@ class Memory:
             with anyio.CancelScope(shield=True):
                 # Interrupted half-way, opening would leave a connection's thread behind.
                 app = await stack.enter_async_context(opener(self._settings))
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(app.pipeline.run, name="pipeline")
-                attempt.app = app
-                attempt.done.set()
-                await attempt.again.wait()
-                tasks.cancel_scope.cancel()
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(app.pipeline.run, name="pipeline")
+                    attempt.app = app
+                    attempt.done.set()
+                    await attempt.again.wait()
+                    tasks.cancel_scope.cancel()
+            finally:
+                # It is about to be closed: no one is given it any more.
+                attempt.app = None
 
 
 def _prepare() -> Opener:

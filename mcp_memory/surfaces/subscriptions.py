@@ -6,6 +6,7 @@ the connection. Both are told the same: after a write to the database, each watc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
     Request = ServerRequestContext[Any, Any]
 
+logger = logging.getLogger(__name__)
+
 #: How often the database is asked whether someone wrote, while a client watches something. That costs one pragma.
 LOOK_SECONDS = 0.5
 #: How many documents are watched at once: each is read anew after a write, which takes about a millisecond.
@@ -55,8 +58,8 @@ _YEARS = 6
 class _Watched:
     """A document that someone watches. `state` tells whether it has changed; None: it could not be read."""
 
+    state: str | None
     watchers: int = 0
-    state: str | None = None
 
 
 class Subscriptions:
@@ -120,9 +123,10 @@ class Subscriptions:
         if not self._is_document(params.uri):
             raise MCPError(INVALID_PARAMS, f"There is no document {params.uri[:200]}; resources/list names them.")
         peer = self._peer_of(ctx)
-        if params.uri not in peer.uris:
-            await self._watch([params.uri])
-            peer.uris.add(params.uri)
+        await self._watch([params.uri])
+        if params.uri in peer.uris:
+            self._leave([params.uri])
+        peer.uris.add(params.uri)
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -159,21 +163,17 @@ class Subscriptions:
     async def _watch(self, uris: Iterable[str]) -> None:
         """Count a watcher in, and know what it could have read before it is told that it watches."""
         wanted = set(uris)
+        app = await self._opened()
+        fresh = {uri: await self._state_of(app, uri) for uri in wanted if app and uri not in self._watched}
+        # Nothing is awaited from here on, so that who is counted in can be counted out.
         if len(wanted | self._watched.keys()) > MOST:
             raise MCPError(
                 INVALID_PARAMS, f"This server watches at most {MOST} documents at once. Unsubscribe from others first."
             )
-        fresh = [uri for uri in wanted if uri not in self._watched]
         for uri in wanted:
-            self._watched.setdefault(uri, _Watched()).watchers += 1
-        try:
-            app = await self._opened()
-            for uri in fresh:
-                self._watched[uri].state = await self._state_of(app, uri) if app else None
-        except BaseException:
-            self._leave(wanted)
-            raise
-        self._wanted.set()
+            self._watched.setdefault(uri, _Watched(fresh.get(uri))).watchers += 1
+        if wanted:
+            self._wanted.set()
 
     def _leave(self, uris: Iterable[str]) -> None:
         for uri in set(uris):
@@ -203,6 +203,8 @@ class Subscriptions:
             except MemoryFault:
                 # Told to whoever asks the memory next, and to the log by the pipeline.
                 continue
+            except Exception:
+                logger.exception("Watched documents could not be compared; the next write is looked at again")
 
     async def _compare(self, app: App) -> None:
         for uri in list(self._watched):

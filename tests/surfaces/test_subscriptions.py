@@ -22,8 +22,10 @@ from mcp_types import ResourceUpdatedNotification
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Settings
 from mcp_memory.surfaces import subscriptions
+from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import build_server
 from tests.support import conversation, learn, said
-from tests.surfaces.client import Era, ask, connected
+from tests.surfaces.client import Era, ask, connected, read
 from tests.surfaces.test_http import served
 
 pytestmark = pytest.mark.anyio
@@ -211,6 +213,46 @@ async def test_a_subscription_outlives_a_memory_that_cannot_be_read(blank: Setti
             path.unlink()
         await ask(client, "toc_root")
         assert await heard(following, TOC) == [TOC]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_client_watched_is_given_up_when_it_leaves(
+    settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MOST", 1)
+    server = build_server(Memory(settings))
+    for uri in (TOC, STATUS):
+        with anyio.fail_after(30):
+            async with Client(server, mode=era) as client:
+                if era == "legacy":
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(subscribe, client, uri)
+                        tasks.start_soon(subscribe, client, uri)
+                else:
+                    async with client.listen(resource_subscriptions=[uri, uri]) as events:
+                        assert events.honored.resource_subscriptions
+
+
+async def test_a_document_that_is_subscribed_to_twice_is_given_up_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MOST", 1)
+    async with subscribed(settings, "legacy", TOC, TOC) as (client, _):
+        await subscribe(client, TOC, end=True)
+        await subscribe(client, STATUS)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be replaced")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_database_in_the_place_of_another_is_told(settings: Settings, blank: Settings, era: Era) -> None:
+    async with open_app(blank) as other:
+        await learn(other, conversation("2026-10-31", project="tidepool-api"))
+    async with subscribed(settings, era, TOC) as (client, following):
+        for suffix in ("-wal", "-shm"):
+            settings.database.with_name(f"memory.db{suffix}").unlink(missing_ok=True)
+        blank.database.replace(settings.database)
+        assert await heard(following, TOC) == [TOC]
+        assert "login timeout" in (await read(client, TOC)).text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
