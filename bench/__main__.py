@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")
     parser.add_argument("--short", action="store_true", help="crash and soak: the form that runs with the tests")
     parser.add_argument("--details", type=Path, metavar="PATH", help="recall: write a line of JSON for every question")
-    parser.add_argument("--verbose", action="store_true", help="redaction: list the texts that come out wrong")
+    parser.add_argument("--verbose", action="store_true", help="redaction: list the texts in view that come out wrong")
     options = parser.parse_args()
     unknown = set(options.names) - {*NAMES, *TRIALS}
     if unknown:
