@@ -1,4 +1,4 @@
-"""Redaction on the whole invented corpus; `python -m bench redaction --verbose` lists what is in view and comes out wrong."""
+"""Redaction on the whole invented corpus; `python -m bench redaction --verbose` lists what comes out wrong."""
 
 from __future__ import annotations
 
