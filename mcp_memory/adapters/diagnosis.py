@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mcp_memory.adapters.sqlite.events import SET_ASIDE
@@ -44,7 +45,10 @@ class Damage(Problem):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included."""
+    """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included.
+
+    `unknown` are the payloads of no known form: how many of each client, and when the last of them came.
+    """
 
     last_ms: dict[str, int] = field(default_factory=dict)
     oldest_waiting_ms: int | None = None
@@ -53,6 +57,7 @@ class Facts:
     holder: str = ""
     lease_until_ms: int = 0
     set_aside: tuple[tuple[str, int, str], ...] = ()
+    unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def disk(home: Path) -> list[Problem]:
@@ -214,13 +219,50 @@ _LAST = """
 """
 
 
+_UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
+_HOOKED = """
+    SELECT EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')
+"""
+
+
 def _facts(connection: sqlite3.Connection) -> Facts:
     waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
     lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
     held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
     last = dict(connection.execute(_LAST).fetchall())
     aside = tuple(connection.execute(SET_ASIDE).fetchall())
-    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside)
+    unknown = {client: (count, last_ms) for client, count, last_ms in connection.execute(_UNKNOWN)}
+    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside, unknown)
+
+
+def has_captured(path: Path) -> bool:
+    """Whether a hook ever told anything that is in the database. It may look at every event."""
+    try:
+        with _reading(path) as connection:
+            return bool(connection.execute(_HOOKED).fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
+def unread(client: str, count: int) -> str:
+    return (
+        f"{count} payloads of {client} are of no known form"
+        if count > 1
+        else f"1 payload of {client} is of no known form"
+    )
+
+
+def unread_payloads(facts: Facts) -> list[Problem]:
+    """What a client's hook told that no one could read."""
+    fix = f"{UPDATE}; then mcp-memory process reads them. If this is the latest version, tell its makers of the client."
+    return [
+        Problem(unread(client, count), f"They are kept, and not in memory. The last came on {_day(last_ms)}.", fix)
+        for client, (count, last_ms) in facts.unknown.items()
+    ]
+
+
+def _day(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def flow(facts: Facts, now_ms: int) -> list[Problem]:

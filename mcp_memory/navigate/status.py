@@ -71,7 +71,13 @@ async def status(memory: Watched) -> dict[str, Any]:
         "compactions": await _compactions(memory.compactions),
         "lease": counts.lease,
         "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in counts.set_aside],
+        **({"note": _unread(counts.unknown)} if counts.unknown else {}),
     }
+
+
+def _unread(count: int) -> str:
+    payloads = f"{count} payloads are" if count > 1 else "1 payload is"
+    return f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
 
 
 async def _compactions(store: CompactionStore) -> dict[str, Any]:

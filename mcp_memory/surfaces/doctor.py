@@ -9,19 +9,18 @@ from pathlib import Path
 
 from mcp_memory import config
 from mcp_memory.adapters import diagnosis, integrity
-from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.diagnosis import Facts, Problem
 from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration import health
 from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_root
 from mcp_memory.adapters.registration.launch import this_installation
-from mcp_memory.adapters.registration.record import Record
 from mcp_memory.adapters.summarizers.models.health import model_problems
 from mcp_memory.adapters.whoosh.diagnosis import index_problems
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.gaps import last_heard, newest_transcript
 
 _SLACK_MS = 10 * 60_000
 
@@ -53,37 +52,56 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
         problems += index_problems(settings.database, settings.whoosh)
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
-    here = [client for client in CLIENTS.values() if client.is_here(of_user(settings.client_folders))]
-    for client in here:
-        problems += _client(client, settings, facts)
+    home = of_user(settings.client_folders)
+    here = [client for client in CLIENTS.values() if client.is_here(home)]
+    problems += diagnosis.unread_payloads(facts) + _connections(here, settings, facts, home, whole=not damage)
     checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
 
 
-def _client(client: Client, settings: Settings, facts: Facts) -> list[Problem]:
-    home = of_user(settings.client_folders)
-    held, problems = health.registrations(client, home, project_root())
-    problems += health.check(client, held, this_installation(settings.home), home)
-    return problems or list(_silent(client, settings, facts, home))
+def _connections(here: list[Client], settings: Settings, facts: Facts, home: Folders, *, whole: bool) -> list[Problem]:
+    """Whether the clients have hook and server, and whether anything comes of it. `whole`: the database can tell."""
+    held = {client.name: health.registrations(client, home, project_root()) for client in here}
+    connected = [client.name for client in here if health.is_connected(client, held[client.name][0], home)]
+    if not connected and not any(bad for _, bad in held.values()):
+        return [_unconnected(here)]
+    problems: list[Problem] = []
+    for client in here:
+        registered, bad = held[client.name]
+        bad += health.check(client, registered, this_installation(settings.home), home)
+        problems += bad or _silent(client, settings, facts, home)
+    if whole and not problems and settings.capture.enabled and not _captured(settings):
+        why = f"{', '.join(connected)}: connected, but no session has told anything yet."
+        fix = f"Start a new session in {' or '.join(connected)} and say something, then run: mcp-memory doctor"
+        problems.append(Problem("nothing was ever captured", why, fix))
+    return problems
 
 
-def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> Iterator[Problem]:
+def _unconnected(here: list[Client]) -> Problem:
+    names = ", ".join(client.name for client in here)
+    why = f"{names} on this machine: no hook, no server." if names else "No client is known to be on this machine."
+    install = f"mcp-memory install {here[0].name}" if here else f"mcp-memory install CLIENT ({', '.join(CLIENTS)})"
+    return Problem("nothing is connected", f"{why} Nothing is remembered, and no agent can ask.", install)
+
+
+def _captured(settings: Settings) -> bool:
+    """Whether a hook ever told anything: it is stored, in the inbox, or in the spool."""
+    spooled = any(settings.spool.glob("*.json")) if settings.spool.is_dir() else False
+    return spooled or diagnosis.has_captured(settings.database)
+
+
+def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> list[Problem]:
     """A hook that is registered but has not spoken although sessions took place since."""
-    since = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
-    newest = newest_transcript(client, home)
-    if newest is not None and newest > max(since, facts.last_ms.get(client.name, 0)) + _SLACK_MS:
-        spoken = [path for path in settings.spool.glob("*.json") if path.stat().st_mtime_ns // 1_000_000 > since]
-        if not spoken:
-            why = "Its transcripts are newer than the last event captured from it. A session of a project that is not "
-            why += "captured looks the same."
-            fix = f"mcp-memory install {client.name}, restart the client; mcp-memory import loads what was missed."
-            yield Problem(f"{client.name}: the hook is silent", why, fix)
-
-
-def newest_transcript(client: Client, home: Folders) -> int | None:
-    """When a session of the client last wrote something, as its files tell."""
-    found = ADAPTERS[client.name].transcripts(default_places(home).get(client.name, []))
-    return max((path.stat().st_mtime_ns // 1_000_000 for path in found), default=None)
+    since, newest = last_heard(client, settings, facts), newest_transcript(client, home)
+    if newest is None or newest <= since + _SLACK_MS:
+        return []
+    spooled = [path.stat().st_mtime_ns // 1_000_000 for path in settings.spool.glob("*.json")]
+    if max(spooled, default=0) > since:
+        return []
+    why = "Its transcripts are newer than the last event captured from it. A session of a project that is not captured "
+    why += "looks the same."
+    fix = f"mcp-memory install {client.name}, restart the client; mcp-memory import loads what was missed."
+    return [Problem(f"{client.name}: the hook is silent", why, fix)]
 
 
 def _switched_off(settings: Settings) -> Iterator[Problem]:

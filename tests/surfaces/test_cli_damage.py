@@ -75,7 +75,8 @@ def test_a_damaged_memory_answers_as_before_once_it_was_set_aside(shell: Shell, 
     kept = done["salvaged"]
     assert (kept["events"], kept["lost"], kept["complete"]) == (9, 0, True)
     assert answers(shell) == wanted
-    assert shell.json("doctor")["ok"]
+    (told,) = json.loads(shell.run("doctor", "--json").stdout)["problems"]
+    assert told["what"] == "nothing is connected"
     again = shell.json("import", str(shell.cwd / "history.jsonl"), "--client", "jsonl")
     assert (again["events_new"], again["events_known"]) == (0, 8)
 

@@ -63,33 +63,133 @@ def sql(machine: Machine, statement: str, *values: Any) -> None:
 
 
 def post(machine: Machine, received_ms: int, client: str = "claude-code") -> None:
-    sql(machine, "INSERT INTO inbox (received_ms, client, root, payload) VALUES (?, ?, '/', '{}')", received_ms, client)
+    payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "at": received_ms})
+    insert = "INSERT INTO inbox (received_ms, client, root, payload) VALUES (?, ?, '/', ?)"
+    sql(machine, insert, received_ms, client, payload)
+
+
+def fire(machine: Machine, **fields: Any) -> None:
+    """Have Claude Code's registered hook run, as the client does."""
+    settings = json.loads((machine.home / ".claude/settings.json").read_text())
+    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
+    payload = {"hook_event_name": "Stop", "session_id": "s", "cwd": str(machine.project), **fields}
+    subprocess.run(command, shell=True, input=json.dumps(payload).encode(), env=machine.env, check=True)
 
 
 @pytest.fixture
 def installed(machine: Machine) -> Machine:
+    """A machine on which a client has our hook, and has used it."""
     assert machine.run("install", "claude-code").returncode == 0
+    fire(machine)
     assert machine.run("process").returncode == 0
     return machine
 
 
-def test_all_is_well_after_an_installation(installed: Machine) -> None:
+def test_all_is_well_once_something_was_captured(installed: Machine) -> None:
     done = installed.script("doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("All is well.")
     assert "claude-code" in installed.json("doctor")["checked"]
 
 
-def test_a_machine_without_clients_has_no_problem(machine: Machine) -> None:
-    assert problems(machine) == []
+def test_a_machine_on_which_nothing_is_connected_is_told_how_to_connect(machine: Machine) -> None:
+    (found,) = problems(machine)
+    assert found["what"] == "nothing is connected"
+    assert "mcp-memory install" in found["fix"]
+    assert "claude-code, codex, gemini, cursor" in found["fix"]
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini", "cursor"])
-def test_a_client_without_our_hook_is_found_and_mended(machine: Machine, client: str) -> None:
+def test_clients_without_our_hook_are_found_and_mended(machine: Machine, client: str) -> None:
     (machine.home / {"claude-code": ".claude", "gemini": ".gemini", "cursor": ".cursor"}[client]).mkdir()
-    assert whats(machine) == [f"{client}: the hook is not registered"]
+    (found,) = problems(machine)
+    assert found["what"] == "nothing is connected"
+    assert client in found["why"]
     mend(machine)
+    assert whats(machine) == ["nothing was ever captured"]
+    assert client in problems(machine)[0]["fix"]
+
+
+def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine) -> None:
+    (installed.home / ".cursor").mkdir()
+    assert whats(installed) == ["cursor: the hook is not registered"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -> None:
+    (machine.home / ".cursor").mkdir()
+    assert machine.run("install", "cursor").returncode == 0
+    (machine.home / ".cursor/hooks.json").unlink()
+    assert whats(machine) == ["cursor: the hook is not registered"]
+
+
+def test_imported_history_and_notes_are_no_capture(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    assert machine.run("remember", "the harbour gate is green").returncode == 0
+    lines = {"sessionId": "s", "uuid": "u", "timestamp": "2026-03-02T09:00:00Z", "cwd": "/work", "type": "user"}
+    history = machine.project / "s.jsonl"
+    history.write_text(json.dumps({**lines, "message": {"role": "user", "content": "Count the pears."}}) + "\n")
+    assert machine.json("import", str(history))["events_new"] == 1
+    assert whats(machine) == ["nothing was ever captured"]
+    fire(machine)
     assert problems(machine) == []
+    assert machine.run("process").returncode == 0
+    assert problems(machine) == []
+
+
+def test_what_waits_in_the_spool_was_captured(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    fire(machine)
+    assert list((machine.memory / "spool").iterdir())
+    assert problems(machine) == []
+
+
+def test_payloads_of_unknown_form_are_told_with_their_client(installed: Machine) -> None:
+    fire(installed, hook_event_name="Somersault")
+    fire(installed, hook_event_name="Somersault", session_id="s2")
+    fire(installed, hook_event_name="Handstand", cursor_version="9", conversation_id="c")
+    assert installed.run("process").returncode == 0
+    found = problems(installed)
+    assert [problem["what"] for problem in found] == [
+        "2 payloads of claude-code are of no known form",
+        "1 payload of cursor is of no known form",
+    ]
+    assert time.strftime("%Y-%m-%d", time.gmtime()) in found[0]["why"]
+    assert "mcp-memory process" in found[0]["fix"]
+    status = installed.json("status")
+    assert status["unknown"] == 3
+    assert "3 payloads" in status["note"]
+    assert "mcp-memory doctor" in installed.run("status").stdout
+    sql(installed, "DELETE FROM inbox")
+    assert problems(installed) == []
+    assert "note" not in installed.json("status")
+
+
+def test_silence_is_found_by_looking_into_a_bounded_number_of_directories(
+    installed: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_memory.surfaces.gaps.MOST_FOLDERS", 50)
+    looked: list[str] = []
+    real = os.scandir
+
+    def counting(path: Any) -> Any:
+        looked.append(str(path))
+        return real(path)
+
+    for number in range(200):
+        folder = installed.home / f".claude/projects/-work-{number:03}"
+        folder.mkdir(parents=True)
+        (folder / "s.jsonl").write_text("{}\n")
+        os.utime(folder / "s.jsonl", (1_000 + number, 1_000 + number))
+        os.utime(folder, (1_000 + number, 1_000 + number))
+    later = time.time() + 3600
+    latest_folder = installed.home / ".claude/projects/-work-120"
+    os.utime(latest_folder / "s.jsonl", (later, later))
+    os.utime(latest_folder, (later, later))
+    monkeypatch.setattr(os, "scandir", counting)
+    assert whats(installed) == ["claude-code: the hook is silent"]
+    assert len([path for path in looked if "-work-" in path]) <= 50
 
 
 def test_a_hook_that_is_silent_while_sessions_happen_is_found(installed: Machine) -> None:
@@ -108,6 +208,8 @@ def test_a_hook_that_is_silent_while_sessions_happen_is_found(installed: Machine
 
 def test_untrusted_codex_hooks_are_found_until_they_are_trusted(machine: Machine) -> None:
     machine.run("install", "codex")
+    machine.run("process")
+    post(machine, now_ms(), "codex")
     assert whats(machine) == ["codex: the hooks are not trusted yet"]
     assert "/hooks" in problems(machine)[0]["fix"]
     path = machine.home / ".codex/hooks.json"
@@ -179,8 +281,9 @@ def test_the_plugin_stands_in_for_a_registration_but_not_beside_one(machine: Mac
     settings = machine.home / ".claude/settings.json"
     settings.parent.mkdir()
     settings.write_text('{"enabledPlugins": {"mcp-memory@mcp-memory": true}}')
-    assert problems(machine) == []
+    assert whats(machine) == ["nothing was ever captured"]
     machine.run("install", "claude-code")
+    fire(machine)
     assert whats(machine) == ["claude-code: both the plugin and the settings have the hook"]
     mend(machine)
     assert problems(machine) == []
@@ -249,10 +352,8 @@ def test_events_that_wait_for_a_server_are_found_and_mended(installed: Machine) 
 
 
 def test_a_growing_spool_is_found_and_mended(installed: Machine) -> None:
-    command = json.loads((installed.home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
     sql(installed, "PRAGMA user_version = 99")
-    payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "cwd": str(installed.project)})
-    subprocess.run(command["command"], shell=True, input=payload.encode(), env=installed.env, check=True)
+    fire(installed)
     sql(installed, f"PRAGMA user_version = {latest()}")
     (file,) = (installed.memory / "spool").iterdir()
     assert problems(installed) == []
@@ -310,7 +411,6 @@ def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch
 @needs_whoosh
 def test_an_index_out_of_step_is_told_and_mended(installed: Machine) -> None:
     (installed.memory / "config.toml").write_text('[index]\nkind = "whoosh"\n')
-    assert whats(installed) == []
     assert installed.run("remember", "the harbour gate is green").returncode == 0
     assert whats(installed) == ["the Whoosh index is to be built"]
     mend(installed)

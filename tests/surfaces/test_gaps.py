@@ -60,3 +60,12 @@ async def test_it_is_told_without_looking_through_the_whole_database(
         # Only who reads every text finds this.
         await app.database.write(Transaction.run, "UPDATE event SET text = CAST(x'ff' AS TEXT)")
     assert "claude-code since" in capture_gap(Settings(home=tmp_path / "home"))
+
+
+async def test_payloads_of_unknown_form_are_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
+    async with memory(tmp_path / "home") as app:
+        await app.log.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
+        await app.pipeline.until_idle()
+        notice = capture_gap(Settings(home=tmp_path / "home"))
+        assert notice == " 1 payload of gemini is of no known form: `mcp-memory doctor` says what to do."

@@ -58,6 +58,11 @@ def _together(parts: list[Found]) -> Found:
     return Found(hooks, servers, [place for part in parts for place in part.places])
 
 
+def is_connected(client: Client, held: list[Registration], home: Folders) -> bool:
+    """Whether the client has our hook or server in any way."""
+    return bool(held) or (client.name == "claude-code" and _has_plugin(home.path(client.name, client.hooks[USER])))
+
+
 def check(client: Client, held: list[Registration], launch: Launch, home: Folders) -> list[Problem]:
     """What is wrong with the registrations of a client that is in use here."""
     mend = f"mcp-memory install {client.name}"
