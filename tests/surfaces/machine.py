@@ -6,8 +6,11 @@ import contextlib
 import io
 import json
 import os
+import shlex
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from unittest import mock
 
 from mcp_memory.surfaces import cli
 
+HOUR = 3_600_000
 SCRIPT = Path(sys.executable).with_name("mcp-memory")
 
 
@@ -60,3 +64,54 @@ class Machine:
         """Every file of the user, by name."""
         found = [path for base in (self.home, self.project) for path in base.rglob("*") if path.is_file()]
         return {str(path): path.read_bytes() for path in found if ".git" not in path.parts}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def problems(machine: Machine, **env: str) -> list[dict[str, str]]:
+    done = machine.run("doctor", "--json", env=env)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["ok"]) == ((1, False) if answer["problems"] else (0, True)), done.stderr
+    assert all(set(problem) == {"what", "why", "fix"} and all(problem.values()) for problem in answer["problems"])
+    return list(answer["problems"])
+
+
+def whats(machine: Machine, **env: str) -> list[str]:
+    return [problem["what"] for problem in problems(machine, **env)]
+
+
+def mend(machine: Machine) -> None:
+    """Run the command that the first problem names."""
+    name, *args = shlex.split(problems(machine)[0]["fix"])
+    assert name == "mcp-memory"
+    assert machine.run(*args).returncode == 0
+
+
+def sql(machine: Machine, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(machine.memory / "memory.db", isolation_level=None)
+    connection.execute(statement, values)
+    connection.close()
+
+
+def post(machine: Machine, received_ms: int, client: str = "claude-code") -> None:
+    payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "at": received_ms})
+    insert = "INSERT INTO inbox (received_ms, client, root, payload) VALUES (?, ?, '/', ?)"
+    sql(machine, insert, received_ms, client, payload)
+
+
+def fire(machine: Machine, **fields: Any) -> None:
+    """Have Claude Code's registered hook run, as the client does."""
+    settings = json.loads((machine.home / ".claude/settings.json").read_text())
+    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
+    payload = {"hook_event_name": "Stop", "session_id": "s", "cwd": str(machine.project), **fields}
+    subprocess.run(command, shell=True, input=json.dumps(payload).encode(), env=machine.env, check=True)
+
+
+def connected(machine: Machine) -> Machine:
+    """The machine, on which Claude Code has our hook now, and has used it."""
+    assert machine.run("install", "claude-code").returncode == 0
+    fire(machine)
+    assert machine.run("process").returncode == 0
+    return machine

@@ -6,11 +6,8 @@ import json
 import os
 import shlex
 import shutil
-import sqlite3
-import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,9 +15,7 @@ from mcp_memory.adapters import diagnosis
 from mcp_memory.adapters.sqlite.migrations import latest
 from mcp_memory.pipeline.ingest import checkpoint_name
 from tests.support import REPO, needs_whoosh
-from tests.surfaces.machine import Machine
-
-HOUR = 3_600_000
+from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
 
 @pytest.fixture
@@ -28,27 +23,9 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def problems(machine: Machine, **env: str) -> list[dict[str, str]]:
-    done = machine.run("doctor", "--json", env=env)
-    answer = json.loads(done.stdout)
-    assert (done.returncode, answer["ok"]) == ((1, False) if answer["problems"] else (0, True)), done.stderr
-    assert all(set(problem) == {"what", "why", "fix"} and all(problem.values()) for problem in answer["problems"])
-    return list(answer["problems"])
-
-
-def whats(machine: Machine, **env: str) -> list[str]:
-    return [problem["what"] for problem in problems(machine, **env)]
-
-
-def mend(machine: Machine) -> None:
-    """Run the command that the first problem names."""
-    name, *args = shlex.split(problems(machine)[0]["fix"])
-    assert name == "mcp-memory"
-    assert machine.run(*args).returncode == 0
+@pytest.fixture
+def installed(machine: Machine) -> Machine:
+    return connected(machine)
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -56,154 +33,11 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def sql(machine: Machine, statement: str, *values: Any) -> None:
-    connection = sqlite3.connect(machine.memory / "memory.db", isolation_level=None)
-    connection.execute(statement, values)
-    connection.close()
-
-
-def post(machine: Machine, received_ms: int, client: str = "claude-code") -> None:
-    payload = json.dumps({"hook_event_name": "Stop", "session_id": "s", "at": received_ms})
-    insert = "INSERT INTO inbox (received_ms, client, root, payload) VALUES (?, ?, '/', ?)"
-    sql(machine, insert, received_ms, client, payload)
-
-
-def fire(machine: Machine, **fields: Any) -> None:
-    """Have Claude Code's registered hook run, as the client does."""
-    settings = json.loads((machine.home / ".claude/settings.json").read_text())
-    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
-    payload = {"hook_event_name": "Stop", "session_id": "s", "cwd": str(machine.project), **fields}
-    subprocess.run(command, shell=True, input=json.dumps(payload).encode(), env=machine.env, check=True)
-
-
-@pytest.fixture
-def installed(machine: Machine) -> Machine:
-    """A machine on which a client has our hook, and has used it."""
-    assert machine.run("install", "claude-code").returncode == 0
-    fire(machine)
-    assert machine.run("process").returncode == 0
-    return machine
-
-
 def test_all_is_well_once_something_was_captured(installed: Machine) -> None:
     done = installed.script("doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("All is well.")
     assert "claude-code" in installed.json("doctor")["checked"]
-
-
-def test_a_machine_on_which_nothing_is_connected_is_told_how_to_connect(machine: Machine) -> None:
-    (found,) = problems(machine)
-    assert found["what"] == "nothing is connected"
-    assert "mcp-memory install" in found["fix"]
-    assert "claude-code, codex, gemini, cursor" in found["fix"]
-
-
-@pytest.mark.parametrize("client", ["claude-code", "gemini", "cursor"])
-def test_clients_without_our_hook_are_found_and_mended(machine: Machine, client: str) -> None:
-    (machine.home / {"claude-code": ".claude", "gemini": ".gemini", "cursor": ".cursor"}[client]).mkdir()
-    (found,) = problems(machine)
-    assert found["what"] == "nothing is connected"
-    assert client in found["why"]
-    mend(machine)
-    assert whats(machine) == ["nothing was ever captured"]
-    assert client in problems(machine)[0]["fix"]
-
-
-def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine) -> None:
-    (installed.home / ".cursor").mkdir()
-    assert whats(installed) == ["cursor: the hook is not registered"]
-    mend(installed)
-    assert problems(installed) == []
-
-
-def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -> None:
-    (machine.home / ".cursor").mkdir()
-    assert machine.run("install", "cursor").returncode == 0
-    (machine.home / ".cursor/hooks.json").unlink()
-    assert whats(machine) == ["cursor: the hook is not registered"]
-
-
-def test_imported_history_and_notes_are_no_capture(machine: Machine) -> None:
-    assert machine.run("install", "claude-code").returncode == 0
-    assert machine.run("remember", "the harbour gate is green").returncode == 0
-    lines = {"sessionId": "s", "uuid": "u", "timestamp": "2026-03-02T09:00:00Z", "cwd": "/work", "type": "user"}
-    history = machine.project / "s.jsonl"
-    history.write_text(json.dumps({**lines, "message": {"role": "user", "content": "Count the pears."}}) + "\n")
-    assert machine.json("import", str(history))["events_new"] == 1
-    assert whats(machine) == ["nothing was ever captured"]
-    fire(machine)
-    assert problems(machine) == []
-    assert machine.run("process").returncode == 0
-    assert problems(machine) == []
-
-
-def test_what_waits_in_the_spool_was_captured(machine: Machine) -> None:
-    assert machine.run("install", "claude-code").returncode == 0
-    fire(machine)
-    assert list((machine.memory / "spool").iterdir())
-    assert problems(machine) == []
-
-
-def test_payloads_of_unknown_form_are_told_with_their_client(installed: Machine) -> None:
-    fire(installed, hook_event_name="Somersault")
-    fire(installed, hook_event_name="Somersault", session_id="s2")
-    fire(installed, hook_event_name="Handstand", cursor_version="9", conversation_id="c")
-    assert installed.run("process").returncode == 0
-    found = problems(installed)
-    assert [problem["what"] for problem in found] == [
-        "2 payloads of claude-code are of no known form",
-        "1 payload of cursor is of no known form",
-    ]
-    assert time.strftime("%Y-%m-%d", time.gmtime()) in found[0]["why"]
-    assert "mcp-memory process" in found[0]["fix"]
-    status = installed.json("status")
-    assert status["unknown"] == 3
-    assert "3 payloads" in status["note"]
-    assert "mcp-memory doctor" in installed.run("status").stdout
-    sql(installed, "DELETE FROM inbox")
-    assert problems(installed) == []
-    assert "note" not in installed.json("status")
-
-
-def test_silence_is_found_by_looking_into_a_bounded_number_of_directories(
-    installed: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcp_memory.surfaces.gaps.MOST_FOLDERS", 50)
-    looked: list[str] = []
-    real = os.scandir
-
-    def counting(path: Any) -> Any:
-        looked.append(str(path))
-        return real(path)
-
-    for number in range(200):
-        folder = installed.home / f".claude/projects/-work-{number:03}"
-        folder.mkdir(parents=True)
-        (folder / "s.jsonl").write_text("{}\n")
-        os.utime(folder / "s.jsonl", (1_000 + number, 1_000 + number))
-        os.utime(folder, (1_000 + number, 1_000 + number))
-    later = time.time() + 3600
-    latest_folder = installed.home / ".claude/projects/-work-120"
-    os.utime(latest_folder / "s.jsonl", (later, later))
-    os.utime(latest_folder, (later, later))
-    monkeypatch.setattr(os, "scandir", counting)
-    assert whats(installed) == ["claude-code: the hook is silent"]
-    assert len([path for path in looked if "-work-" in path]) <= 50
-
-
-def test_a_hook_that_is_silent_while_sessions_happen_is_found(installed: Machine) -> None:
-    transcript = installed.home / ".claude/projects/-x/s.jsonl"
-    transcript.parent.mkdir(parents=True)
-    transcript.write_text("{}\n")
-    assert problems(installed) == []
-    later = time.time() + 3600
-    os.utime(transcript, (later, later))
-    assert whats(installed) == ["claude-code: the hook is silent"]
-    post(installed, now_ms() + HOUR, "gemini")
-    assert "claude-code: the hook is silent" in whats(installed)
-    post(installed, now_ms() + HOUR)
-    assert "claude-code: the hook is silent" not in whats(installed)
 
 
 def test_untrusted_codex_hooks_are_found_until_they_are_trusted(machine: Machine) -> None:

@@ -1,9 +1,12 @@
-"""The table of contents says when capture has gone silent."""
+"""Whether capture goes on: `doctor` and the table of contents say when it does not."""
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,8 @@ from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
 from tests.support import memory
+from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
-pytestmark = pytest.mark.anyio
 LAST_MS = 1_772_000_000_000
 
 
@@ -27,6 +30,7 @@ def silent(tmp_path: Path, after_ms: int) -> None:
     os.utime(transcript, (seconds, seconds))
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(("after_ms", "told"), [(GAP_MS + 1_000, True), (GAP_MS - 1_000, False), (-GAP_MS, False)])
 async def test_sessions_a_day_after_the_last_capture_are_mentioned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_ms: int, told: bool
@@ -40,6 +44,7 @@ async def test_sessions_a_day_after_the_last_capture_are_mentioned(
     assert ("claude-code since 2026-02-25" in notice) is told
 
 
+@pytest.mark.anyio
 async def test_a_client_that_was_never_captured_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     (tmp_path / "user" / ".claude" / "projects" / "x").mkdir(parents=True)
@@ -49,6 +54,7 @@ async def test_a_client_that_was_never_captured_is_not_missed(tmp_path: Path, mo
     assert capture_gap(Settings(home=tmp_path / "home")) == ""
 
 
+@pytest.mark.anyio
 async def test_it_is_told_without_looking_through_the_whole_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +68,7 @@ async def test_it_is_told_without_looking_through_the_whole_database(
     assert "claude-code since" in capture_gap(Settings(home=tmp_path / "home"))
 
 
+@pytest.mark.anyio
 async def test_payloads_of_unknown_form_are_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     async with memory(tmp_path / "home") as app:
@@ -69,3 +76,127 @@ async def test_payloads_of_unknown_form_are_mentioned(tmp_path: Path, monkeypatc
         await app.pipeline.until_idle()
         notice = capture_gap(Settings(home=tmp_path / "home"))
         assert notice == " 1 payload of gemini is of no known form: `mcp-memory doctor` says what to do."
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def installed(machine: Machine) -> Machine:
+    return connected(machine)
+
+
+def test_a_machine_on_which_nothing_is_connected_is_told_how_to_connect(machine: Machine) -> None:
+    (found,) = problems(machine)
+    assert found["what"] == "nothing is connected"
+    assert "mcp-memory install" in found["fix"]
+    assert "claude-code, codex, gemini, cursor" in found["fix"]
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini", "cursor"])
+def test_clients_without_our_hook_are_found_and_mended(machine: Machine, client: str) -> None:
+    (machine.home / {"claude-code": ".claude", "gemini": ".gemini", "cursor": ".cursor"}[client]).mkdir()
+    (found,) = problems(machine)
+    assert found["what"] == "nothing is connected"
+    assert client in found["why"]
+    mend(machine)
+    assert whats(machine) == ["nothing was ever captured"]
+    assert client in problems(machine)[0]["fix"]
+
+
+def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine) -> None:
+    (installed.home / ".cursor").mkdir()
+    assert whats(installed) == ["cursor: the hook is not registered"]
+    mend(installed)
+    assert problems(installed) == []
+
+
+def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -> None:
+    (machine.home / ".cursor").mkdir()
+    assert machine.run("install", "cursor").returncode == 0
+    (machine.home / ".cursor/hooks.json").unlink()
+    assert whats(machine) == ["cursor: the hook is not registered"]
+
+
+def test_imported_history_and_notes_are_no_capture(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    assert machine.run("remember", "the harbour gate is green").returncode == 0
+    lines = {"sessionId": "s", "uuid": "u", "timestamp": "2026-03-02T09:00:00Z", "cwd": "/work", "type": "user"}
+    history = machine.project / "s.jsonl"
+    history.write_text(json.dumps({**lines, "message": {"role": "user", "content": "Count the pears."}}) + "\n")
+    assert machine.json("import", str(history))["events_new"] == 1
+    assert whats(machine) == ["nothing was ever captured"]
+    fire(machine)
+    assert problems(machine) == []
+    assert machine.run("process").returncode == 0
+    assert problems(machine) == []
+
+
+def test_what_waits_in_the_spool_was_captured(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    fire(machine)
+    assert list((machine.memory / "spool").iterdir())
+    assert problems(machine) == []
+
+
+def test_payloads_of_unknown_form_are_told_with_their_client(installed: Machine) -> None:
+    fire(installed, hook_event_name="Somersault")
+    fire(installed, hook_event_name="Somersault", session_id="s2")
+    fire(installed, hook_event_name="Handstand", cursor_version="9", conversation_id="c")
+    assert installed.run("process").returncode == 0
+    found = problems(installed)
+    assert [problem["what"] for problem in found] == [
+        "2 payloads of claude-code are of no known form",
+        "1 payload of cursor is of no known form",
+    ]
+    assert time.strftime("%Y-%m-%d", time.gmtime()) in found[0]["why"]
+    assert "mcp-memory process" in found[0]["fix"]
+    status = installed.json("status")
+    assert status["unknown"] == 3
+    assert "3 payloads" in status["note"]
+    assert "mcp-memory doctor" in installed.run("status").stdout
+    sql(installed, "DELETE FROM inbox")
+    assert problems(installed) == []
+    assert "note" not in installed.json("status")
+
+
+def test_silence_is_found_by_looking_into_a_bounded_number_of_directories(
+    installed: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_memory.surfaces.gaps.MOST_FOLDERS", 50)
+    looked: list[str] = []
+    real = os.scandir
+
+    def counting(path: Any) -> Any:
+        looked.append(str(path))
+        return real(path)
+
+    for number in range(200):
+        folder = installed.home / f".claude/projects/-work-{number:03}"
+        folder.mkdir(parents=True)
+        (folder / "s.jsonl").write_text("{}\n")
+        os.utime(folder / "s.jsonl", (1_000 + number, 1_000 + number))
+        os.utime(folder, (1_000 + number, 1_000 + number))
+    later = time.time() + 3600
+    latest_folder = installed.home / ".claude/projects/-work-120"
+    os.utime(latest_folder / "s.jsonl", (later, later))
+    os.utime(latest_folder, (later, later))
+    monkeypatch.setattr(os, "scandir", counting)
+    assert whats(installed) == ["claude-code: the hook is silent"]
+    assert len([path for path in looked if "-work-" in path]) <= 50
+
+
+def test_a_hook_that_is_silent_while_sessions_happen_is_found(installed: Machine) -> None:
+    transcript = installed.home / ".claude/projects/-x/s.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    assert problems(installed) == []
+    later = time.time() + 3600
+    os.utime(transcript, (later, later))
+    assert whats(installed) == ["claude-code: the hook is silent"]
+    post(installed, now_ms() + HOUR, "gemini")
+    assert "claude-code: the hook is silent" in whats(installed)
+    post(installed, now_ms() + HOUR)
+    assert "claude-code: the hook is silent" not in whats(installed)
