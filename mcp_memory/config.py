@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.home import home_dir
+from mcp_memory.capture.settings import keep
 from mcp_memory.domain.windows import parse_table
 from mcp_memory.errors import SettingsError
 
@@ -396,14 +397,14 @@ def _from_file(path: Path) -> list[Given]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
+    keep(str(path), text, table)
     found: list[Given] = []
     for section, entries in table.items():
         if section not in SETTINGS or not isinstance(entries, dict):
             raise SettingsError(f"{path}: [{section}] is not a section; known are {', '.join(SETTINGS)}.")
         for key, value in entries.items():
             if key not in SETTINGS[section]:
-                known = ", ".join(SETTINGS[section])
-                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {known}.")
+                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {', '.join(SETTINGS[section])}.")
             found.append((str(path), section, key, value))
     return found
 

@@ -1,46 +1,182 @@
-"""The few settings that the hook needs, read line by line: Python 3.9 has no TOML parser, and a full one is slow."""
+"""The few settings that the hook needs, however TOML lets them be written.
+
+A full parser takes half as long to load as everything else the hook does, and Python 3.9 has none. So a file of plain
+lines, as nearly all are, is read here; any other by `tomllib`, or, where there is none, from what `config` wrote down.
+What cannot be read for certain is taken in favour of privacy: unless it clearly says so, capture is not on.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
-_OFF = frozenset({"0", "false", "no", "off"})
+_ON = frozenset({"1", "true", "yes", "on"})
+#: What `config` keeps beside config.toml for a Python that cannot read it: its settings, and which text they are of.
+READ = "config.json"
+_MOST_CHARS = 1_000_000
+#: The section of lines below something that may have been meant as a header.
+_UNKNOWN = "?."
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def read_flat(path: str) -> dict[str, str]:
-    """`section.key` → value, as text, of the simple lines of a TOML file; nothing if it cannot be read."""
+    """`section.key` → value, as text, of a TOML file; nothing if there is none. Never an error."""
     if not os.path.isfile(path):  # a pipe would be waited for
         return {}
     try:
         with open(path, encoding="utf-8-sig", errors="replace") as file:
-            lines = file.read(1_000_000).splitlines()
+            text = file.read(_MOST_CHARS)
     except (OSError, ValueError):  # ValueError: no path at all, such as one with a NUL
-        return {}
+        return {"enabled": "unreadable", "capture.enabled": "unreadable"}
+    for reader in (plain_lines, _parsed, lambda text: _kept(path, text)):
+        found = reader(text)
+        if found is not None:
+            return found
+    return _guessed(text)
+
+
+def plain_lines(text: str) -> dict[str, str] | None:
+    """What a file of plain lines says: `[section]` and `key = value`. None if it holds anything else."""
     found: dict[str, str] = {}
-    section = ""
-    for line in lines:
-        line = line.strip()
+    sections = [""]
+    for line in text.split("\n"):
+        line = line.strip(" \t\r")
         if line.startswith("["):
-            section = line.split("#")[0].strip("[] \t") + "."
-        elif "=" in line and not line.startswith("#"):
-            key, _, value = line.partition("=")
-            found[section + key.strip().strip("\"'")] = _plain(value.strip())
+            name, closed, rest = line[1:].partition("]")
+            section = name.strip(" \t") + "."
+            if not closed or not _is_bare(section[:-1]) or not _is_end(rest) or section in sections:
+                return None
+            sections.append(section)
+        elif line and not line.startswith("#"):
+            key, given, value = line.partition("=")
+            name = sections[-1] + key.strip(" \t")
+            plain = _plain(value.strip(" \t"))
+            if not given or not _is_bare(key.strip(" \t")) or plain is None or name in found:
+                return None
+            found[name] = plain
     return found
 
 
-def _plain(value: str) -> str:
-    if value[:1] in ("'", '"'):
-        return value[1:].partition(value[0])[0]
-    return value.partition("#")[0].strip()
+def _is_bare(name: str) -> bool:
+    return bool(name) and _BARE.issuperset(name)
+
+
+def _is_end(rest: str) -> bool:
+    return rest.lstrip(" \t")[:1] in ("", "#")
+
+
+def _plain(value: str) -> str | None:
+    """A string on one line without escapes, true, false or a whole number; None if it is anything else."""
+    quote = value[:1]
+    if quote in ("'", '"'):
+        inner, closed, rest = value[1:].partition(quote)
+        odd = not closed or not _is_end(rest) or "\\" in inner or not inner.isprintable()
+        return None if odd else inner
+    word = value.partition("#")[0].rstrip(" \t")
+    digits = word.replace("_", "")
+    number = digits.isascii() and digits.isdigit() and (digits[0] != "0" or digits == "0")
+    odd = "__" in word or word[:1] == "_" or word[-1:] == "_"
+    return word if word in ("true", "false") or (number and not odd) else None
+
+
+def _parsed(text: str) -> dict[str, str] | None:
+    try:
+        import tomllib
+    except ImportError:
+        return None
+    try:
+        return _flattened(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flattened(table: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a parsed file, each as text by its full name."""
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found.update((f"{name}.{key}", _text(item)) for key, item in value.items())
+        else:
+            found[name] = _text(value)
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def keep(path: str, text: str, table: Mapping[str, Any]) -> None:
+    """Write down what a file says to the hook, if it is not of plain lines: the hook's Python may have no parser."""
+    if plain_lines(text) is not None:
+        return
+    said = {name: value for name, value in _flattened(table).items() if name.partition(".")[0] in ("capture", "brief")}
+    kept = json.dumps({"of": _digest(text), "settings": said})
+    target = os.path.join(os.path.dirname(path), READ)
+    partial = "%s.%d.tmp" % (target, os.getpid())
+    try:
+        if _kept(path, text) != said:
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(kept)
+            os.replace(partial, target)
+    except OSError:
+        return  # where nothing can be written, nothing can be captured
+
+
+def _kept(path: str, text: str) -> dict[str, str] | None:
+    """What was written down of this very text."""
+    try:
+        with open(os.path.join(os.path.dirname(path), READ), encoding="utf-8") as file:
+            kept = json.load(file)
+        if kept["of"] == _digest(text):
+            return {str(name): str(value) for name, value in kept["settings"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass
+    return None
+
+
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _guessed(text: str) -> dict[str, str]:
+    """What the plain lines of a file say that is no TOML, or that nothing here can read.
+
+    Where `enabled` stands in anything but a plain line under a plain header, it may well say no.
+    """
+    found: dict[str, str] = {}
+    section = ""
+    text = text.replace("\0", "")
+    several_lines = '"""' in text or "'''" in text
+    doubtful = False
+    for line in text.split("\n"):
+        line = line.strip(" \t\r")
+        name, _, rest = line[1:].partition("]")
+        key, given, value = (part.strip(" \t") for part in line.partition("="))
+        plain = _plain(value)
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and _is_bare(name.strip(" \t")) and _is_end(rest):
+            section = name.strip(" \t") + "."
+        elif given and _is_bare(key) and plain is not None and section != _UNKNOWN:
+            found.setdefault(section + key, plain)
+            doubtful = doubtful or (several_lines and key == "enabled")
+        else:
+            section = section if given and _is_bare(key) else _UNKNOWN  # it may have been meant as a header
+            doubtful = doubtful or "enabled" in line or "\\" in key
+    return {**found, **({"enabled": "doubtful", "capture.enabled": "doubtful"} if doubtful else {})}
 
 
 def is_off(value: str) -> bool:
-    """Whether a setting's text means no. An empty one says nothing."""
-    return value.strip().lower() in _OFF
+    """Whether a setting's text means anything but yes. An empty one says nothing."""
+    return bool(value.strip()) and value.strip().lower() not in _ON
 
 
 class Settings:
@@ -55,16 +191,19 @@ class Settings:
 
 
 def read_settings(config: str, env: Mapping[str, str]) -> Settings:
-    """What config.toml says; the environment wins. A bad value gives the default, never an error."""
+    """What config.toml says; the environment wins. A bad value gives the default, or no capture; never an error."""
     file = read_flat(config)
 
     def setting(section: str, key: str) -> str:
         return env.get(f"MCP_MEMORY_{section}_{key}".upper(), "") or file.get(f"{section}.{key}", "")
 
+    # A value in the place of the section, or one without it, is an error that can mean one thing only.
+    misplaced = file.get("capture", "") or file.get("enabled", "")
+
     size = setting("capture", "max_event_bytes").replace("_", "")
     given = int(size) if size.isascii() and size.isdigit() and len(size) < 12 else 0
     return Settings(
-        enabled=not is_off(setting("capture", "enabled")),
+        enabled=not is_off(setting("capture", "enabled") or misplaced),
         max_event_bytes=max(given, 1024) if given else Settings().max_event_bytes,
         brief=not is_off(setting("brief", "enabled")),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.capture import home
-from mcp_memory.capture.settings import read_flat, read_settings
+from mcp_memory.capture.settings import read_settings
 
 
 def test_home_is_chosen_by_the_environment(tmp_path: Path) -> None:
@@ -40,14 +40,6 @@ def test_private_directory_is_for_its_owner_and_an_existing_one_keeps_its_mode(t
     made.chmod(0o750)
     home.private_dir(str(made))
     assert stat.S_IMODE(made.stat().st_mode) == 0o750
-
-
-def test_settings_are_read_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text(
-        '\ufeffproject = "a # b" # c\nx.y = 1\n[ capture ] # s\n"enabled"=false\n#k = 1\nbad line\n[[t]]\nk = \'v\''
-    )
-    assert read_flat(str(path)) == {"project": "a # b", "x.y": "1", "capture.enabled": "false", "t.k": "v"}
 
 
 @pytest.mark.parametrize("bad", ["", "much", "-5", "1.5", "٣"])

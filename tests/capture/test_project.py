@@ -94,10 +94,12 @@ def test_label_and_opting_out_are_read_from_the_root(repo: Path) -> None:
     assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}).label == "other"
 
 
-def test_enabled_by_default_and_with_an_unreadable_file(repo: Path) -> None:
+def test_enabled_by_default_and_with_an_unreadable_file_that_says_nothing_of_it(repo: Path) -> None:
     assert detect(str(repo), {}) == Project(str(repo), "", True)
-    (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n enabled")
+    (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n project")
     assert detect(str(repo), {}).enabled
+    (repo / ".mcp-memory.toml").write_bytes(b"\xff\xfe[[[ = \n enabled")
+    assert not detect(str(repo), {}).enabled
 
 
 def test_a_secret_in_a_directory_s_name_does_not_become_the_project_s() -> None:
