@@ -26,6 +26,7 @@ from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
+from tests.support import conversation, learn
 
 pytestmark = [
     pytest.mark.anyio,
@@ -231,3 +232,41 @@ async def test_a_question_that_cannot_be_read_is_answered_with_an_error(settings
         await server.send(b"no JSON at all\n")
         await server.tell(ASK)
         assert (await server.hear())["id"] == 2
+
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+WATCHED = ["memory://toc", "memory://node/toc:day:2026-10-31"]
+
+
+def request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+async def test_a_subscriber_is_told_on_the_wire_what_another_process_wrote(settings: Settings, era: str) -> None:
+    async with served(settings) as server:
+        if era == "2026-07-28":
+            listening = {"notifications": {"resourceSubscriptions": WATCHED, "toolsListChanged": True}, "_meta": MODERN}
+            await server.tell(request(7, "subscriptions/listen", listening))
+            said = await server.hear()
+            assert said["method"] == "notifications/subscriptions/acknowledged"
+            assert said["params"]["notifications"] == {"resourceSubscriptions": WATCHED}
+        else:
+            await server.greet()
+            for number, uri in enumerate(WATCHED, 2):
+                await server.tell(request(number, "resources/subscribe", {"uri": uri}))
+                assert (await server.hear())["result"] == {}
+        async with open_app(settings) as other:
+            await learn(other, conversation("2026-10-31", project="tidepool-api"))
+        told: set[str] = set()
+        while told != set(WATCHED):
+            said = await server.hear()
+            assert said["method"] == "notifications/resources/updated"
+            meta = {"io.modelcontextprotocol/subscriptionId": 7} if era == "2026-07-28" else None
+            assert said["params"].get("_meta") == meta
+            told.add(said["params"]["uri"])
+        await server.hang_up()
+        assert await server.process.wait() == 0
