@@ -25,7 +25,7 @@ from mcp_memory.adapters.sqlite.events import SqliteEvents
 from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.lease import SqliteLease
 from mcp_memory.adapters.sqlite.ledger import SqliteLedger
-from mcp_memory.adapters.sqlite.meta import timezone_of
+from mcp_memory.adapters.sqlite.meta import system_timezone, timezone_of
 from mcp_memory.adapters.sqlite.reading import SqliteLibrary
 from mcp_memory.adapters.sqlite.rewrites import SqliteRewrites
 from mcp_memory.adapters.sqlite.segments import SqliteSegments
@@ -34,7 +34,7 @@ from mcp_memory.adapters.sqlite.tree import SqliteTree
 from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.adapters.summarizers.extractive import ExtractiveFacets, ExtractiveSummarizer
 from mcp_memory.capture.project import detect
-from mcp_memory.config import Settings, system_timezone
+from mcp_memory.config import Settings
 from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules
 from mcp_memory.domain.segments import Rules
@@ -90,6 +90,8 @@ class App:
     home_label: str
     #: Whether its answers are for the command line.
     typed: bool
+    #: Whether it answers agents, who may not read everything.
+    served: bool
     ledger: SqliteLedger
     index: IndexKeeper
     #: The model that is set, and what it upgrades; none for the extractive summarizer.
@@ -100,11 +102,15 @@ class App:
     def answers(self) -> Answers:
         from mcp_memory.navigate.answers import Answers
         from mcp_memory.navigate.render import Renderer
+        from mcp_memory.navigate.scope import Reach
 
         # Fitting an answer into its budget counts the same lines several times.
         count = lru_cache(maxsize=128)(tokens.count)
         renderer = Renderer(count, tokens.cut_to, self.typed, self.zone)
-        return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label)
+        reach = Reach.EVERYTHING
+        if self.served:
+            reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
+        return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
 
     @cached_property
     def contexts(self) -> Contexts:
@@ -121,9 +127,18 @@ class App:
 
 @asynccontextmanager
 async def open_app(
-    settings: Settings, cwd: Path | None = None, clock: Clock | None = None, *, typed: bool = False
+    settings: Settings,
+    cwd: Path | None = None,
+    clock: Clock | None = None,
+    *,
+    typed: bool = False,
+    served: bool = False,
 ) -> AsyncIterator[App]:
-    """Open the memory of these settings, as seen from a directory; `typed`: its answers are for the command line."""
+    """Open the memory of these settings, as seen from a directory.
+
+    `typed`: its answers are for the command line; `served`: agents ask, for whom an unknown place is no licence to read
+    all there is.
+    """
     # Money is spent in real time, even where the memory's clock is stood still.
     spending = clock or SystemClock()
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
@@ -160,6 +175,7 @@ async def open_app(
             home_root=place.root,
             home_label=place.label,
             typed=typed,
+            served=served,
             ledger=ledger,
             caller=caller,
             upgrades=upgrades,

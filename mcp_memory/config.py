@@ -82,6 +82,11 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True)
+class Privacy:
+    isolate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     kind: str = "fts5"
 
@@ -107,6 +112,7 @@ class Settings:
     segmentation: Segmentation = field(default_factory=Segmentation)
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
+    privacy: Privacy = field(default_factory=Privacy)
     index: Index = field(default_factory=Index)
     compaction: Compaction = field(default_factory=Compaction)
     project: str = ""
@@ -310,6 +316,7 @@ SETTINGS: dict[str, dict[str, Check]] = {
         "refresh_after_messages": _number(0, 1_000_000),
         "context_lengths": _lengths,
     },
+    "privacy": {"isolate": _flag},
     "index": {"kind": _choice("fts5", "whoosh")},
 }
 
@@ -360,18 +367,6 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
 
 def _is_path(text: str) -> bool:
     return ("/" in text or os.sep in text) and not _is_key(text)
-
-
-def system_timezone() -> str:
-    """The machine's zone, UTC where it cannot be told."""
-    from tzlocal import get_localzone_name
-
-    try:
-        name = get_localzone_name() or "UTC"
-        ZoneInfo(name)
-    except Exception:
-        return "UTC"
-    return name
 
 
 def defaults() -> dict[str, dict[str, Any]]:

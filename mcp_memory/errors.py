@@ -6,6 +6,8 @@
     │   ├── UnknownTimePhrase   a time phrase that cannot be resolved
     │   └── BadId               an id that is not of any known form
     ├── NotFound                a well-formed id, project or file that does not exist
+    │   ├── NoProject           memory knows no project here, and none was named
+    │   └── OutOfReach          it is of another project, and `[privacy] isolate` is on
     ├── StoreError              the database cannot be used
     │   ├── StoreBusy           another process holds it
     │   ├── StoreCorrupt        it is damaged
@@ -89,6 +91,14 @@ class BadId(UsageError):
 
 class NotFound(MemoryFault):
     """Nothing is stored under this id or name."""
+
+
+class NoProject(NotFound):
+    """Memory knows no project here, so that there is nothing to answer from."""
+
+
+class OutOfReach(NotFound):
+    """It belongs to another project than the one that may be read."""
 
 
 class StoreError(MemoryFault):

@@ -32,6 +32,7 @@ FINDS_TERMS = Step("teleport(query) finds terms", "`search QUERY` finds terms")
 ALL_TOPICS = Step("toc_root() for all", "`toc` for all")
 WITHOUT_TOPIC = Step("the same without topic for all of it", "the same without `--topic` for all of it")
 OTHER_WORDS = Step("teleport(query) for other words", "`search QUERY` for other words")
+ALL_PROJECTS = Step('toc_root(project="*") for all projects', "`toc --project '*'` for all projects")
 NOTES = Step("remember(text) keeps a note", "`remember TEXT` keeps a note")
 ASK_OTHERWISE = Step(
     "teleport with other words, browse_time(when), or toc_root() to look around",

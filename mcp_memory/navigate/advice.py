@@ -37,6 +37,8 @@ async def advised(library: Library, scope: Scope, found: Found) -> Found:
 
 
 async def _where_little_is(library: Library, scope: Scope, found: Found) -> Found:
+    if scope.alone:  # which words are known, and where, would tell of other projects
+        return found
     near = await _near(library, found.query)
     # Of a question in full sentences many words are nowhere; only one that may be a slip is worth a word.
     slipped = {word: others for word, others in near.items() if others}
@@ -46,7 +48,7 @@ async def _where_little_is(library: Library, scope: Scope, found: Found) -> Foun
 
 
 async def _where_nothing_is(library: Library, scope: Scope, found: Found) -> Advice:
-    when, near = found.when, await _near(library, found.query)
+    when, near = found.when, {} if scope.alone else await _near(library, found.query)
     outside = when is not None and _has_words(found.query)
     anytime = (await teleport(library, Wanted(scope, found.query, limit=1))).hits if outside else []
     nearest = await nearest_days(library, scope.project, when.start_ms, when.end_ms) if when else []

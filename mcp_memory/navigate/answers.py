@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from mcp_memory.domain.steps import FOUND_NOW
+from mcp_memory.domain.toc import parse_node_id
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
@@ -19,7 +20,7 @@ from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.scope import ALL, Scope, scope_of
+from mcp_memory.navigate.scope import Reach, Scope, scope_of
 from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.navigate.when import TimeRange, find, resolve
@@ -47,6 +48,7 @@ class Answers:
     zone: tzinfo
     root: str
     label: str = ""
+    reach: Reach = Reach.EVERYTHING
 
     @property
     def now(self) -> datetime:
@@ -56,7 +58,14 @@ class Answers:
         return resolve(phrase, self.now, self.zone) if phrase and phrase.strip() else None
 
     async def scope(self, project: str | None) -> Scope:
-        return await scope_of(self.library, await self.library.project_of_root(self.root, self.label), project)
+        """What is asked about; raises if there is nothing to answer from, or if it may not be read."""
+        here = f"in {self.root}" if self.root else f"that is called {self.label!r}"
+        return await scope_of(self.library, (await self.view()).home, project, self.reach, here)
+
+    async def view(self) -> Scope:
+        """From where something is seen that is asked for by its id, and whether that may be of another project."""
+        home = await self.library.project_of_root(self.root, self.label)
+        return Scope(home, None, self.reach is Reach.HOME)
 
     async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
         """The top of the tree; `notice` is something the reader should know about the memory itself."""
@@ -76,7 +85,7 @@ class Answers:
         return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
     async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
-        if root.years or scope.project is None:
+        if root.years or scope.project is None or scope.alone:
             return ""
         others = [slug for slug in await self.library.slugs() if slug != scope.project]
         return f" Other projects: {', '.join(others[:8])}." if others else ""
@@ -84,7 +93,7 @@ class Answers:
     async def get_node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        scope = await self.scope(project)
+        scope = await self.scope(project or parse_node_id(node_id)[1])
         place, branches = await browse.get_node(self.library, scope, node_id, topic, outline=True)
         return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
 
@@ -104,7 +113,9 @@ class Answers:
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         opened = await browse.expand_grip(self.library, grip_id, few(before), few(after), spoken=True)
-        return self.renderer.grip(opened, await self.scope(ALL), checked(budget))
+        scope = await self.view()
+        scope.admit(opened.record.cited.project if opened.record.cited else "")
+        return self.renderer.grip(opened, scope, checked(budget))
 
     async def search(self, asked: Search) -> tuple[Found, str]:
         """The hits, and a note on how the question was understood."""

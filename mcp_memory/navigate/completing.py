@@ -23,7 +23,7 @@ async def node_ids(answers: Answers, typed: str) -> list[str]:
     """Ids that begin so; after `@` the projects that have the node."""
     if "@" in typed:
         return await _elsewhere(answers, typed)
-    project = (await answers.scope(None)).home
+    project = (await answers.view()).home
     found: list[str] = []
     for level in Level if project else ():
         prefix = f"toc:{level.label}:"
@@ -40,13 +40,15 @@ async def _elsewhere(answers: Answers, typed: str) -> list[str]:
         ref, _ = parse_node_id(name)
     except BadId:
         return []
-    slugs = [slug for slug in await answers.library.slugs() if slug.startswith(beginning)]
+    seen = await answers.view()
+    known = [seen.home or ""] if seen.alone else await answers.library.slugs()
+    slugs = [slug for slug in known if slug.startswith(beginning)]
     return [f"{name}@{slug}" for slug in slugs[:MOST] if await answers.library.node(slug, ref)]
 
 
 async def grip_ids(answers: Answers, typed: str) -> list[str]:
     """Ids of grips that begin so, the latest first; their first part is a time, which tells where to look."""
-    project = (await answers.scope(None)).home
+    project = (await answers.view()).home
     head, _, rest = typed.partition(":")
     digits = rest.partition(":")[0]
     if not project or not "grip:".startswith(typed[:5]) or not (digits or "0").isdecimal():
@@ -59,13 +61,13 @@ async def grip_ids(answers: Answers, typed: str) -> list[str]:
 
 
 async def sessions(answers: Answers, typed: str) -> list[str]:
-    project = (await answers.scope(None)).home
+    project = (await answers.view()).home
     return await answers.library.sessions_of(project, typed, MOST + 1) if project else []
 
 
 async def times(answers: Answers, typed: str) -> list[str]:
     """Phrases for times in which something was said, then the days, weeks and months there are."""
-    project = (await answers.scope(None)).home
+    project = (await answers.view()).home
     if not project:
         return []
     found = []
@@ -81,7 +83,7 @@ async def times(answers: Answers, typed: str) -> list[str]:
 
 async def topics(answers: Answers, typed: str) -> list[str]:
     """What the latest nodes speak of most, if a word of it begins so."""
-    project = (await answers.scope(None)).home
+    project = (await answers.view()).home
     words: Iterable[str] = ()
     if project:
         levels = [await answers.library.top(project, level, many, bullets=False) for level, many in _TOPICS.items()]

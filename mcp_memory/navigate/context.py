@@ -28,6 +28,7 @@ from mcp_memory.errors import BadId, NotFound, Step, UsageError
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.packing import Page, with_count
 from mcp_memory.navigate.places import Place, Places, View
+from mcp_memory.navigate.scope import Scope
 from mcp_memory.ports.context import Chronicle
 
 DEFAULT_BUDGET = 4_000
@@ -88,7 +89,9 @@ class Contexts:
         places = Places(self.answers, self.chronicle, request.query, request.top_k)
         since = _reached(request.since, position) if request.since else None
         at = _reached(request.at, position) if request.at else None
-        place = await places.find(request.focus, await self.answers.scope(request.project))
+        scope = await self._scope(request)
+        place = await places.find(request.focus, scope)
+        scope.admit(place.project)
         now = await self._blocks(places, place, request, at)
         # Where nothing was written since, and nothing forgotten, all is as it was.
         before, gone = (now, []) if since == position else await self._before(places, place, request, since)
@@ -101,6 +104,13 @@ class Contexts:
         # What was forgotten left no text to compare, only its name.
         removed = dict.fromkeys([*changes.removed, *gone])
         return Context(snapshot, changes.added, total(changes.added, self.tokens), tuple(removed), changes.kept)
+
+    async def _scope(self, request: Request) -> Scope:
+        """What is asked about; a focus that names its own project, or is in only one, is looked at from here."""
+        focus = "" if request.query else (request.focus or "").strip().lower()
+        if focus and not request.project and ("@" in focus or not focus.startswith("toc:")):
+            return await self.answers.view()
+        return await self.answers.scope(request.project)
 
     async def _before(
         self, places: Places, place: Place, request: Request, since: Position | None

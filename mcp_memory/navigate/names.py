@@ -34,9 +34,7 @@ async def session_name(chronicle: Chronicle, given: str) -> str:
         return name
     found = await chronicle.sessions_named(name)
     if len(found) > 1 and name not in found:
-        raise NotFound(
-            f"{name} is the beginning of several sessions, such as {found[0]} and {found[1]}: say which one."
-        )
+        raise NotFound(f"{name} is the beginning of several sessions: give more of the one you mean.")
     return found[0] if len(found) == 1 else name
 
 

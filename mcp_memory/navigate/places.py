@@ -166,7 +166,7 @@ class Places:
 
     async def _focus(self, place: Place, view: View) -> Block | None:
         if place.session_id is not None:
-            return await self._session_block("focus", place.session_id, view)
+            return await self._session_block("focus", place.session_id, place, view)
         if place.event_key is not None:
             found = await self._event(place.event_key, view.at)
             return _words_block(found, place.anchor, view) if found else None
@@ -205,7 +205,7 @@ class Places:
         linked = [self._node("linked", node, place, view, full=False) for node in [*beside, *related]]
         session = nodes[0].session_id
         if session and place.session_id is None and await self.chronicle.records(session, view.at):
-            block = await self._session_block("linked", session, view)
+            block = await self._session_block("linked", session, place, view)
             linked[len(beside) : len(beside)] = [block] if block else []
         return linked[: view.top_k]
 
@@ -219,10 +219,11 @@ class Places:
             lines.append("keywords: " + safe(", ".join(node.keywords), 200))
         return Block(kind, node_id, node.version, "\n".join(lines), 0)
 
-    async def _session_block(self, kind: Kind, session_id: str, view: View) -> Block | None:
+    async def _session_block(self, kind: Kind, session_id: str, place: Place, view: View) -> Block | None:
         records = await self.chronicle.records(session_id, view.at)
         tail = await self.chronicle.tail(session_id, _TAIL, view.at)
-        if not records and not tail:
+        # Two clients may have called sessions of two projects the same.
+        if (not records and not tail) or (tail and tail[-1].project != place.project):
             return None
         lines = [f"session:{safe(session_id, 80)}" + (f", record {records[-1].id}" if records else ", no record yet")]
         lines += [safe(line, 300) for line in body_lines(records[-1].body)] if records else []

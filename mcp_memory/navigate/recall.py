@@ -62,7 +62,7 @@ async def _without_words(library: Library, wanted: Wanted) -> Found:
 
 async def _elsewhere(library: Library, question: Question, wanted: Wanted) -> dict[str, int]:
     """How many documents of each other project hold something of the question."""
-    if wanted.scope.project is None:
+    if wanted.scope.project is None or wanted.scope.alone:
         return {}
     within = replace(wanted.within(wanted.when), project=None)
     found = await library.search(question.sought, within, kinds=None, limit=_ELSEWHERE)

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from mcp_memory.domain.steps import SEE_ALL, SEE_PROJECTS
 from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
-from mcp_memory.errors import NotFound
+from mcp_memory.errors import NoProject, NotFound, OutOfReach
 from mcp_memory.ports.library import Library
 
 ALL = "*"
+#: How many projects are named to choose from.
+_NAMED = 8
+
+
+class Reach(Enum):
+    """What may be read: where no project is known, everything (the command line) or nothing; or ever only home."""
+
+    EVERYTHING = "everything"
+    NAMED = "named"
+    HOME = "home"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`home` is the current project, if known; `project` the one that is asked about, None for all of them."""
+    """`home` is the current project, if known; `project` the one that is asked about, None for all of them.
+
+    `alone`: nothing of other projects may be told, not even that they have something.
+    """
 
     home: str | None
     project: str | None
+    alone: bool = False
+
+    def admit(self, project: str) -> None:
+        """Refuse what belongs to a project that may not be read."""
+        if self.alone and project != self.home:
+            raise out_of_reach(self.home)
 
     def id_of(self, node_id: str, project: str) -> str:
         """A node id as seen from home: those of other projects carry their slug."""
@@ -27,21 +47,48 @@ class Scope:
         return ref.short_id(None if project == self.home else project)
 
 
-async def scope_of(library: Library, home: str | None, asked: str | None) -> Scope:
-    """The scope of a request: the project asked for, else home, else everything."""
-    if home and not await library.has_project(home):
-        home = None
+async def scope_of(library: Library, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
+    """The scope of a request: the project asked for, else home. `here` is how the place is called if it has none."""
+    if reach is Reach.HOME and asked and asked != home:
+        raise out_of_reach(home)
     if asked == ALL:
         return Scope(home, None)
     if asked and not await library.has_project(asked):
         known = ", ".join((await library.slugs())[:12]) or "none yet"
         raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
-    return Scope(home, asked or home)
+    if not asked and not home and reach is not Reach.EVERYTHING:
+        await _refuse_all(library, reach, here)
+    return Scope(home, asked or home, reach is Reach.HOME)
+
+
+async def _refuse_all(library: Library, reach: Reach, here: str) -> None:
+    """Say that nothing is looked up, and how to widen; an empty memory has nothing to refuse."""
+    slugs = await library.slugs()
+    if not slugs:
+        return
+    ways = ""
+    if reach is Reach.NAMED:
+        some = ", ".join(slugs[:_NAMED]) + (", …" if len(slugs) > _NAMED else "")
+        ways = f' Pass project with a slug ({some}), or project="*" for all of them.'
+    raise NoProject(
+        f"Memory knows no project {here}, so nothing was looked up.{ways} A server that is started in a project's "
+        "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one as "
+        "soon as something is captured or remembered here."
+    )
+
+
+def out_of_reach(home: str | None) -> OutOfReach:
+    only = f"only this project, {home}, can" if home else "and here memory knows no project, so nothing can"
+    return OutOfReach(
+        f"The user's setting [privacy] isolate is on: over MCP {only} be reached. Go on without it; the user can look "
+        "it up on the command line, or turn the setting off."
+    )
 
 
 async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
     """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
     ref, named = parse_node_id(node_id)
+    scope.admit(named or scope.project or "")
     if ref.shortened:
         return await _whole(library, ref, named or scope.project)
     if named:

@@ -45,6 +45,7 @@ class Sessions:
         if not tail and not records:
             raise NotFound(f"There is no session {name[:80]!r} in memory.", SEE_SESSIONS)
         project = tail[-1].project if tail else ""
+        (await self.answers.view()).admit(project)
         return SessionView(name, project, records, tail, await self.chronicle.own_summary(name, None))
 
     async def page(self, session_id: str, budget: int) -> tuple[SessionView, Page]:

@@ -58,7 +58,7 @@ async def asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | N
     """Where to look for whatever there was, if a question names no topic; it may name a project."""
     if asks_for_anything(asked):
         return scope
-    if scope.project not in (None, scope.home):
+    if scope.project not in (None, scope.home) or scope.alone:
         return None
     for match in _IN_PROJECT.finditer(asked):
         if asks_for_anything(f"{asked[: match.start()]} {asked[match.end() :]}"):

@@ -1,21 +1,33 @@
-"""The forget command: says what would go, asks, and then leaves no trace of it."""
+"""Forgetting, as a command and as an agent's tool: says what would go, asks, and then leaves no trace of it."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.forgetting import Forgotten, Wish, forget, speaks_of
 from mcp_memory.app import App
 from mcp_memory.domain.ids import parse_ulid
-from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.navigate.names import grip_key
+from mcp_memory.domain.safe import safe
+from mcp_memory.errors import NotFound, OutOfReach, UsageError
+from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.writing import until_idle
 
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
+    from mcp_types import InputRequiredResult
+
+#: From this version on a question to the user is the result of a call, before it a request of the server's own.
+_ASKS_BY_RESULT = "2026-07-28"
+_ERASE = "erase"
+#: Nothing to fill in: to accept is to agree.
+_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
 SHORTEST_MATCH = 3
 
@@ -90,3 +102,54 @@ def _tell(options: argparse.Namespace, found: Forgotten, *, done: bool) -> int:
         )
     verb = "Forgot" if done else "Would forget" if found.events or found.inbox else "Nothing to forget:"
     return output.text(f"{verb} {found.events} events of {found.sessions} sessions.")
+
+
+async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, match: str | None) -> tuple[Wish, str]:
+    """What is to be forgotten, and what to call it when the user is asked."""
+    given = [value for value in (grip_id, session_id, match) if value]
+    if len(given) != 1 or (match and len(match.strip()) < SHORTEST_MATCH):
+        raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
+    view = await app.answers.view()
+    if not grip_id:
+        if view.alone:
+            raise OutOfReach(
+                "The user's setting [privacy] isolate is on: over MCP only single events of this project are erased, "
+                "by grip_id. The user can erase sessions and texts with `mcp-memory forget` on the command line."
+            )
+        if match:
+            return Wish(match=match), f"all that holds {safe(match, 100)!r}"
+        session = await session_name(app.chronicle, session_id or "")
+        return Wish(session_id=session), f"the session {safe(session, 100)}"
+    key = await key_of(app, grip_id)
+    record = await app.library.grip(key, 0, 0)
+    if record and record.cited:
+        view.admit(record.cited.project)
+    return Wish(event_key=key), f"“{safe(record.excerpt, 200)}”" if record else grip_id[:80]
+
+
+async def agreement(
+    ctx: Context[None, Any], question: str
+) -> Literal["accept", "decline", "cancel", "unasked"] | InputRequiredResult:
+    """What the user says to a question, in the way of the client's protocol; "unasked" if the client cannot ask.
+
+    From 2026-07-28 on the question is the answer to the call, which the client repeats with what the user said. It
+    counts only for the very question that was shown: what would be erased may have grown meanwhile.
+    """
+    # The command line does without the protocol.
+    from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+    from mcp_types.version import is_version_at_least
+
+    able = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+    if able is None or (able.form is None and able.url is not None):
+        return "unasked"
+    if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
+        state = hashlib.sha256(question.encode()).hexdigest()
+        answer = (ctx.input_responses or {}).get(_ERASE)
+        if isinstance(answer, ElicitResult) and ctx.request_state == state:
+            return answer.action
+        params = ElicitRequestFormParams(message=question, requested_schema=_YES_OR_NO)
+        return InputRequiredResult(input_requests={_ERASE: ElicitRequest(params=params)}, request_state=state)
+    if not ctx.session.can_send_request:
+        return "unasked"
+    answered: ElicitResult = await ctx.session.elicit_form(question, _YES_OR_NO, ctx.request_id)
+    return answered.action

@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -155,4 +156,4 @@ def _prepare() -> Opener:
     from mcp_memory.app import open_app
 
     tokens.count("x")
-    return open_app
+    return partial(open_app, served=True)

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 from pydantic import Field
 
-from mcp_memory.errors import BadId, MemoryFault, NotFound
+from mcp_memory.errors import BadId, MemoryFault, NoProject, NotFound
 from mcp_memory.surfaces.opening import Memory
 
 TOC_TOKENS = 2_000
@@ -63,9 +63,14 @@ class Shelf:
 
     async def status(self) -> str:
         app = await self._memory.app()
+        from mcp_memory.domain.safe import clean_json
         from mcp_memory.navigate.status import status
 
-        return json.dumps(await status(app), indent=1)
+        facts = await status(app)
+        if app.settings.privacy.isolate:
+            # Sessions of other projects have no names here.
+            facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
+        return json.dumps(clean_json(facts), indent=1)
 
 
 def add_resources(server: MCPServer[Any], memory: Memory) -> None:
@@ -94,6 +99,8 @@ def _told(read: Reader[Arguments]) -> Reader[Arguments]:
     async def reading(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
         try:
             return await read(*args, **kwargs)
+        except NoProject as nowhere:
+            return str(nowhere)
         except (NotFound, BadId) as error:
             raise ResourceNotFoundError(str(error)) from error
         except MemoryFault as error:
@@ -151,6 +158,7 @@ class Condensing:
 
         try:
             app = await self._memory.app()
+            await app.sessions.view(session)  # raises if it may not be read
             made = await app.pipeline.compactor.compact(await session_name(app.chronicle, session), force=True)
         except NotFound as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, ToolAnnotations
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import Field, ValidationError
 
-from mcp_memory.errors import BadId, MemoryFault, NotFound, SettingsError, StoreError, UnknownTimePhrase
+from mcp_memory.errors import (
+    BadId,
+    MemoryFault,
+    NoProject,
+    NotFound,
+    OutOfReach,
+    SettingsError,
+    StoreError,
+    UnknownTimePhrase,
+)
 from mcp_memory.surfaces.opening import Memory
 
 if TYPE_CHECKING:
@@ -177,51 +193,95 @@ class Verbs:
         app = await self._memory.app()
         from mcp_memory.pipeline.notes import remember
 
+        if project:
+            await app.answers.scope(project)
         event = await remember(app, text, pin, project)
         app.pipeline.wake.set()
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
 
     async def forget(
-        self, grip_id: MaybeGrip = None, session_id: MaybeSession = None, match: Match = None, confirm: Confirm = False
-    ) -> str:
+        self,
+        ctx: Context[None, Any],
+        grip_id: MaybeGrip = None,
+        session_id: MaybeSession = None,
+        match: Match = None,
+        confirm: Confirm = False,
+    ) -> str | InputRequiredResult:
         """Erase something for good, when the user asks for it: one event, a session, or all that holds a text.
 
-        Without confirm it only says how much would go. Ask the user before you call it with confirm=true."""
+        Without confirm it only says how much would go. With confirm=true the user is asked through the client before
+        anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
         app = await self._memory.app()
-        from mcp_memory.adapters.sqlite.forgetting import Wish
-        from mcp_memory.errors import UsageError
-        from mcp_memory.navigate.names import session_name
-        from mcp_memory.surfaces.forgetting import SHORTEST_MATCH, carry_out, key_of
+        from mcp_memory.surfaces.forgetting import agreement, carry_out, wish_of_agent
 
-        given = [value for value in (grip_id, session_id, match) if value]
-        if len(given) != 1 or (match and len(match.strip()) < SHORTEST_MATCH):
-            raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
-        session = await session_name(app.chronicle, session_id) if session_id else None
-        key = await key_of(app, grip_id) if grip_id else None
-        wish = Wish(session_id=session, event_key=key, match=match or None)
-        found = await carry_out(app, wish, dry_run=not confirm)
-        verb = "Forgot" if confirm else "Would forget"
-        then = "" if confirm else " Nothing was erased: call it again with confirm=true if the user agrees."
-        return f"{verb} {found.events} events of {found.sessions} sessions.{then}"
+        wish, what = await wish_of_agent(app, grip_id, session_id, match)
+        found = await carry_out(app, wish, dry_run=True)
+        size = f"{found.events} events of {found.sessions} sessions"
+        if not confirm:
+            return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
+        answer = await agreement(ctx, f"Erase {size} from memory for good: {what}?")
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        if answer == "unasked" and not grip_id:
+            raise ToolError(
+                f"This client cannot ask the user, so that only one event at a time is erased: give its grip_id. The "
+                f"user can erase these {size} with `mcp-memory forget` on the command line."
+            )
+        if answer in ("decline", "cancel"):
+            return "The user did not agree, so nothing was erased. Do not ask again unless the user does."
+        grown = await carry_out(app, wish, dry_run=True)
+        if grown != found:
+            size = f"{grown.events} events of {grown.sessions} sessions"
+            return f"It would be {size} by now, so nothing was erased: call it again."
+        found = await carry_out(app, wish, dry_run=False)
+        return f"Forgot {found.events} events of {found.sessions} sessions."
 
 
 def tools_of(memory: Memory) -> list[Tool]:
     """All tools, as the server publishes them."""
     verbs = Verbs(memory)
+
+    def reading(verb: Callable[..., Awaitable[str]], title: str, hint: str, *, always: bool = False) -> Tool:
+        return _tool(_somewhere(memory, verb), title, hint, always=always)
+
     return [
-        _tool(verbs.toc_root, "Table of contents", "recall past sessions, history, what was done before", always=True),
-        _tool(verbs.get_node, "Go down", "open a day, week, month or segment of past work"),
-        _tool(verbs.expand_grip, "Exact words", "verify and quote what was said in a past session"),
-        _tool(
+        reading(
+            verbs.toc_root, "Table of contents", "recall past sessions, history, what was done before", always=True
+        ),
+        reading(verbs.get_node, "Go down", "open a day, week, month or segment of past work"),
+        reading(verbs.expand_grip, "Exact words", "verify and quote what was said in a past session"),
+        reading(
             verbs.teleport, "Search memory", "find past decisions, errors, fixes, files, names by words", always=True
         ),
-        _tool(verbs.browse_time, "Browse a time", "what was done yesterday, last week, on a date"),
-        _tool(verbs.build_context, "Build context", "get into a topic: summaries, details and links in a token budget"),
-        _tool(verbs.session_context, "Session record", "continue a session after compaction or resume"),
+        reading(verbs.browse_time, "Browse a time", "what was done yesterday, last week, on a date"),
+        reading(
+            verbs.build_context, "Build context", "get into a topic: summaries, details and links in a token budget"
+        ),
+        reading(verbs.session_context, "Session record", "continue a session after compaction or resume"),
         _tool(verbs.remember, "Keep a note", "save a decision, preference or fact for later sessions", writes=True),
         _tool(verbs.forget, "Erase", "delete something from memory for good", writes=True, destroys=True),
     ]
+
+
+def _somewhere(memory: Memory, verb: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
+    """The same, but that where memory knows no project the answer says so: that is no fault of the call."""
+    usual = inspect.signature(verb).parameters["budget_tokens"].default
+
+    @wraps(verb)
+    async def asked(**arguments: Any) -> str:
+        try:
+            return await verb(**arguments)
+        except NoProject as nowhere:
+            answers = (await memory.app()).answers
+            from mcp_memory.domain.steps import ALL_PROJECTS, NOTES
+            from mcp_memory.navigate.scope import Reach
+
+            step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
+            budget = arguments.get("budget_tokens", usual)
+            return _fit(answers, answers.renderer.page(str(nowhere), [], step, budget).text, budget)
+
+    return asked
 
 
 class MemoryServer(MCPServer[None]):
@@ -283,7 +343,7 @@ def advice(error: MemoryFault) -> str:
     message = str(error)
     if isinstance(error, StoreError | SettingsError):
         return f"{message} Tell the user, and go on without memory for now."
-    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase)
+    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase) and not isinstance(error, NoProject | OutOfReach)
     if lost and "toc_root" not in message and "teleport" not in message:
         return f"{message} toc_root() shows what there is, teleport(query) finds terms."
     return message

@@ -17,10 +17,9 @@ import anyio
 from mcp_memory import sample
 from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.adapters.folders import of_user
-from mcp_memory.adapters.sqlite.meta import rebuild
+from mcp_memory.adapters.sqlite.meta import rebuild, system_timezone
 from mcp_memory.adapters.sqlite.projects import merge, rename
 from mcp_memory.app import App
-from mcp_memory.config import system_timezone
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, UsageError

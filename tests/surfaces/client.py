@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import anyio
 from mcp import Client
-from mcp.client.session import MessageHandlerFnT
+from mcp.client.session import ElicitationFnT, MessageHandlerFnT
 from mcp_types import TextContent, TextResourceContents
 
 from mcp_memory.config import Settings
@@ -22,11 +22,15 @@ GRIP = re.compile(r"grip:\d+:\w{26}")
 
 @asynccontextmanager
 async def connected(
-    settings: Settings, era: Era = "auto", hears: MessageHandlerFnT | None = None
+    settings: Settings,
+    era: Era = "auto",
+    hears: MessageHandlerFnT | None = None,
+    asks: ElicitationFnT | None = None,
 ) -> AsyncIterator[Client]:
-    """A client of a server of its own; `hears` is given what the server sends unasked."""
-    with anyio.fail_after(30):
-        async with Client(build_server(Memory(settings)), mode=era, message_handler=hears) as client:
+    """A client of a server of its own; `hears` is given what the server sends unasked, `asks` what it asks the user."""
+    with anyio.fail_after(60):
+        server = build_server(Memory(settings))
+        async with Client(server, mode=era, message_handler=hears, elicitation_callback=asks) as client:
             yield client
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import index_events
@@ -10,6 +12,18 @@ from mcp_memory.adapters.sqlite.nodes import index_nodes
 _ZONE = "timezone"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
 _DERIVED = (*"bullet grip node_version mention node segment brief llm_attempt".split(), *_QUEUES)
+
+
+def system_timezone() -> str:
+    """The machine's zone, UTC where it cannot be told."""
+    from tzlocal import get_localzone_name
+
+    try:
+        name = get_localzone_name() or "UTC"
+        ZoneInfo(name)
+    except Exception:
+        return "UTC"
+    return name
 
 
 async def timezone_of(database: Database, preferred: str) -> str:
