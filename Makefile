@@ -15,6 +15,7 @@ help:
 	@echo "make soak   ten minutes of hooks, questions, restarts and forgetting, during which nothing may grow"
 	@echo "make e2e    the real clients against a scripted model (needs npm)"
 	@echo "make conformance  the protocol's own suite against the server (needs npm)"
+	@echo "make release  sdist, wheel and bill of materials in dist/"
 	@echo "make lock   write requirements.lock anew (UPGRADE=1: with the newest versions)"
 
 # Exactly the packages of the lock file, each compared with its hash; the build backend is one of them.
@@ -32,6 +33,10 @@ lock:
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		$(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --all-extras --group dev \
 		pyproject.toml --output-file requirements.lock
+
+# Into dist/: sdist, wheel, bill of materials (CycloneDX) and their checksums.
+release: $(READY)
+	$(BIN)/python -m release.package
 
 run: $(READY)
 	@$(BIN)/mcp-memory demo

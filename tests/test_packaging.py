@@ -9,38 +9,87 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from datetime import UTC, datetime
+from importlib.metadata import requires
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from mcp_memory.adapters.sqlite.migrations import latest
 from mcp_memory.capture.inbox import SCHEMA
+from release.package import bill, build, faults, pins, starts
 from tests.support import REPO
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(target), str(REPO)],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    unpacked = target / "site-packages"
-    with zipfile.ZipFile(next(target.glob("*.whl"))) as archive:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, made from the sdist, as `make release` makes both."""
+    target = tmp_path_factory.mktemp("dist")
+    made = {path.suffix: path for path in build(target)}
+    assert set(made) == {".whl", ".gz"}
+    return made[".whl"]
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    unpacked = built.with_name("site-packages")
+    with zipfile.ZipFile(built) as archive:
         archive.extractall(unpacked)
     return unpacked
 
 
-def test_the_wheel_holds_hook_schema_and_sample(wheel: Path) -> None:
-    for name in ("hooks/capture.py", "adapters/sqlite/schema/0001_memory.sql", "sample/history.jsonl", "py.typed"):
-        assert (wheel / "mcp_memory" / name).is_file(), name
-    assert not (wheel / "tests").exists()
-    assert not (wheel / "hooks").exists()
+def _project() -> dict[str, Any]:
+    return dict(tomllib.loads((REPO / "pyproject.toml").read_text())["project"])
+
+
+def test_the_wheel_is_complete_and_its_program_starts(built: Path) -> None:
+    assert list(faults(built, _project())) == []
+    assert starts(built)
+
+
+def test_a_wheel_that_lacks_the_hook_or_was_changed_is_not_released(built: Path, tmp_path: Path) -> None:
+    broken = tmp_path / built.name
+    with zipfile.ZipFile(built) as source, zipfile.ZipFile(broken, "w") as target:
+        for name in source.namelist():
+            if not name.startswith("mcp_memory/hooks/capture") and not name.endswith("/RECORD"):
+                target.writestr(name, source.read(name) + (b"#" if name == "mcp_memory/app.py" else b""))
+        record = next(name for name in source.namelist() if name.endswith("/RECORD"))
+        kept = [line for line in source.read(record).decode().splitlines() if "hooks/capture" not in line]
+        target.writestr(record, "\n".join(kept) + "\n")
+        target.writestr("tests/stray.py", "")
+    found = set(faults(broken, _project()))
+    assert found >= {"hooks/capture.py is missing", "mcp_memory/app.py is not as recorded"}
+    assert "tests/stray.py does not belong in it" in found
+
+
+def test_the_bill_of_materials_names_what_is_installed_and_nothing_else() -> None:
+    project = _project()
+    paper = bill((REPO / "requirements.lock").read_text(), project, datetime(2026, 1, 1, tzinfo=UTC))
+    scopes = {component["name"]: component["scope"] for component in paper["components"]}
+    declared = {canonicalize_name(Requirement(line).name) for line in project["dependencies"]}
+    assert declared <= {name for name, scope in scopes.items() if scope == "required"}
+    assert (scopes["starlette"], scopes["anthropic"]) == ("required", "optional")
+    assert not {"pytest", "ruff", "hatchling"} & set(scopes)
+    refs = {component["bom-ref"] for component in paper["components"]} | {paper["metadata"]["component"]["bom-ref"]}
+    assert {entry["ref"] for entry in paper["dependencies"]} == refs
+    assert refs >= {ref for entry in paper["dependencies"] for ref in entry["dependsOn"]}
+    assert all(component["externalReferences"][0]["hashes"] for component in paper["components"])
+
+
+def test_the_bill_of_materials_follows_who_needs_whom() -> None:
+    paper = bill((REPO / "requirements.lock").read_text(), _project(), datetime(2026, 1, 1, tzinfo=UTC))
+    needs = {entry["ref"].split("/")[1].split("@")[0]: entry["dependsOn"] for entry in paper["dependencies"]}
+    for name in needs.keys() - {"mcp-memory-toc"}:
+        if find_spec(name.replace("-", "_")):
+            lines = [Requirement(line) for line in requires(name) or ()]
+            here = [line for line in lines if line.marker is None or line.marker.evaluate({"extra": ""})]
+            assert {canonicalize_name(line.name) for line in here} <= {
+                ref.split("/")[1].split("@")[0] for ref in needs[name]
+            }, name
 
 
 def test_the_wheels_hook_captures(wheel: Path, tmp_path: Path) -> None:
@@ -75,33 +124,22 @@ def test_what_the_extras_bring_is_tested_too() -> None:
     assert extras <= set(table["dependency-groups"]["dev"])
 
 
-def _locked() -> dict[str, tuple[Version, list[str]]]:
-    """Package → the version in the lock file, and its hashes."""
-    entries = re.findall(
-        r"^([a-z0-9-]+)==(\S+)[^\\\n]*\\\n((?: +--hash=\S+(?: \\)?\n)+)",
-        (REPO / "requirements.lock").read_text(),
-        re.MULTILINE,
-    )
-    return {name: (Version(version), re.findall(r"--hash=(\S+)", hashes)) for name, version, hashes in entries}
-
-
 def test_the_lock_covers_all_that_is_declared() -> None:
     table = tomllib.loads((REPO / "pyproject.toml").read_text())
     groups = [table["project"]["dependencies"], *table["project"]["optional-dependencies"].values()]
     groups += [*table["dependency-groups"].values(), table["build-system"]["requires"]]
-    locked = _locked()
+    locked = pins((REPO / "requirements.lock").read_text())
     for requirement in (Requirement(line) for group in groups for line in group):
-        version, _ = locked[canonicalize_name(requirement.name)]
-        assert version in requirement.specifier, f"{requirement}: run make lock"
+        pin = locked[canonicalize_name(requirement.name)]
+        assert pin.version in requirement.specifier, f"{requirement}: run make lock"
 
 
 def test_every_line_of_the_lock_has_hashes_and_no_place_to_fetch_from() -> None:
     lock = (REPO / "requirements.lock").read_text()
-    locked = _locked()
+    locked = pins(lock)
     assert len(locked) == len(re.findall(r"^[^#\s]", lock, re.MULTILINE))
-    for name, (_, hashes) in locked.items():
-        assert hashes, name
-        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), name
+    assert [name for name, pin in locked.items() if not pin.hashes] == []
+    assert lock.count("--hash=") == sum(len(pin.hashes) for pin in locked.values())
     assert not re.search(r"://|@|--index|--extra-index|--find-links|\b\w+\.(org|com|net|io|dev)\b", lock)
 
 
