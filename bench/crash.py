@@ -243,12 +243,7 @@ def _servers(place: Place, kill: Kill) -> Done:
 
 def _fire(place: Place, payload: dict[str, Any], die_at: int = NEVER) -> Child:
     words = (HOOK, "--client", "claude-code")
-    at = _moment(payload["_at"])
-    return place.start(*words, stdin=json.dumps(payload).encode(), die_at=die_at, now_ms=at)
-
-
-def _moment(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+    return place.start(*words, stdin=json.dumps(payload).encode(), die_at=die_at, now_ms=payload["_at"])
 
 
 def _payloads(place: Place) -> Iterator[dict[str, Any]]:
@@ -262,8 +257,9 @@ def _captured(place: Place) -> None:
     common = {"session_id": "tidepool-api-01", "cwd": str(place.work), "transcript_path": str(transcript)}
     told, payloads = list[dict[str, Any]](), list[dict[str, Any]]()
 
-    def fire(line: dict[str, Any], event: str, **fields: Any) -> None:
-        payloads.append({**common, "hook_event_name": event, "_at": line["timestamp"], **fields})
+    def fire(line: dict[str, Any], event: str, after: int = 0, **fields: Any) -> None:
+        at = round(datetime.fromisoformat(line["timestamp"]).timestamp() * 1000) + after
+        payloads.append({**common, "hook_event_name": event, "_at": at, **fields})
 
     def write(line: dict[str, Any], kind: str, content: Any, **fields: Any) -> None:
         uuid = f"{line['source_id']}-{len(told)}"
@@ -280,10 +276,10 @@ def _captured(place: Place) -> None:
         elif line["role"] == "assistant":
             write(line, "assistant", [{"type": "text", "text": text}])
             if last:
-                fire(line, "Stop", last_assistant_message=text)
+                fire(line, "Stop", after=5, last_assistant_message=text)
         else:
             _tool(line, fire, write)
-    fire(lines[-1], "SessionEnd", reason="other")
+    fire(lines[-1], "SessionEnd", after=10, reason="other")
     transcript.write_text("".join(json.dumps(line) + "\n" for line in told))
     (place.work / "payloads.json").write_text(json.dumps(payloads))
 

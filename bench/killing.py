@@ -76,9 +76,10 @@ class Child:
         self.wait()
 
     def close(self) -> None:
-        if self.stdin in _inputs:
+        if self.stdin >= 0:
             _inputs.remove(self.stdin)
             os.close(self.stdin)
+            self.stdin = -1
 
     def until_idle(self, quiet: float = 0.25) -> None:
         """Wait until it has ended or no point was passed for a while."""
@@ -94,6 +95,7 @@ def preload() -> None:
     for module in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    importlib.import_module("anyio._backends._asyncio")
     tokens.count("ready")
 
 
