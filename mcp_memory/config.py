@@ -361,8 +361,7 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
             # A user who put the key itself here should not find it in a log.
             shown = f"summarizer.api_key_file = {str(path)!r}" if _is_path(str(path)) else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
-    given = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
-    return given.strip()
+    return env.get("ANTHROPIC_API_KEY" if chosen.kind == "anthropic" else "OPENAI_API_KEY", "").strip()
 
 
 def _is_path(text: str) -> bool:
@@ -399,7 +398,8 @@ def _from_file(path: Path) -> list[Given]:
             raise SettingsError(f"{path}: [{section}] is not a section; known are {', '.join(SETTINGS)}.")
         for key, value in entries.items():
             if key not in SETTINGS[section]:
-                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {', '.join(SETTINGS[section])}.")
+                known = ", ".join(SETTINGS[section])
+                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {known}.")
             found.append((str(path), section, key, value))
     return found
 
