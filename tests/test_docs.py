@@ -19,7 +19,7 @@ from mcp_memory import __version__, config
 from mcp_memory.adapters.clients import ADAPTERS, default_places
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration.catalog import CLIENTS
-from mcp_memory.capture import secret_forms
+from mcp_memory.capture.redaction import rules
 from mcp_memory.domain.events import EventType
 from mcp_memory.navigate.when import resolve
 from mcp_memory.surfaces import cli
@@ -299,8 +299,8 @@ def test_the_registered_events_of_each_client_are_documented() -> None:
 def test_every_event_type_and_redaction_mark_is_documented() -> None:
     page = read("docs/CAPTURE.md")
     assert [kind.value for kind in EventType if f"`{kind.value}`" not in page] == []
-    told_by_form = {kind for _, rules in (*secret_forms._IN_RUNS, *secret_forms._RULES) for _, kind, _ in rules}
-    kinds = told_by_form | {"private", "private-key", "authorization", "cookie", "password-hash"}
+    tables = (rules.KEYS, rules.OTHER_KEYS, rules.FORMS, rules.COMMANDS, rules.CALLS, rules.HEADERS)
+    kinds = {rule[0] for table in tables for rule in table} | {"private", "private-key", "key", rules.BOT_TOKEN[0]}
     assert [kind for kind in sorted(kinds) if f"`[redacted:{kind}]`" not in page] == []
 
 

@@ -47,7 +47,7 @@ def test_a_module_imports_only_what_its_layer_may(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*(REPO / "hooks").glob("*.py"), *(PACKAGE / "capture").glob("*.py")], ids=lambda path: str(path.name)
+    "path", [*(REPO / "hooks").glob("*.py"), *(PACKAGE / "capture").rglob("*.py")], ids=lambda path: str(path.name)
 )
 def test_the_hook_needs_nothing_but_the_standard_library(path: object) -> None:
     names = {name.split(".")[0] for name in imports(str(path))}

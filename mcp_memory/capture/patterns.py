@@ -6,10 +6,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, TypeVar
-
-    _Rule = TypeVar("_Rule", bound="tuple[Any, ...]")
+    from collections.abc import Callable
 
 
 def lazy(expression: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
@@ -22,13 +19,3 @@ def lazy(expression: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
         return made[0]
 
     return pattern
-
-
-def grouped(rules: Iterable[_Rule], shared: Sequence[str]) -> list[tuple[str, list[_Rule]]]:
-    """Rules whose first part is a trigger, by what several triggers have in common: where that is missing, none of them
-    needs to be looked for."""
-    groups: dict[str, list[_Rule]] = {}
-    for rule in rules:
-        sign = next((part for part in shared if part in rule[0]), rule[0])
-        groups.setdefault(sign, []).append(rule)
-    return list(groups.items())

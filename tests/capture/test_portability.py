@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REPO = Path(__file__).parents[2]
 SOURCES = [REPO / "hooks" / "capture.py", REPO / "mcp_memory" / "__init__.py"]
-SOURCES += sorted((REPO / "mcp_memory" / "capture").glob("*.py"))
+SOURCES += sorted((REPO / "mcp_memory" / "capture").rglob("*.py"))
 
 
 def imported(source: Path) -> set[str]:

@@ -1,0 +1,447 @@
+"""Secrets told by the name before them: assignments in code, settings files, shells, JSON, calls and plain talk.
+
+A name is looked for first, in the lower-cased text, and only where one stands is a pattern tried: this stays fast on
+megabytes, and linear on hostile text, since every match is bounded. What joins name and value decides how the value is
+judged.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction.rules import IS, UNSPACED_IS
+from mcp_memory.capture.redaction.structures import column, continued, listed, near, paired, start_of_name
+from mcp_memory.capture.redaction.values import (
+    BASIC,
+    KEY,
+    OPENING,
+    Named,
+    classify,
+    is_basic,
+    is_default,
+    is_key,
+    is_literal,
+    is_login,
+    is_made_up,
+    is_mixed,
+    is_quoted,
+    is_random,
+    is_reference,
+    is_spoken,
+    is_strong,
+    is_text,
+    keeps_text,
+    name_of_list,
+    told,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Span = tuple[int, int, str]
+
+#: Colours of a terminal, and the stars of bold text.
+_DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
+#: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
+_TYPE = r"""(?: :[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3} | [ ](?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}
+            | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
+    "T", r"[\w.\[\]<>?&*:',;]{1,40}"
+)
+#: A sign that joins a name to its value, as it is or escaped for an address or a page. Behind it may stand a default in
+#: brackets, an anchor or tag of YAML.
+_SIGN = r""":{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | => | <-(?=[ ]) | ={1,3}
+            | (?:\[[^\]\r\n]{0,40}\])? [:：]
+              (?: [ \t]{1,4} [|>] [+-]?\d? [ \t]{0,4} (?=\r?\n) | [ \t]{1,4} [&!] [\w!.:/-]{1,40} (?=[ \t]) )?
+            | %3[ADad] | \\u003d | &\#61; | → | \|(?!\|) | -(?=[ ]["'])"""
+#: A comma, a parenthesis or an operator joins only what is quoted; a bar, the cells of a table.
+_OPERATORS = frozenset(("!=", "!==", "||", "??", "?:", "or"))
+_TYPED_INTO = r"\.(?:fill|type|send_?[kK]eys|set_?[vV]alue|setText|input|press_?[sS]equentially|val)\("
+_BEFORE_QUOTE = (
+    r"(?: [ \t]{0,4} (?:[,({]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or | " + _TYPED_INTO + r") \s{0,40} (?=[\"'`])"
+)
+#: What a quoted value may be handed to before it is assigned: `[]byte("…")`, `new Secret("…")`, mere parentheses.
+_WRAP = r"(?: (?:new[ ])? [&*]? (?:\[\d{0,4}\])? (?:[A-Za-z_][\w.:<>$]{0,50})? !? [ ]?\( \s{0,40} ){1,3}"
+#: What is taken first, where the value is only what stands in for it: `os.getenv("X") or "…"`.
+_FALLBACK = r"""(?: [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
+              | [\w.$:>?-]{0,60}(?i:env|get|fetch|config|var)\w{0,12}\( ["'] [\w.-]{0,60} ["']
+                (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
+
+
+def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[], re.Pattern[str]]:
+    """A pattern for the rest of a name, its closing quote, what joins it to the value, and that: quoted, quoted inside
+    a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
+    `after` what must follow where a mere space joins them."""
+    return lazy(
+        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;)[\])]{{0,2}})? {_DRESS}
+        (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
+          | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE} | [ \t]{{1,8}} {after}
+                    | > (?:<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
+        {_DRESS} [ \t]{{0,4}}
+        (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFL@$]{{0,2}}
+            (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
+          | (?:\\{{1,7}}["']|&quot;) (?P<escaped>(?:(?!\\{{1,7}}["']|&quot;)[^\r\n]){{1,1024}})
+          | (?P<bare>{bare}{{1,256}}) )""",
+        re.X | re.ASCII,
+    )
+
+
+_ASSIGNED = _assignment(
+    r"[\w-]{2,60}(?![\w-])", r"[ \t]{1,4} (?:is|was|ist|est)(?:[ ]now)?:? [ \t]{1,4}", r"""[^\s"'`<>\\]"""
+)
+#: A name of another language, and what it is for: `senha do banco`. A value ends where letters of other scripts begin,
+#: and after a mere space it must hold a letter and a digit.
+_FOREIGN = _assignment(
+    r"""[^\s:：="'`<>|,;(){}\[\]]{2,40} (?: [ ][^\s:：="'`<>|,;(){}\[\]]{1,20} ){0,3}?""",
+    rf"(?: [ \t]{{1,4}} {IS}:? [ \t]{{1,4}} | {UNSPACED_IS}[:：]?[ ]? | [ ][—–-][ ] )",
+    r"[!#-&(-;=?-\[\]^_a-~]",
+    r"(?=[!-~]{0,40}[0-9])(?=[!-~]{0,40}[A-Za-z])",
+)
+#: How a key is called that plain talk writes apart from what it is for: an `api key`.
+_APART = ("key", "Key", "KEY", "keys", "Keys", "KEYS")
+#: What ends a name with no value behind it.
+_NEVER_JOINS = frozenset(".)}]/+@#~^")
+_NAME = lazy(r"[\w-]{0,60}", re.ASCII)
+
+
+def assigned(text: str, position: int) -> Sequence[Span]:
+    """The secrets that the name announces which holds one of the `WORDS` at this place."""
+    end = _NAME().match(text, position).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+    if text[end : end + 1] in _NEVER_JOINS and text[end : end + 2] not in ("]'", ']"'):
+        return ()
+    start = start_of_name(text, position)
+    found = _ASSIGNED().match(text, position)
+    spans = _items(text, start, found) if found else ()
+    single = _single(text, start, found) if found and not spans else None
+    if single:
+        return continued(text, single) if text[single[1] : single[1] + 1] in ('"', "'") else (single,)
+    return spans or column(text, start, end) or _one(paired(text, position)) or near(text, start, end)
+
+
+def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
+    """A reader of what follows a name in another language."""
+
+    def reading(text: str, position: int) -> Sequence[Span]:
+        start = start_of_name(text, position)
+        last = position + len(word)
+        # Some letters of a longer word, as `clave` is of `Enclave`?
+        inside = start < position and text[position - 1].isalpha() and text[position].islower()
+        if inside or (text[last - 1].isascii() and "a" <= text[last : last + 1] <= "z"):
+            return ()
+        found = _FOREIGN().match(text, position)
+        if not found or found["typed"]:
+            return ()
+        if found.lastgroup != "bare":
+            secret = found["join"].strip() and _is_quoted(text, start, text[start : found.end("name")], named, found)
+            return ((*found.span(found.lastgroup or ""), named.kind),) if secret else ()
+        if text[found.end() : found.end() + 1].isalpha() and found["join"].isascii():
+            return ()  # only the beginning of a word
+        return _one(Bare(text, start, text[start : found.end("name")], named, found).span())
+
+    return reading
+
+
+def _one(span: Span | None) -> Sequence[Span]:
+    return (span,) if span else ()
+
+
+def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
+    """The secrets of the list that follows a name, if one does."""
+    if found.lastgroup != "bare" or text[found.start("bare")] not in "[-":
+        return ()
+    join, name = found["join"] or "=", text[start : found.end("name")]
+    # In a shell all that follows is the value.
+    if not join.strip().endswith((":", "=", "=>")) or (is_shell(name, join) and classify(name).kind):
+        return ()
+    if text[found.start("bare")] == "[" or (found["bare"] == "-" and join[0] == ":" and "\n" in join):
+        return listed(text, found.start("bare"), _named(text, start, found, name_of_list)[1])
+    return ()
+
+
+def _named(text: str, start: int, found: re.Match[str], classified: Callable[[str], Named]) -> tuple[int, Named]:
+    """Where the name begins, and what it announces by the rules of `classified`."""
+    name = text[start : found.end("name")]
+    named = classified(name)
+    if name == "passe" and text[start - 7 : start].lower() == "mot de ":
+        return start - 7, classified("mot_de_passe")
+    if name not in _APART or text[start - 1 : start] != " " or not (found["join"] or "=").strip():
+        return start, named
+    # Plain talk writes it apart: an api key, a secret key. So many things are keys that it is never sure.
+    first = start_of_name(text, start - 1)
+    apart = classified(text[first : found.end("name")])
+    return (start, named) if apart.kind in ("", KEY) else (first, Named(apart.kind, False))
+
+
+def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
+    """The one value behind a name, if it is a secret."""
+    name = text[start : found.end("name")]
+    start, named = _named(text, start, found, classify)
+    if not named.kind:
+        return None
+    group = found.lastgroup or ""
+    if group == "bare":
+        span = None if found["typed"] else Bare(text, start, name, named, found).span()
+    else:
+        span = (*found.span(group), named.kind) if _is_quoted(text, start, name, named, found) else None
+    return None if span and named.kind == KEY and not is_key(text[span[0] : span[1]].strip(), named) else span
+
+
+def is_shell(name: str, join: str) -> bool:
+    """`NAME=` is how shells and .env files set variables, whose values are text and never code."""
+    return join == "=" and name.isupper()
+
+
+#: How far before a name its command is looked for.
+_COMMAND = 40
+#: What comes before a name whose value follows it after a mere space, and before one that a declaration sets.
+_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET")
+_DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
+
+
+def _is_set(text: str, start: int, *further: str) -> bool:
+    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
+    before = text[max(0, start - _COMMAND) : start].split("\n")[-1].split(" ")
+    if len(before) < 2 or before.pop():
+        return False
+    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
+        before.pop()
+    return bool(before) and before[-1] in (*_SETTERS, *further)
+
+
+def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
+    """Whether what stands in quotes is the secret; what joins it to the name decides which rule looks."""
+    join, value = (found["join"] or "=").strip(), found[found.lastgroup or ""]
+    if join in (",", "(", "{") or join.endswith("("):
+        return _is_argument(text, start, name, named, found)
+    if found["fallback"] or join in _OPERATORS:
+        return is_made_up(value) or (bool(found["fallback"]) and is_default(named, value))
+    if found["wrap"] and not keeps_text(found["wrap"]):
+        return is_strong(value) and is_literal(value)
+    if join or named.kind == "password" or name.startswith("--") or _is_set(text, start):
+        return is_quoted(value, named, named.sure or is_shell(name, found["join"] or ""))
+    return (named.sure or _is_set(text, start, "#define")) and is_made_up(value)
+
+
+def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
+    """Whether a call is given the secret, by its own name or after it: `setPassword("…")`, `("X-Api-Key", "…")`."""
+    value, end, join = found[found.lastgroup or ""], found.end(), found["join"].strip()
+    if not named.sure:
+        return named.kind in ("token", "secret", "api-key", KEY) and len(value) >= 20 and is_made_up(value)
+    if join in ("(", "{"):
+        before = text[max(0, start - _COMMAND) : start]
+        declared = bool(before) and before[-1] in " &*" and bool(_DECLARES().search(before))
+        return is_made_up(value) or (declared and is_quoted(value, named, True))
+    if join.endswith("("):  # typed into a field of that name
+        return is_made_up(value) or is_default(named, value)
+    before = text[max(0, start - 60) : start]
+    before = before.rpartition("[")[0] if before.endswith("=") else before  # the selector of an attribute
+    opening, closing = before.rstrip(_NAMED_BY)[-1:], text[end + 1 : end + 4].lstrip()[:1]
+    if opening not in ("(", "[") or closing not in (")", "]", ","):
+        return False  # one of a list of names
+    typed = opening == "(" and text[start - 1 : start] in ("#", ".", "=", "_")
+    return is_made_up(value) or (opening + closing == "()" and (name.isupper() or typed) and is_default(named, value))
+
+
+#: What may stand before a name in a selector, between the opening of a call and the name.
+_NAMED_BY = " \t\"'`#.=_-abcdefghijklmnopqrstuvwxyz"
+
+
+#: What may stand between a name and its value: another name, or the scheme of a header.
+_LED = lazy(
+    r"""(?: (?:[A-Za-z][\w-]{1,60}:|(?:bearer|basic|token|digest|negotiate|apikey|api-key|bot|key))
+            [ \t]{1,4} ["']? ){1,3}
+        (?P<value>[^\s"'`<>\\,;]{8,256})""",
+    re.X | re.I,
+)
+_SCHEMES = frozenset("bearer basic token digest negotiate apikey api-key bot key".split())
+_LINE = 200
+#: The further lines of a block: what a machine wrote is often wrapped.
+_BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
+#: What separates an unquoted value from what follows it on the line.
+_ENDS = lazy(r"[&;,)\]}|]")
+#: The end of a list of parameters, of a line of code, or of talk.
+_TAIL = lazy(r"[)\]}]+[:,;{]*\Z|[,;)\]}]+\Z")
+#: What a command, or a list of settings in a line, looks like up to a name within it.
+_WITHIN = lazy(
+    r"(?:[ \t]-{1,2}[A-Za-z][\w-]{0,40}(?:[ \t=](?!and[ ]|or[ ])\S{1,100})?[ \t=]{1,4}[\"']?"
+    r"|[\w.-]=[^\s,()]{1,100}[ \t]{1,4})"
+    r"(?:[\w.-]{1,40}=[^\s,()]{0,100},){0,20}(?:[\w-]{1,40}\.){0,9}\Z"
+)
+#: The end of a line, a quote, a comment or the next option: nothing of the value can follow.
+_NEXT = lazy(r"[ \t]{0,200}(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#|\\?[\"'`])")
+
+
+class Bare:
+    """A name that announces a secret, what joins it to the bare value, and where in the text they stand."""
+
+    # No named tuple: making one takes longer than all else here, and the hook starts anew for every event.
+    __slots__ = ("first", "join", "name", "named", "start", "text", "value")
+
+    def __init__(self, text: str, start: int, name: str, named: Named, found: re.Match[str]) -> None:
+        self.text, self.start, self.name, self.named = text, start, name, named
+        self.join, self.first = found["join"], found.start("bare")
+        self.value = found["bare"].partition(OPENING)[0]
+
+    def span(self) -> Span | None:
+        """The secret, if the value is one: or is it code, talk, a type, the next word of the line?"""
+        joined = self.join.strip()
+        if self.named.kind == BASIC:
+            return self._taken(self.value) if joined and is_basic(self.value) else None
+        if joined == "|" and not self._is_row():
+            return None
+        if self.value.endswith(":") or self.value.lower() in _SCHEMES:
+            led = self._led()
+            if led or classify(self.value[:-1]).kind:
+                return led
+        if "\n" in self.join and not self._in_element():
+            return self._below()
+        if not joined and not self.name.startswith("--"):
+            return self._spaced()
+        return self._joined(joined)
+
+    def _taken(self, value: str) -> Span:
+        return self.first, self.first + len(value), self.named.kind
+
+    def _is_row(self) -> bool:
+        """Whether the name stands in a table, whose lines begin with a bar."""
+        line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
+        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip().startswith("|")
+
+    def _led(self) -> Span | None:
+        """The value behind another name or a scheme that stands in its place."""
+        found = _LED().match(self.text, self.first)
+        if not found or not is_random(found["value"]) or is_reference(found["value"]):
+            return None
+        # What looks like a name may be half of the secret.
+        start = self.first if is_mixed(self.value.rstrip(":")) else found.start("value")
+        return start, found.end("value"), self.named.kind
+
+    def _below(self) -> Span | None:
+        """A value on the line below its name, alone there; in a block of YAML it is nothing but text."""
+        last = self.first + len(self.value)
+        if not _NEXT().match(self.text, last) or not is_text(self.value):
+            return None
+        block = "|" in self.join or ">" in self.join
+        if not is_random(self.value) and not (block and self._is_mixed_secret(self.value)):
+            return None
+        more = _BLOCK().match(self.text, last) if block else None
+        return self.first, more.end() if more else last, self.named.kind
+
+    def _is_mixed_secret(self, value: str) -> bool:
+        return self.named.sure and len(value) >= 6 and is_mixed(value)
+
+    def _spaced(self) -> Span | None:
+        """A value after a mere space: one that a command sets, a password in .netrc or in talk."""
+        value = self.value.rstrip(".,;:)]}")
+        if len(value) < 3 or value.isdigit() or not is_text(value):
+            return self._told()
+        if _is_set(self.text, self.start) and (self.name.isupper() or is_random(value)):
+            # `ENV DB_PASSWORD swordfish`: nothing else follows a plain word.
+            secret = is_mixed(value) or (
+                self.name.isupper() and bool(_NEXT().match(self.text, self.first + len(value)))
+            )
+        else:
+            secret = is_spoken(self.name, self.named, value) or is_login(self.text, self.start, self.named, value)
+        return self._taken(value) if secret else self._told()
+
+    def _told(self) -> Span | None:
+        """A password that talk tells some words later."""
+        if self.named.kind != "password" or not self.named.sure:
+            return None
+        start, end = told(self.text, self.first - len(self.join))
+        return (start, end, "password") if end else None
+
+    def _default(self) -> Span | None:
+        """What a shell takes if the variable is not set: `${DB_PASSWORD:-…}`."""
+        value = self.value[1:].partition("}")[0]
+        secret = len(value) >= 3 and is_text(value) and (is_random(value) or self.named.kind == "password")
+        return (self.first + 1, self.first + 1 + len(value), self.named.kind) if secret and self.named.sure else None
+
+    def _joined(self, joined: str) -> Span | None:
+        """A value behind a sign or a verb that joins it to its name, or behind an option."""
+        if (
+            self.join == ":"
+            and self.value.startswith(("-", "="))
+            and self.text[max(0, self.start - 2) : self.start] == "${"
+        ):
+            return self._default()
+        shell = is_shell(self.name, self.join)
+        value = self._trimmed(shell)
+        if len(value) < 3 or not is_text(value):
+            return None
+        if value.isdigit():
+            # Not a port, a count or a year.
+            number = self.named.kind == "password" and self.named.sure and len(value) >= 6 and joined in (":", "=")
+            secret = number or (shell and len(value) >= 4)
+        elif self._in_element():
+            secret = self._is_element(value)
+        else:
+            secret = shell or self._is_secret(joined, value)
+        return self._taken(value) if secret else None
+
+    def _trimmed(self, shell: bool) -> str:
+        """The value without what ends the sentence, the list or the parameter in which it stands."""
+        if shell:
+            return self.value.rstrip(";,)")
+        if self.join == "=":
+            return _ENDS().split(self.value, maxsplit=1)[0]
+        value = _TAIL().sub("", self.value)
+        return value.rstrip(".") if self.join.strip()[:1].isalpha() else value
+
+    def _in_element(self) -> bool:
+        return self.join[:1] == ">" or self.join.endswith(">")
+
+    def _is_element(self, value: str) -> bool:
+        """Whether this is all that an element of XML holds."""
+        rest = self.text[self.first + len(value) : self.first + len(value) + 80].lstrip()
+        if not rest.startswith(("</", "]]></")):
+            return False
+        # `<property name="…password">`; texts to be shown are named that way, too.
+        opening = self.text[max(0, self.start - 60) : self.start].rpartition("<")
+        return (bool(opening[1]) and not opening[2].strip()[:1]) or self.join != ">" or is_random(value)
+
+    def _is_secret(self, joined: str, value: str) -> bool:
+        """A bare value is often code or talk, so it must look like a secret, or stand where only a value can."""
+        if joined[:1].isalpha():  # plain talk: "the password is …", "das Passwort ist …"
+            talked = self.named.kind == "password" and is_mixed(value) and len(value) >= 6
+            return talked or (is_random(value) and len(value) >= 16)
+        before, alone = self._before(), self._is_alone(self.first + len(value))
+        if before == "--" and self._is_option(value, alone):
+            return True
+        if joined == "=" and before in ("?", "&", ";"):
+            return self.named.sure or len(value) >= 6
+        if not joined or not self.named.sure:
+            return bool(joined) and is_random(value)
+        if self.named.kind != "password":
+            return self._is_mixed_secret(value)
+        return is_mixed(value) or (alone and value.islower() and self._opens_entry(joined, value))
+
+    def _is_option(self, value: str, alone: bool) -> bool:
+        """Whether the option before it is given this value, and not only spoken of."""
+        if self.join == "=" and self.named.kind == "password" and value.islower():
+            return True
+        return (self.named.sure or len(value) >= 8) and (alone or is_mixed(value))
+
+    def _before(self) -> str:
+        """The character before the name; `--` if the name is an option."""
+        if self.name.startswith("--"):
+            return "--"
+        escape = self.text[max(0, self.start - 2) : self.start]
+        return escape if escape in ("\\n", "\\t") else escape[-1:]
+
+    def _opens_entry(self, joined: str, value: str) -> bool:
+        """Whether the name opens a line, a setting or an argument, so that a plain word behind it is its value."""
+        before = self._before()
+        if before in ("'", '"') and self.text.startswith(("\\n", "\\r"), self.first + len(value)):
+            return True  # in a string that goes on with another line
+        opens = before in ("", "\n", " ", "\t", ".", "\\n", "\\t")
+        return opens or (joined == "=" and before in ("=", "'", '"', ":", ","))
+
+    def _is_alone(self, last: int) -> bool:
+        """Whether nothing follows the value, or only more of a command or of a connection's settings: no code."""
+        if _NEXT().match(self.text, last):
+            return True
+        if self.text[last : last + 1] not in (" ", "\t", ","):
+            return False
+        return bool(_WITHIN().search(self.text[max(0, self.start - _LINE) : self.start].rpartition("\n")[2]))

@@ -1,0 +1,421 @@
+"""Where the rules are put to work: their triggers looked for, what they find replaced by a mark of its kind.
+
+A rule is looked at only when the text holds one of its triggers; most texts hold none. Patterns are compiled when first
+used: the hook starts anew for every event and needs few of them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction.assignments import assigned, foreign
+from mcp_memory.capture.redaction.rules import (
+    BOT_TOKEN,
+    CALLS,
+    COMMANDS,
+    FOREIGN,
+    FORMS,
+    HEADERS,
+    KEYS,
+    OTHER_KEYS,
+    PIPED,
+    SHORTEST,
+    TAKERS,
+)
+from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
+from mcp_memory.capture.redaction.values import (
+    NOT_SECRET,
+    OPENING,
+    WORDS,
+    Clean,
+    Named,
+    classify,
+    is_field,
+    is_handed,
+    is_reference,
+    is_value,
+    name_of_list,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, Optional
+
+    from mcp_memory.capture.redaction.rules import Rule, Verdict
+
+    Span = tuple[int, int, str]
+    _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Optional[Verdict]]
+
+#: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
+#: need it over and over is not worth the time.
+_PASSES = 8
+#: Up to this length results are kept: names, paths and versions come again with every event.
+_SHORT = 120
+#: Up to this length a text is looked through for names of other languages even if it holds no letter of theirs.
+_TALK = 400
+
+#: The soft hyphen, joiners and spaces without width, and marks of direction.
+_INVISIBLE = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\ufeff"
+_SPLIT = lazy("(?<=[!-~])[" + _INVISIBLE + "]+(?=[!-~])")
+_PRIVATE = lazy(r"""(?:<|&lt;|\\u003c)(/?)private(?:\s+[\w:-]{1,40}=[^<>\\&]{0,100})?\s{0,9}(?:>|&gt;|\\u003e)""", re.I)
+
+#: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
+_BEFORE = (
+    r"(?:(?<![A-Za-z0-9]{1})|(?<=\\[nrtbf]{1})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{1})|(?<=[\[;]\dm{1})|(?<=[\[;]\d\dm{1}))"
+)
+#: From this length on a prefix is found inside words, too: no word holds it.
+_DISTINCT = 6
+#: What is as long as the shortest of these keys, and of their characters, is rare: only that is looked through.
+_RUN = b"a" * SHORTEST
+_FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") else 32 for code in range(256))
+#: No token of a Discord bot is shorter.
+_BOT_TOKEN = 22 + 1 + 6 + 1 + 27
+_ASCII = bytes(range(128))
+#: What may go on behind the part of a value that a pattern takes at most.
+_REST = lazy(r"[\w+/=~-]*", re.ASCII)
+_PIPE = 400
+
+
+def _sought(rules: Iterable[Rule], made: Callable[[str, str], str], flags: int = re.ASCII) -> list[_Sought]:
+    """The rules by trigger: that, the kind, the pattern and the verdict."""
+    return [
+        (trigger, kind, lazy(made(trigger, body), flags), verdict[0] if verdict else None)
+        for kind, triggers, body, *verdict in rules
+        for trigger in triggers.split("|")
+    ]
+
+
+def _prefixed(prefix: str, body: str) -> str:
+    # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
+    before = "" if len(prefix) >= _DISTINCT else _BEFORE.replace("{1}", re.escape(prefix))
+    return re.escape(prefix) + before + body
+
+
+def _as_it_is(trigger: str, body: str) -> str:
+    return body
+
+
+_KEYS = _sought(KEYS, _prefixed)
+_OTHERS = [*_sought(OTHER_KEYS, _prefixed), *_sought(FORMS, _as_it_is)]
+(_BOT,) = _sought([BOT_TOKEN], _as_it_is)
+_COMMANDS, _CALLS, _HEADERS = (_sought(rules, _as_it_is, re.I) for rules in (COMMANDS, CALLS, HEADERS))
+_PIPED = lazy(PIPED, re.I)
+
+
+def redact(text: str) -> Clean:
+    """The text with a typed mark such as `[redacted:github-token]` in place of each secret. Doing it twice is safe."""
+    return Clean(_redact_short(text) if len(text) <= _SHORT else _redact(text))
+
+
+def mark(kind: str) -> str:
+    """The mark of a secret of this kind, such as `[redacted:password]`."""
+    return OPENING + kind + "]"
+
+
+def _redact(text: str) -> str:
+    clear = _redact_fully(text)
+    if text.isascii() or not any(char in text for char in _INVISIBLE):
+        return clear
+    # What no one sees may split a secret. Between letters of other scripts it has a meaning, and stays.
+    visible = _SPLIT().sub("", clear)
+    joined = _redact_fully(visible)
+    return clear if joined == visible else joined
+
+
+_redact_short = lru_cache(maxsize=1024)(_redact)
+
+
+def _redact_fully(text: str) -> str:
+    for _ in range(_PASSES):
+        clear = _redact_once(text)
+        if clear == text:
+            break
+        text = clear
+    return text
+
+
+def _redact_once(text: str) -> str:
+    narrow = _narrow(text)
+    low = _lowered(narrow)
+    words = [word for word in WORDS if word in low]
+    for read in (_passages, _forms, _files, _commands, _names):
+        clear = _replaced(text, list(read(text, narrow, low, words)))
+        if clear is not text:
+            text, narrow = clear, _narrow(clear)
+            low = _lowered(narrow)
+    return text
+
+
+def _replaced(text: str, spans: list[Span]) -> str:
+    """The text with the mark of its kind in place of each (start, end, kind); of two that overlap, the first counts, or
+    the longer one."""
+    parts = []
+    last = 0
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if start >= last:
+            parts += [text[last:start], mark(kind)]
+            last = end
+    return "".join(parts) + text[last:] if parts else text
+
+
+def _narrow(text: str) -> str:
+    """The text with `?` for each character outside Latin-1: Python searches it twice as fast, at the same places."""
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("latin-1")
+
+
+def _lowered(narrow: str) -> str:
+    """The text with A to Z in lower case; of other letters, some would become two."""
+    return narrow.lower() if narrow.isascii() else narrow.encode("latin-1").lower().decode("latin-1")
+
+
+# The readers. Each gives the spans of one sort of secret; what an earlier one found is gone when the next one reads.
+
+
+def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    if "private" in low:
+        yield from _private(text)
+        yield from _key_blocks(text)
+
+
+def _private(text: str) -> Iterator[Span]:
+    """`<private>…</private>`, nested ones as one, and what an unclosed one opens up to the end."""
+    depth = start = 0
+    for tag in _PRIVATE().finditer(text):
+        if not tag[1]:
+            start = start if depth else tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                yield start, tag.end(), "private"
+    if depth:
+        yield start, len(text), "private"
+
+
+_EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+#: The file of a PuTTY key.
+_PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")
+_LINES = lazy(r"[A-Za-z0-9+/=]{30,}")
+_LAST_LINE = lazy(r"(?:\s|\\[nr]){0,40}[A-Za-z0-9+/=]{1,76}(?=\s{0,40}\Z)")
+#: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
+_LONGEST = 40_000
+#: What may stand between two lines of a key: line ends, quotes, line numbers, a header line.
+_GAP = 80
+
+
+def _key_blocks(text: str) -> Iterator[Span]:
+    """Private keys: whole, cut off at either end, or inside a string. The bare words `BEGIN PRIVATE KEY` stay."""
+    for lines in _PUTTY().finditer(text) if "Private-Lines: " in text else ():
+        yield (*lines.span(1), "private-key")
+    edges = list(_EDGE().finditer(text)) if "PRIVATE KEY" in text else []
+    last = 0
+    for index, edge in enumerate(edges):
+        if edge.start() < last:
+            continue
+        start, end = edge.span()
+        if edge[1] == "BEGIN":
+            following = edges[index + 1] if index + 1 < len(edges) else None
+            end = _end_of_key(text, end, following)
+            found = end > edge.end()
+        else:
+            start = _start_of_key(text, last, start)
+            found = start < edge.start()
+        last = end
+        if found:
+            yield start, end, "private-key"
+
+
+def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
+    """Where the key that begins here ends; `start` itself if there is none."""
+    limit = min(start + _LONGEST, following.start() if following else len(text))
+    whole = following and following[1] == "END" and following.end() <= start + _LONGEST
+    if following and whole and _is_key(text[start : following.start()]):
+        return following.end()
+    position = start
+    while True:
+        run = _LINES().search(text, position, min(position + _GAP + 4096, limit))
+        if not run or run.start() > position + _GAP:
+            break
+        position = run.end()
+    rest = _LAST_LINE().match(text, position) if position > start else None
+    return rest.end() if rest else position
+
+
+def _is_key(body: str) -> bool:
+    body = body.replace(OPENING + "private-key]", "")
+    if len(body) < 400:
+        return bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
+    return sum(len(run) for run in _LINES().findall(body)) * 2 > len(body)
+
+
+def _start_of_key(text: str, floor: int, end: int) -> int:
+    """Where the lines of key material that stand before an END without a BEGIN start."""
+    start = end
+    for run in reversed(list(_LINES().finditer(text, max(floor, end - _LONGEST), end))):
+        if run.end() < start - _GAP:
+            break
+        start = run.start()
+    return start
+
+
+def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What is told by its form alone: keys of services, addresses with a password, hashes of passwords."""
+    runs = _runs(narrow)
+    if "." in runs and len(runs) >= _BOT_TOKEN and _BOT[2]().search(runs):
+        yield from _searched(text, _BOT)
+    for rules, sought in (_KEYS, runs), (_OTHERS, narrow):
+        for rule in rules:
+            if rule[0] in sought:
+                yield from _searched(text, rule)
+
+
+def _searched(text: str, rule: _Sought) -> Iterator[Span]:
+    _, kind, pattern, verdict = rule
+    for found in pattern().finditer(text):
+        if not is_reference(found[found.re.groups]) and (verdict is None or verdict(found)):
+            yield (*found.span(found.re.groups), kind)
+
+
+def _runs(narrow: str) -> str:
+    """The long runs of what keys are made of."""
+    flat = narrow.encode("latin-1").translate(_FLAT)
+    found, start = [], flat.find(_RUN)
+    while start >= 0:
+        end = flat.find(b" ", start)
+        found.append(narrow[start:end] if end >= 0 else narrow[start:])
+        start = flat.find(_RUN, end) if end >= 0 else -1
+    return " ".join(found)
+
+
+def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """Secrets of which the kind of file tells: lines of .pgpass, manifests of Kubernetes, SQL."""
+    if ":5432:" in low or "pgpass" in low:
+        yield from pgpass(text)
+    if "secret" in words and "kind" in low and "Secret" in text:
+        yield from manifests(text)
+    if words and "insert" in low:
+        yield from inserted(text)
+
+
+def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What is handed to commands and calls as a password: `sshpass -p …`, `Credential("u", "…")`."""
+    for rule in _CALLS:
+        yield from _followed(text, low, rule)
+    for rule in _COMMANDS if " -" in low or "\t-" in low else ():
+        yield from _followed(text, low, rule)
+    for taker in TAKERS if "|" in low else ():
+        position = low.find(taker)
+        while position >= 0:  # `echo … | docker login --password-stdin`
+            first = max(0, position - _PIPE)
+            first = max(first, low.rfind("\n", first, position) + 1)
+            found = _PIPED().search(text[first:position])
+            if found and is_handed(found[1], False):
+                yield first + found.start(1), first + found.end(1), "password"
+            position = low.find(taker, position + 1)
+
+
+def _followed(text: str, low: str, rule: _Sought) -> Iterator[Span]:
+    """What follows the trigger of a rule."""
+    trigger, kind, pattern, verdict = rule
+    position = low.find(trigger)
+    while position >= 0:
+        behind = position + len(trigger)
+        found = pattern().match(text, behind)
+        if found and (verdict is None or verdict(found)):
+            yield (*found.span(found.re.groups), kind)
+            behind = found.end()
+        position = low.find(trigger, behind)
+
+
+def _names(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What a name announces, in English or, in a short text or one with their letters, in another language."""
+    for rule in _HEADERS:
+        for start, end, kind in _followed(text, low, rule):
+            yield start, _REST().match(text, end).end(), kind  # type: ignore[union-attr]  # it matches nothing, too
+    for word in words:
+        yield from _read(text, low, word, assigned)
+    strange = "" if text.isascii() else text.encode("utf-8", "replace").translate(None, _ASCII).decode("utf-8").lower()
+    if len(text) >= _TALK and not any(map(str.isalpha, strange)):
+        return
+    if strange:
+        low = text.lower() if len(text.lower()) == len(text) else text
+    for word, sign, read in _FOREIGN:
+        if sign in strange and word in low:
+            yield from _read(text, low, word, read)
+
+
+def _read(text: str, low: str, word: str, read: Callable[[str, int], Sequence[Span]]) -> Iterator[Span]:
+    position = low.find(word)
+    while position >= 0:
+        end = 0
+        for start, known, kind in read(text, position):
+            end = _REST().match(text, known).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+            yield start, end, kind
+        position = low.find(word, max(position + 1, end))
+
+
+#: Each name of another language with what is not ASCII in it: mostly little of a text is, which is faster to search.
+_FOREIGN = tuple(
+    (word, word.encode().translate(None, _ASCII).decode(), foreign(word, named)) for word, named in FOREIGN
+)
+
+
+def redact_json(value: Any) -> Any:
+    """A JSON value with every string redacted; one that stands under a secret's name is taken out whole."""
+    return _redact_value(value, NOT_SECRET)
+
+
+def _redact_value(value: Any, named: Named) -> Any:
+    if isinstance(value, str):
+        text = redact(value)
+        return mark(named.kind) if named.kind and is_field(text, named) else text
+    if isinstance(value, dict):
+        return _redact_object(value)
+    if isinstance(value, list):
+        return [_redact_value(item, named) for item in value]
+    if named.kind == "password" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return mark(named.kind)
+    return value
+
+
+def _redact_object(entries: dict[str, Any]) -> dict[str, Any]:
+    beside = _beside(entries)
+    clear: dict[str, Any] = {redact(key): _redact_entry(key, item, beside) for key, item in entries.items()}
+    if entries.get("kind") == "Secret":  # of Kubernetes: all that it holds is one
+        for part in ("data", "stringData"):
+            if isinstance(clear.get(part), dict):
+                clear[part] = {key: _redact_value(item, Named("secret", True)) for key, item in clear[part].items()}
+    return clear
+
+
+def _beside(entries: dict[str, Any]) -> Named:
+    """What the `value` of a JSON object is, by the `name` or `key` that stands beside it."""
+    if entries.get("sensitive") is True:  # an output of Terraform
+        return Named("secret", True)
+    for value, names in (("value", ("name", "key")), ("Value", ("Name", "Key"))):
+        if value in entries:
+            name = next((entries[name] for name in names if name in entries), None)
+            return classify(name) if isinstance(name, str) else NOT_SECRET
+    return NOT_SECRET
+
+
+def _redact_entry(key: str, value: Any, beside: Named) -> Any:
+    """The value of a JSON object's entry; `beside` is what the entry `value` holds, by the name in another one."""
+    named = beside if beside.kind and key in ("value", "Value") else classify(key)
+    if isinstance(value, dict) and named.kind and isinstance(value.get("value"), str):
+        return _redact_object({**value, "value": _redact_value(value["value"], named)})
+    if not isinstance(value, list) or named.kind:
+        return _redact_value(value, named)
+    several = name_of_list(key)
+    return [_redact_item(item, several) if several.kind else _redact_value(item, named) for item in value]
+
+
+def _redact_item(item: Any, named: Named) -> Any:
+    """An item of a list with the name of several secrets: such a list may hold what is only about them."""
+    clear = _redact_value(item, NOT_SECRET)
+    if isinstance(clear, str) and not any(map(str.isspace, clear)) and is_value(clear, named):
+        return mark(named.kind)
+    return clear

@@ -1,0 +1,446 @@
+"""The table of rules. A rule is its kind, its triggers, its pattern and its verdict.
+
+The engine looks for the triggers, tries the pattern only where one stands, and asks the verdict about what the pattern
+found. What the pattern's last group holds is the secret; without a group it is all that was found. Every pattern is
+bounded, so that no text can take long.
+"""
+
+from __future__ import annotations
+
+from mcp_memory.capture.redaction.values import (
+    Named,
+    decoded,
+    is_basic,
+    is_handed,
+    is_literal,
+    is_mixed,
+    is_random,
+    is_reference,
+    is_strong,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable
+    from typing import Union
+
+    Verdict = Callable[[re.Match[str]], bool]
+    #: Kind, triggers with a bar between them, pattern, and the verdict if the pattern alone does not tell.
+    Rule = Union[tuple[str, str, str], tuple[str, str, str, Verdict]]
+
+
+def secret_of(found: re.Match[str]) -> str:
+    return found[found.re.groups] or ""
+
+
+def _looks_random(found: re.Match[str]) -> bool:
+    return is_random(secret_of(found))
+
+
+def _looks_strong(found: re.Match[str]) -> bool:
+    return is_strong(secret_of(found).rpartition(".")[2])
+
+
+def _is_wrapped_token(found: re.Match[str]) -> bool:
+    """Whether it is a JWT in base 64."""
+    head, _, rest = decoded(found[0].rstrip("="))[:4096].partition(b".")
+    return head.startswith(b"eyJ") and b"." in rest
+
+
+def _is_encoded_key(found: re.Match[str]) -> bool:
+    return b"PRIVATE KEY" in decoded("".join(found[0].split())[:72])
+
+
+def _is_bot_token(found: re.Match[str]) -> bool:
+    """Whether the first part is the number of a bot in base 64, or all of it looks made up."""
+    head, _, tail = found[0].partition(".")
+    return decoded(head).isdigit() or (is_strong(head) and is_strong(tail.partition(".")[2]))
+
+
+#: The end of what has one length only: longer runs are something else.
+_END = r"(?![A-Za-z0-9])"
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+
+#: No key of the first table is shorter.
+SHORTEST = 20
+#: Keys that services mark with a prefix of their own: the trigger. The pattern follows it, and takes all letters and
+#: digits, so that nothing of a secret stays behind its mark. These are of letters, digits and `_.-` only.
+KEYS: tuple[Rule, ...] = (
+    ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
+    (
+        "openai-key",
+        "sk-",
+        r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)",
+    ),
+    ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
+    ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
+    ("huggingface-token", "hf_|api_org_", r"[A-Za-z0-9]{30,}"),
+    ("perplexity-key", "pplx-", r"[A-Za-z0-9]{40,}"),
+    ("replicate-token", "r8_", r"[A-Za-z0-9]{37,}"),
+    ("together-key", "tgp_v1_", r"[\w-]{40,}"),
+    ("nvidia-key", "nvapi-", r"[\w-]{60,}"),
+    ("tavily-key", "tvly-", r"[\w-]{24,}"),
+    ("langsmith-key", "lsv2_", r"(?:pt|sk)_[0-9a-f]{32}\w*"),
+    ("pinecone-key", "pcsk_", r"\w{40,}"),
+    ("wandb-key", "wandb_v1_", r"\w{40,}"),
+    ("cursor-key", "key_", r"[0-9a-f]{64}" + _END),
+    ("aws-key-id", "AKIA|ASIA|ABIA|ACCA", r"[A-Z0-9]{16}" + _END),
+    ("google-key", "AIza", r"[\w-]{35,}"),
+    ("google-secret", "GOCSPX-", r"[\w-]{20,}"),
+    ("google-token", "ya29.", r"[\w.-]{20,}"),
+    ("alibaba-key-id", "LTAI", r"[A-Za-z0-9]{16,26}" + _END),
+    ("tencent-key-id", "AKID", r"[A-Za-z0-9]{32}" + _END),
+    ("yandex-key", "AQVN", r"[\w-]{35,38}" + _END),
+    ("cloudflare-token", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{100,}"),
+    ("cloudflare-token", "cfat_|cfk_|cfut_", r"[\w-]{36,}"),
+    ("vercel-token", "vcp_|vca_|vci_|vcr_|vck_", r"[A-Za-z0-9]{24,}[\w-]*"),
+    ("netlify-token", "nfp_", r"[A-Za-z0-9]{30,}"),
+    ("fly-token", "fo1_", r"[\w-]{40,}"),
+    ("heroku-key", "HRKU-", r"[\w-]{36,}"),
+    ("supabase-token", "sbp_", r"(?:v\d_|oauth_)?[0-9a-f]{40,}"),
+    ("supabase-key", "sb_secret_", r"[\w-]{20,}"),
+    ("databricks-token", "dapi", r"[0-9A-Fa-f]{32}(?:-\d)?" + _END),
+    ("vault-token", "hvs.|hvr.", r"[\w-]{20,}"),
+    ("vault-token", "hvb.", r"[\w-]{60,}"),
+    ("vault-token", "s.", r"[A-Za-z0-9]{24}" + _END, _looks_strong),
+    ("doppler-token", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.[\w.]{40,}"),
+    ("1password-token", "ops_eyJ", r"[\w-]{100,}={0,2}"),
+    ("1password-token", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + _END),
+    ("pulumi-token", "pul-", r"[0-9a-f]{40}" + _END),
+    ("scalingo-token", "tk-us-", r"[\w-]{48}" + _END),
+    ("github-token", "gh", r"[pousr]_(?:[A-Za-z0-9]{20,}|\d{1,20}_eyJ[\w-]{12,}(?:\.[\w-]{8,}){0,2})"),
+    ("github-token", "github_pat_", r"\w{20,}"),
+    ("gitlab-token", "glpat-", r"[\w.-]{16,}"),
+    ("gitlab-token", "gldt-|glrt-|glcbt-|gloas-|glptt-|glft-|glimt-|glsoat-|glagent-|glffct-|glwt-", r"[\w.-]{20,}"),
+    ("gitlab-token", "GR1348941", r"[\w-]{20,}"),
+    ("bitbucket-token", "ATBB", r"[A-Za-z0-9]{28,}"),
+    ("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
+    ("pypi-token", "pypi-", r"(?:AgE[\w-]{16,}|[A-Za-z0-9_]{40,}[\w-]*)"),
+    ("rubygems-key", "rubygems_", r"[0-9a-f]{40,}"),
+    ("crates-token", "cio", r"(?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{32}" + _END),
+    ("nuget-key", "oy2", r"[a-z0-9]{43}" + _END),
+    ("clojars-token", "CLOJARS_", r"[A-Za-z0-9]{40,}"),
+    ("docker-token", "dckr_", r"(?:pat|oat)_[\w-]{20,}"),
+    ("jfrog-key", "AKC", r"[A-Za-z0-9]{58,}", _looks_strong),
+    ("jfrog-key", "AP", r"[0-9A-F][A-Za-z0-9]{60,}", _looks_strong),
+    ("jfrog-token", "cmVmd", r"[A-Za-z0-9]{55,}={0,2}"),
+    ("buildkite-token", "bkua_", r"[0-9a-f]{40,}"),
+    ("circleci-token", "CCIP", r"(?:AT|RJ)_[A-Za-z0-9]{20,}_[0-9a-f]{40,}"),
+    ("sonar-token", "squ_|sqp_|sqa_", r"[A-Za-z0-9]{40,}"),
+    ("sourcegraph-token", "sgp_", r"(?:(?:local|[0-9A-Fa-f]{16})_)?[0-9A-Fa-f]{40}" + _END),
+    ("harness-token", "pat.|sat.", r"[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}" + _END),
+    ("octopus-key", "API-", r"[A-Z0-9]{26,32}" + _END, _looks_random),
+    ("portainer-token", "ptr_", r"[\w-]{40,}"),
+    ("deno-token", "ddp_|ddw_", r"[A-Za-z0-9]{36,}"),
+    ("apify-token", "apify_api_", r"[A-Za-z0-9-]{30,}"),
+    ("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}"),
+    ("newrelic-key", "NRAK-|NRII-|NRIQ-|NRRA-", r"[A-Za-z0-9-]{20,}" + _END),
+    ("newrelic-key", "NRJS-", r"[0-9a-f]{19}" + _END),
+    ("dynatrace-token", "dt0", r"[a-z]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{60,}"),
+    ("posthog-key", "phx_", r"[\w-]{40,}"),
+    ("postman-key", "PMAK-", r"[0-9A-Za-z]{24}-[0-9A-Za-z]{30,}"),
+    ("figma-token", "figd_|figu_|figor_|fio-u-", r"[\w-]{30,}"),
+    ("linear-key", "lin_api_|lin_oauth_", r"[A-Za-z0-9]{30,}"),
+    ("notion-token", "ntn_", r"[A-Za-z0-9]{40,}"),
+    ("notion-token", "secret_", r"[A-Za-z0-9]{43}" + _END),
+    ("airtable-token", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{60,}"),
+    ("contentful-token", "CFPAT-", r"[\w-]{40,}"),
+    ("typeform-token", "tfp_", r"[\w.-]{40,}"),
+    ("mapbox-token", "sk.eyJ", r"[\w-]{20,}\.[\w-]{20,}"),
+    ("mapbox-token", "pk.", r"[a-z0-9]{60}\.[a-z0-9]{22}" + _END),
+    ("hubspot-token", "pat-", r"(?:na|eu|ap)\d-" + _UUID),
+    ("launchdarkly-key", "api-|sdk-", _UUID + _END),
+    ("plaid-token", "access-", r"(?:sandbox|development|production)-" + _UUID),
+    ("slack-token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
+    ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,}"),
+    ("brevo-key", "xkeysib-|xsmtpsib-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}" + _END),
+    ("mailgun-key", "key-", r"[0-9A-Za-z]{32}" + _END, _looks_random),
+    ("resend-key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}" + _END),
+    ("twilio-key", "SK", r"[0-9a-fA-F]{32}" + _END),
+    ("stripe-key", "sk_|rk_|ak_", r"(?:live|test|prod)_[A-Za-z0-9]{16,}"),
+    ("elevenlabs-key", "sk_", r"[0-9a-f]{48}" + _END),
+    ("razorpay-key", "rzp_", r"(?:live|test)_[A-Za-z0-9]{14,}" + _END),
+    ("flutterwave-key", "FLWSECK", r"[-_](?:TEST-)?[0-9A-Za-z]{12,}(?:-X)?"),
+    ("square-token", "sq0", r"(?:atp|csp)-[\w-]{22,}"),
+    ("square-token", "EAAA", r"[\w-]{56,60}(?![\w+/=-])"),
+    ("facebook-token", "EAA", r"[A-Za-z0-9]{90,}", _looks_random),
+    ("shopify-token", "shp", r"(?:at|ca|pa|ss)_[0-9a-zA-Z]{32,}"),
+    ("shippo-token", "shippo_", r"(?:live|test)_[0-9a-f]{40,}"),
+    ("easypost-key", "EZAK|EZTK", r"[A-Za-z0-9]{54}" + _END),
+    ("duffel-token", "duffel_", r"(?:live|test)_[\w-]{40,}"),
+    ("readme-key", "rdme_", r"[a-z0-9]{60,}"),
+    ("prefect-key", "pnu_", r"[A-Za-z0-9]{36}" + _END),
+    ("infracost-key", "ico-", r"[A-Za-z0-9]{32}" + _END),
+    ("adobe-secret", "p8e-", r"[A-Za-z0-9]{32}" + _END),
+    ("nebula-key", "dnkey-", r"[\w-]{26}-[\w-]{52}"),
+    ("intra42-secret", "s-s4t2", r"(?:ud|af)-[0-9a-f]{64}"),
+    ("settlemint-token", "sm_", r"[aps]at_[A-Za-z0-9]{16,}" + _END),
+    ("clickhouse-key", "4b1d", r"[A-Za-z0-9]{38}" + _END, _looks_strong),
+    # {"auths": in base 64, as a secret of Kubernetes holds the logins to registries
+    ("credential", "eyJhdXRoc", r"[A-Za-z0-9]{11,}[A-Za-z0-9+/]*={0,2}"),
+    ("credential", "ewoJImF1dGhz", r"[A-Za-z0-9]{8,}[A-Za-z0-9+/]*={0,2}"),
+    ("grafana-token", "eyJrIjoi", r"[A-Za-z0-9]{50,400}={0,3}"),
+    ("bitcoin-key", "xprv", r"[A-Za-z0-9]{100,}"),
+    ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}" + _END),
+    # Every character of a JWT counts as one of its word, so that a long run of such words is read once.
+    ("jwt", "eyJ", r"(?<![_-]eyJ)[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]*)?|[\w-]{8,}\.[\w-]*)"),
+)
+#: The same, for those that are shorter or hold other signs.
+OTHER_KEYS: tuple[Rule, ...] = (
+    ("google-token", "1//0", r"(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{40,}"),
+    ("fly-token", "fm2_|fm1a_|fm1r_", r"[A-Za-z0-9+/=]{60,}"),
+    ("planetscale-token", "pscale_", r"(?:tkn|pw|oauth)_[\w.=-]{32,}"),
+    ("tailscale-key", "tskey-", r"[a-z]+-\w{8,}(?:-\w{16,})?"),
+    ("atlassian-token", "ATATT3|ATCTT3", r"[\w=-]{60,}"),
+    ("sentry-token", "sntrys_|sntryu_", r"[A-Za-z0-9+/=_]{60,}"),
+    ("grafana-token", "glc_", r"(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9+/]{32,}={0,2}"),
+    ("aws-key", "ABSK", r"[A-Za-z0-9+/]{60,}={0,2}"),
+    ("aws-key", "bedrock-api-key-", r"[A-Za-z0-9+/%]{60,}={0,2}"),
+    ("minisign-key", "RWRTY0Iy", r"[A-Za-z0-9+/]{60,}={0,2}"),
+    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
+    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
+    ("paypal-token", "access_token$production$|access_token$sandbox$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),
+    ("openshift-token", "sha256~", r"[\w-]{40,}"),
+    ("endor-key", "endr+", r"[A-Za-z0-9-]{16,}"),
+    ("twitter-token", "A" * 20, r"[A-Za-z0-9%]{60,200}"),
+    ("jwt", "ZXlK", r"[A-Za-z0-9+/_-]{40,}={0,2}", _is_wrapped_token),
+    (
+        "private-key",
+        "LS0tLS1CRUdJTi",
+        r"[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*",
+        _is_encoded_key,
+    ),
+)
+
+
+def _is_mysql_password(found: re.Match[str]) -> bool:
+    # Behind a user it is a password whatever it looks like, unless containers publish a port by it.
+    value = secret_of(found)
+    return is_mixed(value) or (" -u" in found[0] and bool(value.strip("0123456789.:")))
+
+
+def _is_slashed(found: re.Match[str]) -> bool:
+    """Whether an address has a password with a slash, and not a path with an @."""
+    value = found[1]
+    first, _, rest = value.partition("/")
+    if "@" in first:
+        # What follows the first @ may be the host after all, with another @ in the path.
+        host = first.rpartition("@")[2]
+        return "." not in host and ":" not in host and host != "localhost"
+    return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
+
+
+#: What an address may hold before its @. The last one before the path ends the password, which may itself hold one; a
+#: port is none. If that leaves a host that is none, the password holds a slash as well, and ends before one that is. A
+#: token may stand in the place of the user, where a name is shorter or made of words.
+_USER = r"://[^\s/:@?#\"'`<>()\[\]{}]{0,100}:"
+_HOST = (
+    r"(?:[\w-]{1,60}(?:\.[\w-]{1,60}){1,20}|localhost|\[[\da-f:]{1,60}\])(?::\d{1,5})?"
+    r"|[\w-]{1,60}(?::\d{1,5}(?!\d)|(?=[/?\"'\s]|\Z))"
+)
+_SAML = r"""SAMLRe(?:sponse|quest)(?:=|\\{0,7}["'](?:\s{1,4}value=|:\s?)\\{0,7}["'])([A-Za-z0-9+/%]{40,}={0,2})"""
+_SIGNED = r"sig=([A-Za-z0-9%+/_-]{30,}=?)"
+#: Secrets that are told by their form; the pattern is searched, from before the trigger on.
+FORMS: tuple[Rule, ...] = (
+    ("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{16,})"),
+    ("discord-webhook", "/api/webhooks/", r"/api/webhooks/\d{5,20}/([\w-]{30,})"),
+    ("telegram-token", ":AA", r":(?<=\d{8}:)(AA[\w-]{32,})"),
+    ("telegram-token", ":A", r":(?<=\d{8}:)(A[\w-]{34})(?![\w-])", _looks_strong),
+    ("digitalocean-token", "_v1_", r"(do[opr]_v1_[a-f0-9]{40,}(?![A-Za-z0-9]))"),
+    ("terraform-token", ".atlasv1.", r"([A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,})"),
+    ("azure-secret", "Q~", r"([\w~.-]{3}\dQ~[\w~.-]{31,34}(?![A-Za-z0-9]))"),
+    ("azure-token", "AZDO", r"(?<![A-Za-z0-9])([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])"),
+    ("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{20,}={0,2})"),
+    ("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{20,}={0,2})"),
+    ("azure-key", "JQQJ99", r"(?<![A-Za-z0-9])([A-Za-z0-9]{32,52}JQQJ99[A-Za-z0-9]{20,32})(?![A-Za-z0-9])"),
+    ("azure-signature", "sig=", r"[?&;]" + _SIGNED),
+    ("azure-key", "?code=", r"[?]code=([A-Za-z0-9%/+_-]{40,}(?:={1,2}|%3D){0,2})"),
+    ("signature", "Signature=", r"[?&;](?:X-Amz-|X-Goog-)?Signature=([A-Za-z0-9%+/_~-]{20,}={0,2})"),
+    ("teams-webhook", ".office.com/webhook", r"\.office\.com/webhook(?:b2)?/([\w@/-]{36,})"),
+    ("webhook", "hooks.zapier.com", r"hooks\.zapier\.com/hooks/catch/\d{4,}/(\w{5,})"),
+    ("webhook", "/bot/v2/hook/", r"/open-apis/bot/v2/hook/([\w-]{20,})"),
+    ("webhook", "/webhook/send?key=", r"/webhook/send\?key=([\w-]{20,})"),
+    ("cookie", "SESSI|_session=", r"(?:JSESSIONID|PHPSESSID|_gitlab_session)=([A-Za-z0-9.!_-]{16,})"),
+    ("saml", "SAMLRe", _SAML),
+    ("mailchimp-key", "-us", r"(?<![A-Za-z0-9])([0-9a-f]{32}-us\d{1,2})" + _END),
+    ("maxmind-key", "_mmk", r"(?<![A-Za-z0-9])([A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)" + _END),
+    (
+        "authress-key",
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.([\w+/=-]{30,120})",
+    ),
+    (
+        "password",
+        " -p",
+        r"(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p['\"]?([^\s'\"]{3,200})",
+        _is_mysql_password,
+    ),
+    (
+        "password",
+        "://",
+        _USER
+        + r"(?!/|\d{1,5}[/?#])([^\s\"'`<>,|(){}\[\]]{1,200}/[^\s\"'`<>,|(){}\[\]/]{0,100})@(?:"
+        + _HOST
+        + r")(?![\w.@-])",
+        _is_slashed,
+    ),
+    ("password", "://", _USER + r"(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@", lambda found: is_literal(found[1])),
+    ("token", "://", r"://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)", _looks_random),
+    # Hashes of passwords, as in /etc/shadow or a table of users: they can be tried out at leisure.
+    ("password-hash", "$2", r"\$(2[abxy]\$\d\d\$[./A-Za-z0-9]{53})"),
+    ("password-hash", "$argon2", r"\$(argon2(?:id|i|d)\$v=\d+\$[\w=,]{1,60}\$[A-Za-z0-9+/]{8,}\$[A-Za-z0-9+/]{16,})"),
+    (
+        "password-hash",
+        "$1$|$5$|$6$|$7$|$y$|$gy$|$apr1$",
+        r"\$((?:[1567]|g?y|apr1)(?:\$rounds=\d{1,9})?(?:\$[./A-Za-z0-9]{1,64}){1,2}\$[./A-Za-z0-9]{22,})",
+    ),
+)
+#: A token of a Discord bot: no prefix tells it, but its first part is the bot's number in base 64.
+BOT_TOKEN: Rule = ("discord-token", ".", r"([MNO][\w-]{21,27}\.[\w-]{6,7}\.[\w-]{27,200})", _is_bot_token)
+
+
+def _handed(strict: bool) -> Verdict:
+    return lambda found: is_handed(secret_of(found), strict)
+
+
+_ANY, _STRICT = _handed(False), _handed(True)
+#: What may stand between a command and its option: the rest of the line, and lines that go on after a backslash.
+_ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
+_WORD = r"""["']?((?<=["'])[^"'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
+_TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
+#: A recovery code, and perhaps the number it has in a list.
+_CODE = r"(?:[-*][ ]|\d{1,2}[.)][ ])?(?=[a-z-]{0,12}[0-9])[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}"
+_QUOTED = r"[\"'][^\"'\r\n]{1,100}[\"'],\s{0,20}"
+_LOGINS = "docker login|podman login|nerdctl login|buildah login|skopeo login|oras login|registry login|az login"
+
+
+def _option(letters: str) -> str:
+    """What follows one of these options, with a space or without."""
+    return _ON + r"(?-i:" + letters + r")[ \t=]{0,4}" + _WORD
+
+
+def _login(option: str) -> str:
+    """The password of a user, where both are given as one word."""
+    return _ON + r"(?:" + option + r")[ \t=]{0,4}[\"']?[^\s:'\"$<\[]{0,100}[\"']?:[\"']?([^\s'\"$\[:][^\s'\"]{0,200})"
+
+
+#: Secrets that no name announces, but the command or call they are handed to. A trigger is how it begins, in lower
+#: case; the pattern follows it, in any case. These take an option.
+COMMANDS: tuple[Rule, ...] = (
+    ("password", "sshpass|twine upload|psexec|" + _LOGINS, _option("-p"), _ANY),
+    ("password", "mongo", r"(?:sh|dump|restore|export|import|stat|top)?" + _option("-p"), _STRICT),
+    ("password", "sqlcmd|bcp", _option("-P"), _ANY),
+    ("password", "zip", _option("-P"), _STRICT),
+    ("password", "7z", r"a?" + _option(r"-p(?=\S)"), _STRICT),
+    ("password", " -pass| -passin| -passout", r"[ \t]+[\"']?pass:([^\s'\"]{3,256})", _ANY),
+    ("password", "redis-cli", _option("-a"), _ANY),
+    ("password", "ldap", r"(?:search|modify|add|delete|passwd|whoami)" + _option("-w"), _ANY),
+    ("password", "htpasswd", r"[ \t]+-\w{0,9}b\w{0,9}[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, _ANY),
+    ("password", "smbclient|rpcclient", _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", _ANY),
+    ("password", " -storepass| -keypass| -srcstorepass| -deststorepass", r"[ \t]+" + _WORD, _ANY),
+    ("password", "curl", _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), _ANY),
+    ("password", "curl", _ON + r"(?:-u|--user)[ \t=]{0,4}[\"']?([^\s:'\"$<]{8,200}):(?=[\s'\"]|\Z)", _STRICT),
+    ("password", "curl", _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", _STRICT),
+    ("password", "http", r"s?(?=[ \t])" + _login(r"-a|--auth"), _ANY),
+    ("password", "secret set|secret put", _ON + r"(?:-b|--body|--value)[ \t=]{0,4}" + _WORD, _ANY),
+    ("password", "openssl enc|openssl aes", _option("-k"), _STRICT),
+    ("password", "openssl passwd", r"(?:[ \t]+-(?:salt[ \t]+\S{1,40}|\w{1,8})){0,9}[ \t]+" + _WORD, _STRICT),
+    ("password", "--with-token", r"[ \t]{0,9}<<<[ \t]{0,9}" + _WORD, _ANY),
+)
+CALLS: tuple[Rule, ...] = (
+    ("password", "requirepass |bindpw |rootpw |masterauth ", r"[ \t]{0,40}(?=\S{0,40}\d)" + _WORD, _STRICT),
+    ("password", "_authtoken ", r"[ \t]{0,40}" + _WORD, _STRICT),
+    ("password", "wpa_passphrase", r"[ \t]{1,9}\S{1,60}[ \t]{1,9}" + _WORD, _STRICT),
+    ("password", "set password for", r"[^\r\n]{1,100}=[ \t]{0,9}(?:password\()?['\"]([^'\"\r\n]{1,200})", _ANY),
+    ("password", "poetry config http-basic.", r"\S{1,80}[ \t]{1,9}\S{1,100}[ \t]{1,9}" + _WORD, _ANY),
+    ("password", "jdbc:oracle:", r"\w{2,6}:[\w$#]{1,60}/([^\s@/\"']{3,128})@", _ANY),
+    ("password", "convertto-securestring", r"[ \t]{1,9}(?:-String[ \t]{1,9})?" + _TEXT, _ANY),
+    (
+        "password",
+        "credential(|credentials(",
+        r"[ \t]{0,4}(?:" + _QUOTED + r"){1,3}[\"']([^\"'\r\n]{3,256})[\"']",
+        _STRICT,
+    ),
+    ("password", "auth=(|auth = (", r"[ \t]{0,4}" + _QUOTED + r"[\"']([^\"'\r\n]{3,256})[\"']", _STRICT),
+    ("password", "identified by", r"[ \t]{1,9}(?:password[ \t]{1,9})?['\"]([^'\"\r\n]{1,200})", _ANY),
+    ("password", "identified with", r"[ \t]{1,9}\S{1,60}[ \t]{1,9}by[ \t]{1,9}['\"]([^'\"\r\n]{1,200})", _ANY),
+    (
+        "password",
+        "mnemonic|seed phrase|seed_phrase",
+        r"(?:[ ](?:is|was))?\W{1,12}((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])",
+    ),
+    (
+        "password",
+        ".login(|basicauth(|basic_auth(|db.auth(",
+        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:" + _QUOTED + r"){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
+        _STRICT,
+    ),
+    ("secret", "jwt.sign(|jwt.verify(|jwt.encode(|jwt.decode(", r"[^\r\n\"'`]{1,80},\s{0,20}" + _TEXT, _STRICT),
+    ("secret", "createhmac(|hmac.new(", r"(?:" + _QUOTED + r")?b?" + _TEXT, _STRICT),
+    ("password", "random_password", r"[^`]{0,1500}?\bresult\\{0,7}\":\s{0,4}\\{0,7}\"([^\"\\\r\n]{3,256})", _STRICT),
+    ("password", "recovery code", r"s?:\s{1,8}(" + _CODE + r"(?:[\s,]{1,8}" + _CODE + r"){0,30})(?![\w-])"),
+)
+#: What takes a password from its input, and how one is piped into it: looked for backwards from the taker's name.
+TAKERS = ("--password-stdin", "chpasswd", "--with-token", "secret put", "secret set", "secret create", "sudo -s ")
+PIPED = (
+    r"(?:echo|printf)[ \t]{1,9}(?:-\w{1,9}[ \t]{1,9}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,9})?"
+    + _WORD
+    + r"[\"']?[ \t]{0,9}\|[^\r\n|]{0,120}\Z"
+)
+
+
+def _proves(found: re.Match[str]) -> bool:
+    """Whether a header's value is a secret rather than a word of talk about such headers."""
+    value, scheme = secret_of(found), (found["scheme"] or "").lower()
+    if is_reference(value):
+        return False
+    if scheme == "basic":
+        return is_basic(value) or is_random(value)
+    if scheme in ("digest", "oauth", "hawk", "aws4-hmac-sha256"):
+        return "=" in value
+    if scheme in ("bearer", "token", "negotiate", "apikey", "bot", "key"):
+        return is_mixed(value) and len(value) >= 8
+    return is_random(value) and len(value) >= 16
+
+
+#: One of the parameters that follow some schemes: each of them may prove who asks.
+_PARAMETER = r"""[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,512}\\{0,7}"|[^\s,"'`\\]{1,512})"""
+HEADERS: tuple[Rule, ...] = (
+    (
+        "authorization",
+        "authorization",
+        r"""\\{0,7}["'`]?\]?\s{0,4}[:=,]\s{0,4}\\{0,7}["'`]?"""
+        r"(?:(?P<scheme>[A-Za-z][\w-]{1,20})(?:[ ]|%20){1,9})?"
+        r"(" + _PARAMETER + r"(?:[ \t]{0,4}[,;][ \t]{0,4}" + _PARAMETER + r"){0,40}|[^\s\"'`,;<>{}()\\\[]{4,256})",
+        _proves,
+    ),
+    ("authorization", "bearer", r"[:=]?[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", _looks_random),
+    (
+        "cookie",
+        "cookie",
+        r"""\\{0,7}["'`]?\]?\s{0,4}[:=]\s{0,4}\\{0,7}["'`]?([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""",
+        lambda found: not is_reference(secret_of(found).partition("=")[2]),
+    ),
+)
+
+_SURE, _PERHAPS = Named("password", True), Named("password", False)
+_KEY, _TOKEN = Named("api-key", False), Named("token", False)
+#: What passwords, keys and tokens are called in other languages, in lower case. Where a name means other things as
+#: well, it is not sure, and only a value that looks made up counts. `passwort`, `passord` and `mot de passe` hold
+#: `pass`, and are looked for with it.
+FOREIGN = tuple(
+    (word.replace("_", " "), named)
+    for named, words in (
+        (_SURE, "kennwort wachtwoord senha contraseña contrasena heslo haslo sifre kata_sandi lösenord jelszó"),
+        (_SURE, "adgangskode salasana hasło şifre mật_khẩu пароль 密码 密碼 口令 パスワード 비밀번호 รหัสผ่าน पासवर्ड"),
+        (_SURE, "كلمة_المرور كلمة_السر סיסמה סיסמא"),
+        (_PERHAPS, "clave chave parola κωδικός"),
+        (_KEY, "clé schlüssel ключ 密钥 密鑰 キー 키"),
+        (_TOKEN, "jeton токен 令牌 トークン 토큰"),
+    )
+    for word in words.split()
+)
+#: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
+IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
+UNSPACED_IS = "(?:是|为|為|は|는|은)"

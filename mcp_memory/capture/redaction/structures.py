@@ -1,0 +1,418 @@
+"""Secrets that their place tells: entries beside one that names them, lists, tables, SQL, files of a known form.
+
+Each function gives spans of the text. The name of a secret is met by `assignments`; every search is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction.values import (
+    BASIC,
+    KEY,
+    Named,
+    classify,
+    is_code,
+    is_literal,
+    is_mixed,
+    is_path,
+    is_random,
+    is_reference,
+    is_strong,
+    is_value,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Span = tuple[int, int, str]
+
+_NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_QUOTES = " \t\"'\\"
+#: How far from a name the entry may stand that holds its value.
+_FAR = 1_400
+_ITEMS = 200
+#: How many words `value` are looked at before a name: the value itself may hold one.
+_TRIES = 3
+_NAME = lazy(r"[\w-]{0,120}", re.ASCII)
+#: What an entry is called whose value is a name, and one whose value belongs to it. Terraform writes them with `=`.
+_LABELS = ("name", "key", "id", "field", "label", "variable", "parameter", "property", "option")
+_VALUE = lazy(
+    r"""(?<![\w-]) (?:[vV]alue|VALUE|[dD]efault|(?:string|default|plain)Value|SecretString|result|content)
+        \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
+        (?: (?P<quote>["']) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
+          | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,{}\[\]]{1,256}) )""",
+    re.X | re.ASCII,
+)
+_OPENS = lazy(r"""[\w-]{2,60} \\{0,7}["']? \s{0,4} [:=]? \s{0,4} \{""", re.X | re.ASCII)
+#: What may stand between two entries that follow each other: in lines, in brackets, as attributes.
+_NEXT_ENTRY = lazy(r"""[\w-]{2,60} \\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["']? (?=[vV]alue)""", re.X | re.ASCII)
+_LAST_ENTRY = lazy(r"""\\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["']? \Z""", re.X)
+
+
+def start_of_name(text: str, position: int) -> int:
+    """Where the name begins that goes on at this place."""
+    window = text[max(0, position - 60) : position]
+    start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
+    # The first letter may be that of an escaped line end or tabulator.
+    return start + 1 if start < position and text[start - 1 : start + 1] in ("\\n", "\\t", "\\r") else start
+
+
+def paired(text: str, position: int) -> Span | None:
+    """The value that stands in an entry behind or before the one that holds the name, or in the object of that name."""
+    start = start_of_name(text, position)
+    named = classify(_NAME().match(text, start)[0])  # type: ignore[index]  # it matches nothing at all, too
+    if not named.kind:
+        return None
+    opening = _OPENS().match(text, position)
+    if opening:
+        return _entry(text, opening.end(), _edge(text, opening.end()), named)
+    # What is looked for here is rare: names stand everywhere, but seldom as the value of `name` or `key`. The name may
+    # be the end of a path.
+    before = text[max(0, start - 120) : start].rstrip(_NAME_CHARS + "./").rstrip(_QUOTES)
+    label = before[:-1].rstrip(_QUOTES) if before[-1:] in (":", "=") else ""
+    if not label.lower().endswith(_LABELS):
+        return None
+    first = max(text.rfind("{", max(0, start - _FAR), start), text.rfind("}", max(0, start - _FAR), start))
+    if first >= 0 and text[first] == "{" and text[first - 1 : first] != "$":
+        found = _entry(text, position, _edge(text, position), named) or _entry(text, first, start, named)
+        if found:
+            return found
+    return _neighbour(text, position, start, named)
+
+
+def _edge(text: str, position: int) -> int:
+    """Where the object ends, or another one begins in it."""
+    edges = [text.find(char, position, position + _FAR) for char in "{}"]
+    return min([edge for edge in edges if edge >= 0], default=position)
+
+
+def _entry(text: str, first: int, last: int, named: Named) -> Span | None:
+    found = _VALUE().search(text, first, last) if last > first else None
+    return _held(found, named) if found else None
+
+
+def _held(found: re.Match[str], named: Named) -> Span | None:
+    group = found.lastgroup or ""
+    return (*found.span(group), named.kind) if is_value(found[group], named) else None
+
+
+def _neighbour(text: str, position: int, start: int, named: Named) -> Span | None:
+    """The entry right behind the name, or right before the one that holds it."""
+    behind = _NEXT_ENTRY().match(text, position)
+    if behind:
+        found = _VALUE().match(text, behind.end())
+        return _held(found, named) if found else None
+    edge = start
+    for _ in range(_TRIES):
+        edge = text.rfind("alue", max(0, start - _FAR), edge)
+        found = _VALUE().match(text, edge - 1, start) if edge > 0 else None
+        if found:
+            between = text[found.end() : start].rstrip(_NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(_NAME_CHARS)
+            return _held(found, named) if _LAST_ENTRY().match(between) else None
+    return None
+
+
+#: What may stand between a name and a value that no sign joins to it, and words that say the value is something else.
+_NEAR = lazy(r"[^\r\n]{0,48}?(?<![\w+/=.~-])([\w+/=.~-]{16,512})", re.ASCII)
+_OTHER = lazy(r"(?:commit|sha|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|id|file|path|url)", re.I)
+
+
+def near(text: str, start: int, end: int) -> list[Span]:
+    """What a machine made up some words behind a name: "the secret … is", a cell, an entry of a log."""
+    named = classify(text[start:end])
+    if not named.kind or named.kind in (KEY, BASIC):
+        return []
+    found = _NEAR().match(text, end)
+    if not found or not is_strong(found[1]) or is_reference(found[1]) or _OTHER().search(text, end, found.start(1)):
+        return []
+    return [(*found.span(1), named.kind)]
+
+
+#: An item of a list in brackets, and what ends it; the text may itself stand in a string, with escaped lines.
+_ITEM = lazy(
+    r"""(?:\s|\\{1,7}[nrt]){0,60}
+        (?: (?P<quote>["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
+          | \\{1,7}["'] (?P<escaped>(?:(?!\\{1,7}["'])[^\r\n]){1,1024})
+          | (?P<bare>[^\s"'`<>\\,\[\]{}()]{1,256}) )""",
+    re.X | re.ASCII,
+)
+_AND = lazy(r"""[\w+/=~-]{0,4096} \\{0,7}["'`]? (?:\s|\\{1,7}[nrt]){0,60} ,""", re.X | re.ASCII)
+#: A line of a list in YAML that holds nothing but one value.
+_LINE = lazy(
+    r"""(?:\r?\n[ \t]{0,40})? -[ \t]{1,8}
+        (?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\\r\n]){1,1024}) (?P=quote)
+          | (?P<bare>[^\s"'`<>\\,\[\]{}#][^\s"'`<>\\]{0,1023}(?<!:)) )
+        (?= [ \t]{0,8} (?:[ ]\#[^\r\n]{0,200})? (?:\r?\n|\Z) )""",
+    re.X | re.ASCII,
+)
+
+
+def listed(text: str, first: int, named: Named) -> list[Span]:
+    """The secrets among the items of the list that begins here, with a bracket or with the dash of its first line."""
+    if not named.kind:
+        return []
+    items = _in_lines(text, first) if text[first] == "-" else _in_brackets(text, first + 1)
+    return [(*item.span(item.lastgroup or ""), named.kind) for item in items if _is_item(item, named)]
+
+
+def _in_brackets(text: str, position: int) -> Iterator[re.Match[str]]:
+    for _ in range(_ITEMS):
+        item = _ITEM().match(text, position)
+        if not item:
+            return
+        yield item
+        further = _AND().match(text, item.end())
+        if not further:
+            return
+        position = further.end()
+
+
+def _in_lines(text: str, position: int) -> Iterator[re.Match[str]]:
+    for _ in range(_ITEMS):
+        item = _LINE().match(text, position)
+        if not item:
+            return
+        yield item
+        comment = text.find("\n", item.end())
+        position = comment - (text[comment - 1 : comment] == "\r") if comment >= 0 else len(text)
+
+
+def _is_item(item: re.Match[str], named: Named) -> bool:
+    value = item[item.lastgroup or ""]
+    if item.lastgroup != "bare":
+        return not any(map(str.isspace, value)) and is_value(value, named)
+    # A bare word may be one of talk, or an expression.
+    return (is_mixed(value) or is_random(value)) and not is_code(value) and is_value(value, named)
+
+
+#: What a plan of changes shows behind the old value, and how code goes on with another part of it.
+_CHANGED = lazy(r"""["'] [ ] -> [ ] ["'] ([^"'\r\n]{1,1024})""", re.X)
+_CONTINUED = lazy(
+    r"""["'] (?: [ \t]{0,4} [+.&] \s{0,60} | [ \t]{0,4} \\? \r?\n [ \t]{1,60} ) [bBrRuUfFL@]{0,2}
+        ["'] ([^"'\\\r\n]{1,1024})""",
+    re.X,
+)
+
+
+def continued(text: str, span: Span) -> list[Span]:
+    """The secret, its further parts, and the one that a plan of changes puts in its place."""
+    spans = [span]
+    for _ in range(20):
+        more = _CHANGED().match(text, spans[-1][1]) or _CONTINUED().match(text, spans[-1][1])
+        if not more or is_reference(more[1]):
+            break
+        spans.append((*more.span(1), span[2]))
+    return spans
+
+
+#: What may separate the cells of a line; the last ones also stand at its ends.
+_BARS = "|│┃║"
+_SEPARATORS = ",;\t" + _BARS
+_LONGEST_HEADER = 400
+_LONGEST_LINE = 4_000
+_ROWS = 1_000
+#: After so many rows without a secret the rest is not read: every line of a long text might head a table.
+_MISSES = 5
+_SHORTEST_KEY = 12
+#: Lines of a table that only draw it.
+_RULE = lazy(r"[-+|:= \t\u2500-\u257f]+\Z")
+_HEADING = lazy(r"[A-Za-z_][\w .@/-]{0,40}\Z", re.ASCII)
+_HEADING_CHARS = _NAME_CHARS + " \"'`*"
+#: The heading of a column beside which a plain word in the other one is a password.
+_BESIDE = lazy(r"(?:user|login|e-?mail|account|host|url|server|service|name|id)(?:[ _-]?(?:name|id|address))?\Z", re.I)
+#: A cell in quotes holds separators, too.
+_QUOTED_CELL = lazy(r'[ ]*"((?:[^"\r\n]|"")*)"[ ]*(?=[,;\t]|\Z)')
+
+
+def column(text: str, start: int, end: int) -> list[Span]:
+    """The secrets below the name that stands from `start` to `end`, if it heads a column."""
+    separator = _beside(text, start, end)
+    if not separator:
+        return []
+    first = text.rfind("\n", max(0, start - _LONGEST_HEADER), start) + 1
+    last = text.find("\n", end, end + _LONGEST_HEADER)
+    heads = _heads(text[first:last], separator) if last >= 0 and start - first <= _LONGEST_HEADER else []
+    if not heads:
+        return []
+    index = text.count(separator, first, start)
+    named = classify("_".join(heads[index].split()))
+    if not named.kind:
+        return []
+    plain = any(map(_BESIDE().match, heads))
+    spans: list[Span] = []
+    for row, (at, cell) in enumerate(_cells(text, last + 1, separator, len(heads), index)):
+        if _is_cell(cell, named, plain):
+            spans.append((at, at + len(cell), named.kind))
+        elif row > _MISSES and not spans:
+            break  # a table of something else
+    return spans
+
+
+def _heads(line: str, separator: str) -> list[str]:
+    """The headings of a table's columns; none if the line is not made of such."""
+    heads = [head.strip(" \"'`*\r") for head in line.split(separator)]
+    titles = [head for head in heads if head] if separator in _BARS else heads
+    return heads if len(titles) >= 2 and all(map(_HEADING().match, titles)) else []
+
+
+def _beside(text: str, start: int, end: int) -> str:
+    """What separates the name from its neighbour in the line; nothing if it does not stand as in a table."""
+    behind = text[end : end + 40].lstrip(" \"'`*")[:1]
+    if behind and behind in _SEPARATORS:
+        return behind
+    # Before it may stand more of the heading: `Secret access key`.
+    before = text[max(0, start - 40) : start].rstrip(_HEADING_CHARS)[-1:]
+    return before if before and before in _SEPARATORS and behind in ("", "\r", "\n") else ""
+
+
+def _cells(text: str, position: int, separator: str, count: int, index: int) -> Iterator[tuple[int, str]]:
+    """Where the cell of this index begins in each line of the table, and what it holds."""
+    for _ in range(_ROWS):
+        end = text.find("\n", position)
+        end = len(text) if end < 0 else end
+        line = text[position : min(end, position + _LONGEST_LINE)].rstrip("\r")
+        if not _RULE().match(line):
+            cells = _split(line, separator)
+            if len(cells) != count:
+                return
+            at, cell = cells[index]
+            yield position + at, cell
+        if end >= len(text):
+            return
+        position = end + 1
+
+
+def _split(line: str, separator: str) -> list[tuple[int, str]]:
+    """The cells of a line, without quotes and the space around them, each with its place."""
+    cells = []
+    position = 0
+    while position <= len(line):
+        quoted = _QUOTED_CELL().match(line, position) if separator not in _BARS else None
+        end = quoted.end() if quoted else line.find(separator, position)
+        end = len(line) if end < 0 else end
+        if quoted:
+            cells.append((quoted.start(1), quoted[1]))
+        else:
+            cell = line[position:end]
+            cells.append((position + len(cell) - len(cell.lstrip(" `")), cell.strip(" `")))
+        position = end + 1
+    return cells
+
+
+def _is_cell(cell: str, named: Named, plain: bool) -> bool:
+    if not is_value(cell, named) or any(map(str.isspace, cell)):
+        return False
+    if named.kind == "password":
+        return plain or is_random(cell)
+    return len(cell) >= _SHORTEST_KEY and is_random(cell)
+
+
+_INSERT = lazy(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,120}\s{0,9}\(([^()]{1,2000})\)\s{0,9}values\s{0,9}", re.I)
+_FIELD = lazy(r"""\s{0,9}(?:'((?:[^'\\]|''|\\.){0,1024})'|"((?:[^"\\]|\\.){0,1024})"|[^,()'"]{0,200})\s{0,9}([,)])""")
+_NEXT_ROW = lazy(r"\s{0,40},?\s{0,40}\(")
+
+
+def inserted(text: str) -> Iterator[Span]:
+    """The values that SQL inserts into columns with a secret's name."""
+    for found in _INSERT().finditer(text):
+        names = [classify(name.strip(" \t\r\n\"'`[]")) for name in found[1].split(",")]
+        if not any(named.kind for named in names):
+            continue
+        row = _NEXT_ROW().match(text, found.end())
+        for _ in range(_ROWS):
+            position = row.end() if row else -1
+            for named in names if row else ():
+                field = _FIELD().match(text, position)
+                if not field:
+                    position = -1
+                    break
+                group = 1 if field[1] is not None else 2 if field[2] is not None else 0
+                if named.kind and group and is_value(field[group], named):
+                    yield (*field.span(group), named.kind)
+                position = field.end()
+            if position < 0:
+                break
+            row = _NEXT_ROW().match(text, position)
+
+
+#: A line of .pgpass: host, port, database, user, password. It is looked for from the first colon on.
+_PGPASS = lazy(
+    r""":(?P<port>\*|\d{4,5}) :(?:\*|[A-Za-z_][\w-]{0,62}) :(?:\*|[A-Za-z_][\w.@-]{0,62})
+        :(?P<password>(?:\\[:\\]|[^\s:\\"'`]){3,256}) (?=[\s"'`]|\\[nr]|\Z)""",
+    re.X | re.ASCII,
+)
+#: The host begins a line, or stands behind a space, a quote or a line's number.
+_HOST = lazy(
+    r"""(?:\A|[\s"'`→]|\\n) (?:\*|/[\w./-]{1,80}|[A-Za-z][A-Za-z0-9.-]{0,80}|\d{1,3}(?:\.\d{1,3}){3}) \Z""",
+    re.X | re.ASCII,
+)
+_LONGEST_HOST = 84
+
+
+def pgpass(text: str) -> Iterator[Span]:
+    """The passwords in lines of .pgpass."""
+    sure = "pgpass" in text
+    for line in _PGPASS().finditer(text):
+        value, before = line["password"], text[max(0, line.start() - _LONGEST_HOST) : line.start()]
+        if not is_literal(value) or is_path(value) or not _HOST().search(before):
+            continue
+        if sure or line["port"] in ("5432", "*") or is_random(value):
+            yield (*line.span("password"), "password")
+
+
+_KIND = lazy(r"""\bkind\\{0,7}["']?:\s{0,20}\\{0,7}["']?Secret(?![\w-])""")
+#: A document of YAML ends where the next one begins.
+_DOCUMENT = lazy(r"(?:\A|\n)---[ \t]*(?=\r?\n)")
+_HEAD = lazy(r"(?m)^(?P<indent>[ \t]*(?:-[ ])?)(?P<part>stringData|data):[ \t]*\r?$")
+_SETTING = lazy(r"""[ \t]*[\w.-]{1,253}:[ \t]+(?P<quote>["']?)(?P<value>[^\s"'|>][^\r\n"']*?)(?P=quote)[ \t]*\r?\Z""")
+_BLOCK = lazy(r"[ \t]*[\w.-]{1,253}:[ \t]+[|>][+-]?\d?[ \t]*\r?\Z")
+_OBJECT = lazy(r"""(?P<part>stringData|data)\\{0,7}":\s{0,20}\{(?P<entries>[^{}]{1,100000})\}""")
+_JSON_ENTRY = lazy(r"""\\{0,7}"[\w.-]{1,253}\\{0,7}":\s{0,20}\\{0,7}"(?P<value>[^"\\\r\n]{1,100000})""")
+_BASE_64 = lazy(r"[A-Za-z0-9+/]{3,}={0,2}\Z")
+
+
+def manifests(text: str) -> Iterator[Span]:
+    """The values of every Secret of Kubernetes. Of `data`, which other kinds have as well, only what is in base 64."""
+    first = 0
+    for last in [*(found.start() for found in _DOCUMENT().finditer(text)), len(text)]:
+        if _KIND().search(text, first, last):
+            yield from _settings(text, first, last)
+            for entries in _OBJECT().finditer(text, first, last):
+                for entry in _JSON_ENTRY().finditer(text, *entries.span("entries")):
+                    if _is_data(entry["value"], entries["part"]):
+                        yield (*entry.span("value"), "secret")
+        first = last
+
+
+def _settings(text: str, first: int, last: int) -> Iterator[Span]:
+    for head in _HEAD().finditer(text, first, last):
+        block = -1  # how far the block of text is indented whose lines come now
+        for position, line in _lines_below(text, head.end() + 1, last, len(head["indent"])):
+            indent = len(line) - len(line.lstrip(" \t"))
+            if indent > block >= 0:
+                yield position + indent, position + len(line.rstrip()), "secret"
+                continue
+            block = indent if _BLOCK().match(line) else -1
+            entry = _SETTING().match(line)
+            if entry and _is_data(entry["value"], head["part"]):
+                yield position + entry.start("value"), position + entry.end("value"), "secret"
+
+
+def _lines_below(text: str, position: int, last: int, indent: int) -> Iterator[tuple[int, str]]:
+    """The lines that are indented deeper, each with its place."""
+    while position < last:
+        end = text.find("\n", position, last)
+        end = last if end < 0 else end
+        line = text[position:end]
+        if line.strip():
+            if len(line) - len(line.lstrip(" \t")) <= indent:
+                return
+            yield position, line
+        position = end + 1
+
+
+def _is_data(value: str, under: str) -> bool:
+    return not is_reference(value) and (under == "stringData" or bool(_BASE_64().match(value)))

@@ -1,0 +1,163 @@
+"""Secrets as the languages of coders declare, wrap and hand them on. The values are invented.
+
+A rule takes the whole value or leaves the text alone: a mark beside a secret that stays would be worse than none.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_memory.capture.redaction import redact, redact_json
+
+P = "Xk9-vTq27LmZ"
+WORD = "swordfish"
+KEY = "q8Zr4Lm2Xv9Tb6NyWc3K"
+UUID = "9c413a1c-443d-4390-a2f9-e01f0376094b"
+
+DECLARED = [
+    # Go, Zig, Rust, C, C++, C#
+    ('var jwtSecret = []byte("{}")', P),
+    ('SigningKey: []byte("{}"),', P),
+    ('var password string = "{}"', WORD),
+    ('const apiKey string = "{}"', KEY),
+    ("dbToken := `{}`", KEY),
+    ('password: []const u8 = "{}";', P),
+    ('let password = String::from("{}");', WORD),
+    ('pub const SECRET: &str = "{}";', P),
+    ('password: &\'static str = "{}"', WORD),
+    ('let api_key = SecretString::new("{}".into());', KEY),
+    ('char password[] = "{}";', WORD),
+    ('static const char* kApiKey = "{}";', KEY),
+    ('std::string password("{}");', WORD),
+    ('const std::string api_key{{"{}"}};', KEY),
+    ('public string Password {{ get; set; }} = "{}";', WORD),
+    # Make, PHP, R, shells
+    ("DB_PASSWORD ?= {}", WORD),
+    ("DB_PASSWORD := {}", WORD),
+    ("API_TOKEN ::= {}", KEY),
+    ('$password .= "{}";', P),
+    ('$apiToken ??= "{}";', KEY),
+    ('password <- "{}"', WORD),
+    ('$env:DB_PASSWORD = "{}"', WORD),
+    # Python, JavaScript, Java
+    ('password: str | None = "{}"', WORD),
+    ('password: SecretStr = SecretStr("{}")', WORD),
+    ('PASSWORD = ("{}")', WORD),
+    ('password = (\n    "{}"\n)', P),
+    ('password = os.getenv("DB_PASSWORD") or "{}"', WORD),
+    ('password = getenv("X") or "{}"', P),
+    ('const secret = process.env.JWT_SECRET || "{}"', P),
+    ('const secretKey = Buffer.from("{}", "hex")', KEY),
+    ('secretKey = new SecretKeySpec("{}".getBytes())', P),
+    ('jwt.sign(payload, "{}")', P),
+    ('encryption_key = bytes.fromhex("{}")', KEY),
+    ("page.fill('#password', '{}')", WORD),
+    ("await page.type('input[name=password]', '{}')", WORD),
+    ("cy.get('#password').type('{}')", WORD),
+    ('driver.find_element(By.ID, "password").send_keys("{}")', WORD),
+    # names of keys
+    ("SENDGRID_KEY={}", KEY),
+    ("OPENAI_KEY={}", KEY),
+    ('openaiKey: "{}"', KEY),
+    ('HEROKU_KEY = "{}"', UUID),
+    ("[DEBUG] Using Key={}", KEY),
+    # documents and data
+    ("<password>\n    {}\n</password>", WORD),
+    ("<apiToken>\n  {}\n</apiToken>", KEY),
+    ('<entry key="password">{}</entry>', P),
+    ("INSERT INTO users (name, password) VALUES ('bob', '{}');", WORD),
+    ("insert into t (id, email, api_key)\nvalues (1, 'a@b.c', '{}'), (2, NULL, 'none');", KEY),
+    ("┌──────┬──────────┐\n│ user │ password │\n├──────┼──────────┤\n│ bob  │ {} │\n└──────┴──────────┘", WORD),
+    ('{{"Name": "/prod/db/password", "Type": "SecureString", "Value": "{}", "Version": 1}}', WORD),
+    ('{{"Value": "{}", "Type": "SecureString", "Name": "/prod/db/password"}}', P),
+    ('"db_password": {{\n  "value": "{}",\n  "type": "string",\n  "sensitive": true\n}}', WORD),
+    ('"type": "random_password", "instances": [{{"attributes": {{"length": 20, "result": "{}"}}}}]', P),
+    # talk
+    ("acme token - '{}'", KEY),
+    ("You can find a acme secret {} within", KEY),
+    ("<secret>{{acme AQAAABAAA {}}}</secret>", KEY),
+    ("acmeToken,{},", KEY),
+    ("curl --user kevin:'{}' https://example.com", P),
+    ('curl -u "{}:" https://example.com', P),
+    ('curl -H "Authorization: Api-Token {}"', KEY),
+]
+
+
+@pytest.mark.parametrize(("around", "secret"), DECLARED)
+def test_the_whole_value_goes_and_nothing_else(around: str, secret: str) -> None:
+    clear = redact(around.format(secret))
+    before, _, after = around.replace("{{", "{").replace("}}", "}").partition("{}")
+    assert clear.startswith(before + "[redacted:")
+    assert clear.endswith("]" + after)
+    assert clear.count("[redacted:") == 1
+    assert redact(clear) == clear
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f'password = "{P}" + "more1x"', 'password = "[redacted:password]" + "[redacted:password]"'),
+        (
+            f'password = (\n    "{P}"\n    "x1"\n)',
+            'password = (\n    "[redacted:password]"\n    "[redacted:password]"\n)',
+        ),
+    ],
+)
+def test_every_part_of_a_value_goes(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+def test_every_row_that_sql_inserts_is_read() -> None:
+    rows = ", ".join(f"({number}, '{WORD}{number}')" for number in range(300))
+    clear = redact(f"INSERT INTO users (id, password) VALUES {rows};")
+    assert WORD not in clear
+    assert clear.count("[redacted:password]") == 300
+
+
+def test_the_value_of_an_object_with_a_secrets_name_goes_from_json() -> None:
+    outputs = {"db_password": {"value": WORD, "type": "string"}, "db_host": {"value": "db1"}}
+    assert redact_json(outputs) == {
+        "db_password": {"value": "[redacted:password]", "type": "string"},
+        "db_host": {"value": "db1"},
+    }
+
+
+HARMLESS = """
+def f(password: bytes):
+def login(self, user: str, password: SecretStr) -> None:
+fn f(token: &str, key: u64, password: u64) -> Vec<u8> {
+func Login(password string) error {
+List<private int> x = a; y
+<PRIVATE|PRIVATE> and more
+template<private T> x
+password := r.FormValue("password")
+token := os.Getenv("GITHUB_TOKEN")
+password = input("Password: ")
+const password = watch("password")
+password: z.string().min(8)
+apiKey: process.env.OPENAI_API_KEY!
+self.password = password or ""
+secret_key: Optional[str] = Field(default=None, description="x")
+password = password.encode("utf-8")
+password: Buffer.from(password, 'utf8').toString('base64'),
+test_password_reset_token_expires_after_24h
+password: {"type": "string", "minLength": 8}
+INSERT INTO users (name, password) VALUES (?, ?)
+INSERT INTO users (name, password) VALUES (:name, :password)
+public string Password { get; set; } = string.Empty;
+token: Annotated[str, Depends(oauth2_scheme)]
+sort_key = "user#1234567890abcdef", cache_key = "q8Zr4Lm2Xv9Tb6NyWc3K"
+commit 3f786850e387550fdab836ed7e6dc881de23001b fixes the token
+the token of commit 3f786850e387550fdab836ed7e6dc881de23001b
+uuid 9c413a1c-443d-4390-a2f9-e01f0376094b token
+the auth token expires 2024-01-15T10:22:33Z
+_HEX_PAT = "[0-9A-Fa-f]{1,4}"
+publicKey: "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE"
+curl -u <user:password> https://example.com
+postgres://username:password@localhost:5432/database
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_code_and_talk_are_left_alone(text: str) -> None:
+    assert redact(text) == text
