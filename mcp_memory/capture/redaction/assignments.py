@@ -28,6 +28,7 @@ from mcp_memory.capture.redaction.values import (
     is_quoted,
     is_random,
     is_reference,
+    is_shell,
     is_spoken,
     is_strong,
     is_text,
@@ -88,7 +89,9 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
 
 
 _ASSIGNED = _assignment(
-    r"[\w-]{2,60}(?![\w-])", r"[ \t]{1,4} (?:is|was|ist|est)(?:[ ]now)?:? [ \t]{1,4}", r"""[^\s"'`<>\\]"""
+    r"[\w-]{2,60}(?![\w-])",
+    r"[ \t]{1,4} (?:is|was|ist|est|lautet|reads|equals)(?:[ ]now)?:? [ \t]{1,4}",
+    r"""[^\s"'`<>\\]""",
 )
 #: A name of another language, and what it is for: `senha do banco`. A value ends where letters of other scripts begin,
 #: and after a mere space it must hold a letter and a digit.
@@ -184,12 +187,10 @@ def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
         span = None if found["typed"] else Bare(text, start, name, named, found).span()
     else:
         span = (*found.span(group), named.kind) if _is_quoted(text, start, name, named, found) else None
-    return None if span and named.kind == KEY and not is_key(text[span[0] : span[1]].strip(), named) else span
-
-
-def is_shell(name: str, join: str) -> bool:
-    """`NAME=` is how shells and .env files set variables, whose values are text and never code."""
-    return join == "=" and name.isupper()
+    if span and named.kind == KEY:
+        before = "" if named.sure else text[max(0, start - _COMMAND) : start]
+        return span if is_key(text[span[0] : span[1]].strip(), named, before, found["join"] or "=") else None
+    return span
 
 
 #: How far before a name its command is looked for.
@@ -368,7 +369,7 @@ class Bare:
             return self._default()
         shell = is_shell(self.name, self.join)
         value = self._trimmed(shell)
-        if len(value) < 3 or not is_text(value):
+        if len(value) < 3 or not is_text(value) or (value[0] == "(" and not shell):
             return None
         if value.isdigit():
             # Not a port, a count or a year.

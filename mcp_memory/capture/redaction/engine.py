@@ -32,6 +32,7 @@ from mcp_memory.capture.redaction.values import (
     Clean,
     Named,
     classify,
+    is_dummy,
     is_field,
     is_handed,
     is_reference,
@@ -79,10 +80,12 @@ _REST = lazy(r"[\w+/=~-]*", re.ASCII)
 _PIPE = 400
 
 
-def _sought(rules: Iterable[Rule], made: Callable[[str, str], str], flags: int = re.ASCII) -> list[_Sought]:
+def _sought(
+    rules: Iterable[Rule], made: Callable[[str, str], str], flags: int = re.ASCII, default: Verdict | None = None
+) -> list[_Sought]:
     """The rules by trigger: that, the kind, the pattern and the verdict."""
     return [
-        (trigger, kind, lazy(made(trigger, body), flags), verdict[0] if verdict else None)
+        (trigger, kind, lazy(made(trigger, body), flags), verdict[0] if verdict else default)
         for kind, triggers, body, *verdict in rules
         for trigger in triggers.split("|")
     ]
@@ -94,12 +97,16 @@ def _prefixed(prefix: str, body: str) -> str:
     return re.escape(prefix) + before + body
 
 
+def _is_real(found: re.Match[str]) -> bool:
+    return not is_dummy(found[0])
+
+
 def _as_it_is(trigger: str, body: str) -> str:
     return body
 
 
-_KEYS = _sought(KEYS, _prefixed)
-_OTHERS = [*_sought(OTHER_KEYS, _prefixed), *_sought(FORMS, _as_it_is)]
+_KEYS = _sought(KEYS, _prefixed, default=_is_real)
+_OTHERS = [*_sought(OTHER_KEYS, _prefixed, default=_is_real), *_sought(FORMS, _as_it_is)]
 (_BOT,) = _sought([BOT_TOKEN], _as_it_is)
 _COMMANDS, _CALLS, _HEADERS = (_sought(rules, _as_it_is, re.I) for rules in (COMMANDS, CALLS, HEADERS))
 _PIPED = lazy(PIPED, re.I)

@@ -16,6 +16,7 @@ from mcp_memory.capture.redaction.values import (
     is_mixed,
     is_random,
     is_reference,
+    is_slashed,
     is_strong,
 )
 
@@ -198,12 +199,12 @@ OTHER_KEYS: tuple[Rule, ...] = (
     ("aws-key", "ABSK", r"[A-Za-z0-9+/]{60,}={0,2}"),
     ("aws-key", "bedrock-api-key-", r"[A-Za-z0-9+/%]{60,}={0,2}"),
     ("minisign-key", "RWRTY0Iy", r"[A-Za-z0-9+/]{60,}={0,2}"),
-    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
+    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]{1,9})?-(?=(?:[A-Za-z-]{0,80}\d){2})[A-Za-z0-9-]{10,}"),
     ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
     ("paypal-token", "access_token$production$|access_token$sandbox$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),
     ("openshift-token", "sha256~", r"[\w-]{40,}"),
     ("endor-key", "endr+", r"[A-Za-z0-9-]{16,}"),
-    ("twitter-token", "A" * 20, r"[A-Za-z0-9%]{60,200}"),
+    ("twitter-token", "A" * 20, r"(?<![A-Za-z0-9+/]A{20})A{0,2}[A-Za-z0-9%]{60,110}(?![A-Za-z0-9+/])"),
     ("jwt", "ZXlK", r"[A-Za-z0-9+/_-]{40,}={0,2}", _is_wrapped_token),
     (
         "private-key",
@@ -218,17 +219,6 @@ def _is_mysql_password(found: re.Match[str]) -> bool:
     # Behind a user it is a password whatever it looks like, unless containers publish a port by it.
     value = secret_of(found)
     return is_mixed(value) or (" -u" in found[0] and bool(value.strip("0123456789.:")))
-
-
-def _is_slashed(found: re.Match[str]) -> bool:
-    """Whether an address has a password with a slash, and not a path with an @."""
-    value = found[1]
-    first, _, rest = value.partition("/")
-    if "@" in first:
-        # What follows the first @ may be the host after all, with another @ in the path.
-        host = first.rpartition("@")[2]
-        return "." not in host and ":" not in host and host != "localhost"
-    return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
 
 
 #: What an address may hold before its @. The last one before the path ends the password, which may itself hold one; a
@@ -283,7 +273,7 @@ FORMS: tuple[Rule, ...] = (
         + r"(?!/|\d{1,5}[/?#])([^\s\"'`<>,|(){}\[\]]{1,200}/[^\s\"'`<>,|(){}\[\]/]{0,100})@(?:"
         + _HOST
         + r")(?![\w.@-])",
-        _is_slashed,
+        lambda found: is_slashed(found[1]),
     ),
     ("password", "://", _USER + r"(?!\d{1,5}[?#])([^\s/\"'`<>]{1,256})@", lambda found: is_literal(found[1])),
     ("token", "://", r"://([\w.~%+-]{20,256})(?=:?[^\s/@]{0,256}@)", _looks_random),
@@ -302,6 +292,12 @@ BOT_TOKEN: Rule = ("discord-token", ".", r"([MNO][\w-]{21,27}\.[\w-]{6,7}\.[\w-]
 
 def _handed(strict: bool) -> Verdict:
     return lambda found: is_handed(secret_of(found), strict)
+
+
+def _is_login(found: re.Match[str]) -> bool:
+    # `test:test` is no secret to anyone.
+    value = secret_of(found)
+    return is_handed(value, False) and not found[0].rstrip("\"'").endswith((f" {value}:{value}", f"'{value}:{value}"))
 
 
 _ANY, _STRICT = _handed(False), _handed(True)
@@ -339,7 +335,7 @@ COMMANDS: tuple[Rule, ...] = (
     ("password", "htpasswd", r"[ \t]+-\w{0,9}b\w{0,9}[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+" + _WORD, _ANY),
     ("password", "smbclient|rpcclient", _ON + r"-U[ \t=]?[\"']?[^\s%'\"]{1,100}%([^\s'\"]{3,200})", _ANY),
     ("password", " -storepass| -keypass| -srcstorepass| -deststorepass", r"[ \t]+" + _WORD, _ANY),
-    ("password", "curl", _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), _ANY),
+    ("password", "curl", _login(r"-[A-Za-z]{0,6}u|--user|--proxy-user"), _is_login),
     ("password", "curl", _ON + r"(?:-u|--user)[ \t=]{0,4}[\"']?([^\s:'\"$<]{8,200}):(?=[\s'\"]|\Z)", _STRICT),
     ("password", "curl", _ON + r"(?:-b|--cookie)[ \t=]{0,4}[\"']?([\w.-]{1,80}=[^\s'\"]{8,512})", _STRICT),
     ("password", "http", r"s?(?=[ \t])" + _login(r"-a|--auth"), _ANY),
@@ -375,6 +371,13 @@ CALLS: tuple[Rule, ...] = (
         ".login(|basicauth(|basic_auth(|db.auth(",
         r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:" + _QUOTED + r"){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
         _STRICT,
+    ),
+    ("password", "getconnection(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _STRICT),
+    (
+        "password",
+        "login with |log in with |logged in with |sign in with ",
+        r"\S{1,60}[ ]?[/:][ ]?(\S{6,128})",
+        _looks_random,
     ),
     ("secret", "jwt.sign(|jwt.verify(|jwt.encode(|jwt.decode(", r"[^\r\n\"'`]{1,80},\s{0,20}" + _TEXT, _STRICT),
     ("secret", "createhmac(|hmac.new(", r"(?:" + _QUOTED + r")?b?" + _TEXT, _STRICT),

@@ -14,6 +14,7 @@ from mcp_memory.capture.redaction.values import (
     Named,
     classify,
     is_code,
+    is_hex,
     is_literal,
     is_mixed,
     is_path,
@@ -128,6 +129,9 @@ def near(text: str, start: int, end: int) -> list[Span]:
     found = _NEAR().match(text, end)
     if not found or not is_strong(found[1]) or is_reference(found[1]) or _OTHER().search(text, end, found.start(1)):
         return []
+    between = text[end : found.start(1)]
+    if any(map(str.isalnum, between)) and is_hex(found[1]):
+        return []  # more likely the hash of a commit
     return [(*found.span(1), named.kind)]
 
 

@@ -41,6 +41,10 @@ _NEUTRAL = frozenset(
     "old new current default main primary secondary".split()
 )
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "passord", "motdepasse")
+#: Behind one of these stands a text to be shown, more often than a password.
+_SHOWN = frozenset(
+    "forgot forgotten wrong confirm reset show hide toggle invalid incorrect repeat weak missing".split()
+)
 #: `…_key` is a secret after one of these.
 _KEY_OF = frozenset(
     "api access private secret account signing encryption master auth shared license deploy app subscription".split()
@@ -82,7 +86,7 @@ def classify(name: str) -> Named:
 
 def _password(last: str, before: str) -> Named | None:
     if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
-        return Named("password", True)
+        return Named("password", before not in _SHOWN)
     # Alone these may be what a test did, or the width of a page.
     return Named("password", bool(before) and last != "psk") if last in ("pass", "pw", "psk") else None
 
@@ -117,6 +121,11 @@ def _credential(last: str, before: str, name: str) -> Named:
     return Named(KEY, False) if last == "pat" and before else NOT_SECRET
 
 
+def is_shell(name: str, join: str) -> bool:
+    """`NAME=` is how shells and .env files set variables, whose values are text and never code."""
+    return join == "=" and name.isupper()
+
+
 def name_of_list(name: str) -> Named:
     """What the items of a list are, by its name: that of one of them, or of several."""
     named = classify(name)
@@ -126,9 +135,11 @@ def name_of_list(name: str) -> Named:
 
 
 _REFERENCE = lazy(
-    r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|\[?redacted|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
-    r"|(?:process|import\.meta)\.env|os\.(?:environ|getenv)|getenv|(?:secrets|vars?|env|local)\.\w"
-    r"|your[ _-]|my[ _-](?:password|secret|token|api)\b|(?:insert|enter|paste|replace)[ _-]",
+    r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
+    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[?redacted|(?:secrets|vars?|env|local)\.\w"
+    r"|(?:process|import\.meta)\.env|os\.(?:environ|getenv)|getenv"
+    r"|your[ _-]|my[ _-](?:password|secret|token|api)\b|(?:insert|enter|paste|replace|put|add)[ _-]"
+    r"|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a|[\w-]{0,40}[_-]here)\Z",
     re.I,
 )
 _PLAIN = frozenset(
@@ -142,7 +153,8 @@ _PLAIN = frozenset(
     "passwort kennwort wachtwoord senha contraseña heslo parola lösenord adgangskode пароль 密码 密碼 パスワード "
     "비밀번호 erforderlich pflichtfeld falsch vergessen obligatoire requis incorrect invalide obligatoria obligatorio "
     "requerida incorrecta obrigatória obrigatório incorreta verplicht vereist onjuist vergeten povinné wymagane "
-    "mind utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
+    "mind at least more than use please options flags arguments parameters settings fields values "
+    "utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
 )
 _CALL = lazy(r"[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")
@@ -150,10 +162,11 @@ _PATH = lazy(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@ -]+){2,}\Z|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
 )
 _IDENTIFIER = lazy(r"[\W_]*(?:(?:\d{1,3}|[A-Za-z]+\d{0,3})(?:[\W_]+|\Z))*\Z", re.ASCII)
-#: An algorithm, or a type of a fixed width.
+#: An algorithm, a type of a fixed width, a date, a number.
 _ALGORITHM = lazy(
     r"(?:sha|md|base|utf|argon|oauth|https?|[rhe]s|aes|pbkdf|bcrypt|scrypt)-?\d"
-    r"|(?:[uif]|u?int|float|bytes|char|byte|string|varchar|uuid)_?\d{1,3}(?:_t)?\Z",
+    r"|(?:[uif]|u?int|float|bytes|char|byte|string|varchar|uuid)_?\d{1,3}(?:_t|Array)?\Z"
+    r"|\d{4}-\d\d-\d\d|0x[0-9a-f]{1,16}\Z",
     re.I,
 )
 _STRONG = lazy(r"[\w+/=.~-]{16,4096}\Z", re.ASCII)
@@ -176,7 +189,13 @@ def is_reference(value: str) -> bool:
 
 def is_literal(value: str) -> bool:
     """Whether the value could be a secret: neither a reference nor a type nor a word that names rather than is one."""
-    return bool(value) and not is_reference(value) and value.strip("_-.:").lower() not in _PLAIN
+    if not value or is_reference(value) or value.strip("_-.:!?*…()").lower() in _PLAIN:
+        return False
+    return not (_NAMES().match(value) and classify(value).kind)
+
+
+#: A name of several words.
+_NAMES = lazy(r"[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){1,6}\Z|[a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}\Z")
 
 
 def is_code(value: str) -> bool:
@@ -244,19 +263,46 @@ def is_strong(value: str) -> bool:
     if not _STRONG().match(value) or is_uuid(value) or _ALGORITHM().match(value) or is_path(value):
         return False
     head = value[:200]
+    if sum(map(_is_word, head.replace("_", "-").replace(".", "-").replace("/", "-").split("-"))) > 1:
+        return False
     if len(_TURN().findall(head)) < 2 or sum(map(str.isalpha, head)) < 4:
         return False
-    pairs = [head[found.start() : found.start() + 2].lower() for found in _PAIR().finditer(head)]
-    return sum(pair in _IN_WORDS for pair in pairs) * 2 < max(len(pairs), 6)
+    return is_hex(value) or not _has_words(head)
+
+
+def _has_words(value: str) -> bool:
+    pairs = [value[found.start() : found.start() + 2].lower() for found in _PAIR().finditer(value)]
+    return sum(pair in _IN_WORDS for pair in pairs) * 2 >= max(len(pairs), 6)
+
+
+def is_hex(value: str) -> bool:
+    """Whether the value is made of hexadecimal digits, as the hash of a commit or a file is."""
+    return not value.strip("0123456789abcdef-")
+
+
+def is_dummy(value: str) -> bool:
+    """Whether what has the form of a key is made of words, or of one letter over and over."""
+    return "xxxxxx" in value.lower() or (not any(map(str.isdigit, value)) and _has_words(value[:200]))
+
+
+def _is_word(part: str) -> bool:
+    return len(part) > 2 and part.isalpha() and (part[1:].islower() or part.isupper())
 
 
 def is_uuid(value: str) -> bool:
     return bool(_UUID().match(value))
 
 
-def is_key(value: str, named: Named) -> bool:
-    """Whether what is called some key is a secret. A UUID names other things as well."""
-    return is_strong(value) or (named.sure and is_uuid(value))
+#: What says of a key that it is the name of an entry.
+_OF_ENTRY = lazy(r"cache|lookup|redis|bucket|object|partition|sort|hit|miss|entry|row|public|finger", re.I)
+
+
+def is_key(value: str, named: Named, before: str = "", join: str = "=") -> bool:
+    """Whether what is called some key is a secret. A UUID and a hash name other things as well, and what stands
+    `before` a mere key may tell that it is the name of an entry."""
+    if named.sure:
+        return is_strong(value) or is_uuid(value)
+    return is_strong(value) and not _OF_ENTRY().search(before) and not (":" in join and is_hex(value))
 
 
 def is_made_up(value: str) -> bool:
@@ -305,7 +351,9 @@ def is_quoted(value: str, named: Named, sure: bool) -> bool:
     if value[0] in "+,)]};:|&. \t" or not is_literal(value) or is_path(value):
         return False
     if any(map(str.isspace, value)):
-        return named.kind == "password" and is_mixed(value.replace(" ", "")) and any(map(str.isdigit, value))
+        if named.kind != "password" or any(word in _PLAIN for word in value.lower().split()):
+            return False
+        return is_mixed(value.replace(" ", "")) and any(map(str.isdigit, value))
     if sure:
         return len(value) >= 3
     return is_random(value) or (len(value) >= 8 and "secret" in value.lower())
@@ -370,3 +418,13 @@ def is_login(text: str, start: int, named: Named, value: str) -> bool:
     if login is None or text.startswith("pass ", start):
         return False
     return bool(login["sure"]) or (is_mixed(value) and value[0] != "(")
+
+
+def is_slashed(value: str) -> bool:
+    """Whether an address has a password with a slash, and not a path with an @."""
+    first, _, rest = value.partition("/")
+    if "@" in first:
+        # What follows the first @ may be the host after all, with another @ in the path.
+        host = first.rpartition("@")[2]
+        return "." not in host and ":" not in host and host != "localhost"
+    return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
