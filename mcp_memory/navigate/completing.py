@@ -5,6 +5,7 @@ Each look reads a bounded number of rows by their keys, however long the history
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from mcp_memory.domain.toc import Level, parse_node_id
@@ -17,6 +18,7 @@ _PHRASES = ("today", "yesterday", "this week", "last week", "this month", "last 
 #: The latest nodes of each level whose keywords are offered as topics.
 _TOPICS = {Level.DAY: 40, Level.WEEK: 20, Level.MONTH: 12, Level.YEAR: 3}
 _TIME_DIGITS = 13
+_DIGITS = re.compile(r"[0-9]{0,15}")
 
 
 async def node_ids(answers: Answers, typed: str) -> list[str]:
@@ -49,9 +51,8 @@ async def _elsewhere(answers: Answers, typed: str) -> list[str]:
 async def grip_ids(answers: Answers, typed: str) -> list[str]:
     """Ids of grips that begin so, the latest first; their first part is a time, which tells where to look."""
     project = (await answers.view()).home
-    head, _, rest = typed.partition(":")
-    digits = rest.partition(":")[0]
-    if not project or not "grip:".startswith(typed[:5]) or not (digits or "0").isdecimal():
+    digits = typed[5:].partition(":")[0]
+    if not project or not "grip:".startswith(typed[:5]) or not _DIGITS.fullmatch(digits):
         return []
     missing = max(_TIME_DIGITS - len(digits), 0)
     first = int(digits or "0") * 10**missing

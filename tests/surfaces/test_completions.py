@@ -99,6 +99,32 @@ async def test_no_more_are_offered_than_the_protocol_allows(blank: Settings) -> 
         assert (len(offered.values), offered.has_more, offered.total) == (100, True, None)
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "grip:" + "9" * 5_000,
+        "grip:-1",
+        "grip:१",
+        "grip:1:",
+        "toc:day:\x00",
+        "toc:day:2026-13-99@",
+        "%",
+        "'--",
+        "@",
+        "x" * 9_999,
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [("node_id", ""), ("grip_id", ""), ("session_id", ""), ("when", "catch_up"), ("topic", "recall")],
+)
+async def test_what_nothing_begins_with_is_completed_by_nothing(
+    settings: Settings, typed: str, name: str, prompt: str
+) -> None:
+    async with connected(settings) as client:
+        assert (await completed(client, name, typed, prompt)).values == []
+
+
 @pytest.mark.parametrize("typed", ["", "toc:", "grip:1", "s", "%", "'", "toc:segment:x@", "grip:१", "\x00"])
 @pytest.mark.parametrize("name", ["node_id", "grip_id", "session_id"])
 async def test_a_server_in_a_project_without_memory_offers_nothing(settings: Settings, name: str, typed: str) -> None:
