@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from mcp_memory.domain.steps import FOUND_NOW
-from mcp_memory.domain.toc import parse_node_id
+from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
@@ -20,7 +20,7 @@ from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.question import question_of
 from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.scope import Reach, Scope, scope_of
+from mcp_memory.navigate.scope import Reach, Scope, ref_of, scope_of
 from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.navigate.when import TimeRange, find, resolve
@@ -30,6 +30,7 @@ from mcp_memory.ports.work import Clock
 MAX_BUDGET = 20_000
 MAX_AROUND = 20
 MAX_LIMIT = 50
+_YEARS = 6
 #: What is longer is pasted; a time in it says when something was, not when to look.
 _QUESTION = 2_000
 #: Tokens per hit below which each word counts, and the date of the first is left to its line.
@@ -96,6 +97,19 @@ class Answers:
         scope = await self.scope(project or parse_node_id(node_id)[1])
         place, branches = await browse.get_node(self.library, scope, node_id, topic, outline=True)
         return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
+
+    async def versions(self, node_id: str | None) -> list[int]:
+        """The versions behind what `get_node` shows, or `toc_root` without an id: they tell more than its words do.
+
+        A year has a new version whenever anything beneath it has.
+        """
+        scope = await self.scope(parse_node_id(node_id)[1] if node_id else None)
+        if node_id is None:
+            nodes = await self.library.top(scope.project, Level.YEAR, _YEARS, bullets=False)
+            return [node.version for node in nodes]
+        ref, project = await ref_of(self.library, scope, node_id)
+        node = await self.library.node(project, ref)
+        return [node.version] if node else []
 
     async def browse_time(
         self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None

@@ -31,7 +31,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from mcp_memory.errors import MemoryFault
+from mcp_memory.errors import MemoryFault, NotFound
 from mcp_memory.surfaces.opening import Memory
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ LOOK_SECONDS = 0.5
 #: How many documents are watched at once: each is read anew after a write, which takes about a millisecond.
 MOST = 100
 TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
-_YEARS = 6
 
 
 @dataclass(slots=True)
@@ -231,22 +230,14 @@ class Subscriptions:
 
 
 async def _versions(app: App, uri: str) -> list[int]:
-    """The versions behind a document, of which it may show too little to tell them apart.
-
-    A year has a new version whenever anything beneath it has.
-    """
-    from mcp_memory.domain.toc import Level
-    from mcp_memory.navigate.scope import ref_of
-
+    """The versions of the nodes that a document is about, of which it may show too little to tell them apart."""
     if uri != TOC and not uri.startswith(NODE):
         return []
-    scope = await app.answers.scope(None)
-    if uri == TOC:
-        nodes = await app.library.top(scope.project, Level.YEAR, _YEARS, bullets=False)
-        return [node.version for node in nodes]
-    ref, project = await ref_of(app.library, scope, unquote(uri.removeprefix(NODE)))
-    node = await app.library.node(project, ref)
-    return [node.version] if node else []
+    try:
+        return await app.answers.versions(None if uri == TOC else unquote(uri.removeprefix(NODE)))
+    except NotFound:
+        # The document could be read all the same: it says that memory knows no project here.
+        return []
 
 
 @dataclass(slots=True)

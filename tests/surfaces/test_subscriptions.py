@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -20,7 +21,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
 
 from mcp_memory.app import App, open_app
-from mcp_memory.config import Settings
+from mcp_memory.config import Privacy, Settings
 from mcp_memory.surfaces import subscriptions
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
@@ -156,6 +157,29 @@ async def test_another_project_moves_no_document_of_this_one(settings: Settings,
         async with open_app(settings) as other:
             await learn(other, conversation("2026-10-30", project="tidepool-web"))
         assert set(await heard(following, STATUS)) == {STATUS}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_isolated_server_tells_nothing_of_other_projects(settings: Settings, era: Era) -> None:
+    alone = replace(settings, privacy=Privacy(isolate=True))
+    foreign = "memory://node/toc:day:2026-10-30@tidepool-web"
+    async with subscribed(alone, era, foreign, DAY) as (_, following):
+        async with open_app(settings) as other:
+            await learn(other, conversation("2026-10-30", session="s9", project="tidepool-web"))
+            await say(other)
+        assert set(await heard(following, DAY)) == {DAY}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_where_no_project_is_known_one_can_be_watched_by_its_name(settings: Settings, era: Era) -> None:
+    elsewhere, named = replace(settings, project="elsewhere"), f"{DAY}@tidepool-api"
+    async with subscribed(elsewhere, era, TOC, named) as (_, following):
+        async with open_app(settings) as other:
+            await say(other)
+        assert await heard(following, named) == [named]
+        async with open_app(settings) as other:
+            await learn(other, conversation("2026-10-30", session="s9", project="elsewhere"))
+        assert await heard(following, TOC) == [TOC]
 
 
 async def test_only_what_is_sent_is_acknowledged(settings: Settings) -> None:
