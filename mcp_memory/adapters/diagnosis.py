@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mcp_memory.adapters.sqlite.erasures import DUE
 from mcp_memory.adapters.sqlite.events import SET_ASIDE
 from mcp_memory.adapters.sqlite.migrations import EMPTY, create, latest, rescue_of
 from mcp_memory.adapters.sqlite.place import holder, uri
@@ -58,6 +59,8 @@ class Facts:
     lease_until_ms: int = 0
     set_aside: tuple[tuple[str, int, str], ...] = ()
     unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Whether something was erased and has not been scrubbed from the file yet.
+    unscrubbed: bool = False
 
 
 def disk(home: Path) -> list[Problem]:
@@ -232,7 +235,8 @@ def _facts(connection: sqlite3.Connection) -> Facts:
     last = dict(connection.execute(_LAST).fetchall())
     aside = tuple(connection.execute(SET_ASIDE).fetchall())
     unknown = {client: (count, last_ms) for client, count, last_ms in connection.execute(_UNKNOWN)}
-    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside, unknown)
+    due = bool(connection.execute(DUE).fetchone())
+    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside, unknown, due)
 
 
 def has_captured(path: Path) -> bool:
@@ -275,6 +279,10 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
         why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
         fix = "Set the clock (timedatectl set-ntp true); what is in the future comes right by itself with time."
         problems.append(Problem("events lie in the future", why, fix))
+    if facts.unscrubbed:
+        why = "A program was reading an earlier state when something was forgotten, or the disk was full."
+        fix = "End programs that have the memory open and free some space, then: mcp-memory status"
+        problems.append(Problem("what was forgotten is still in the file", why, fix))
     for path, line, reason in facts.set_aside:
         if os.path.lexists(path):
             where = f" (line {line})" if line else ""

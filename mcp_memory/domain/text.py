@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Collection
 from functools import lru_cache
 from itertools import chain
@@ -82,6 +83,10 @@ _EMPHASIS = re.compile(
 _LINE_MARK = re.compile(
     r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|(?:[-*+•◦▪–]|\d{1,2}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?", re.M
 )
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+#: JSON within JSON: a spool file holds a payload as text.
+_ESCAPED_DEEP = 2
 
 
 def words(text: str) -> list[str]:
@@ -95,6 +100,30 @@ def folded(text: str) -> str:
     if not text.isascii() and ("İ" in text or "ı" in text or "ſ" in text):
         text = text.translate(_ODD_CASES)
     return text.lower()
+
+
+def same_letters(text: str) -> str:
+    """The text in the form in which it equals all its spellings: in any case, with accents joined on or apart."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def holds(text: str, sought: str) -> bool:
+    """Whether the text holds what is sought, which is given by `same_letters`; also where it is escaped as in JSON."""
+    if sought in same_letters(text):
+        return True
+    for _ in range(_ESCAPED_DEEP):
+        if "\\" not in text:
+            return False
+        text = _ESCAPE.sub(_unescaped, text)
+        if sought in same_letters(text):
+            return True
+    return False
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[2])
 
 
 def identifier_parts(word: str) -> list[str]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import to_thread
 
-from mcp_memory.adapters.sqlite.forgetting import Forgotten, Wish, forget, speaks_of
+from mcp_memory.adapters.sqlite.forgetting import Forgotten, Reach, Wish, forget
+from mcp_memory.adapters.sqlite.migrations import copies_of
+from mcp_memory.adapters.sqlite.place import reader
 from mcp_memory.app import App
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
 from mcp_memory.errors import NotFound, OutOfReach, UsageError
 from mcp_memory.navigate.names import grip_key, session_name
-from mcp_memory.surfaces import output
+from mcp_memory.surfaces import logs, output
 from mcp_memory.surfaces.writing import until_idle
 
 if TYPE_CHECKING:
@@ -30,18 +37,19 @@ _ERASE = "erase"
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
 SHORTEST_MATCH = 3
+#: How long a reader of an earlier state is waited for.
+_PATIENCE_MS = 2_000
+_MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> int:
     wish = await wish_of(app, options)
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, wish, dry_run=True)
-    if options.dry_run or not (found.events or found.inbox):
+    if options.dry_run or not found.anything:
         return _tell(options, found, done=False)
     if not options.yes and not _agreed(found):
-        raise UsageError(
-            f"{found.events} events would be forgotten for good. Say so with --yes, or look with --dry-run."
-        )
+        raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
         found = await carry_out(app, wish, dry_run=False)
     return _tell(options, found, done=True)
@@ -69,39 +77,161 @@ async def key_of(app: App, name: str) -> bytes:
     return record.cited.key if record and record.cited else key
 
 
-async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Forgotten:
-    """Forget in database and spool, then build what is left anew."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a wish takes, or has taken.
+
+    `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
+    which it leaves alone. `reader`: who still reads the old state, so that the words stay in the file for now.
+    """
+
+    found: Forgotten
+    removed: tuple[Path, ...] = ()
+    copies: tuple[Path, ...] = ()
+    reader: str = ""
+
+    @property
+    def events(self) -> int:
+        return self.found.events
+
+    @property
+    def sessions(self) -> int:
+        return self.found.sessions
+
+    @property
+    def inbox(self) -> int:
+        return self.found.inbox
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.found.events or self.found.inbox or self.found.cleared)
+
+    def __str__(self) -> str:
+        """How much it is, in words."""
+        parts = [f"{self.found.events} events of {self.found.sessions} sessions"]
+        if self.found.inbox:
+            parts.append(f"{self.found.inbox} captured payloads that wait")
+        if self.found.cleared:
+            parts.append(f"the paths and names of {self.found.cleared} more events")
+        return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
+
+    def remarks(self, *, done: bool) -> list[str]:
+        """What the user should know beside that, and do."""
+        told = []
+        if self.removed:
+            verb = "were deleted as well" if done else "would be deleted as well"
+            told.append(f"Copies that an upgrade had made {verb}: {_listed(self.removed)}.")
+        if self.copies:
+            told.append(
+                f"These copies of the memory are not touched; delete them if they may hold it: {_listed(self.copies)}."
+            )
+        if self.found.names:
+            told.append(
+                f"The text stays in the name of {', '.join(self.found.names)}, since other events belong there: "
+                "`mcp-memory forget --project` or `--session` erases those."
+            )
+        if self.reader:
+            told.append(
+                f"{self.reader} is still reading an earlier state, so the erased words stay in the file until it "
+                "ends. End it, or leave it: a running server, or the next command, then removes them by itself."
+            )
+        return told
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
+
+
+async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
+    """Forget in database, spool, log and copies, then build what is left anew."""
     if wish.project is not None and not await app.library.has_project(wish.project):
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
-    found = await forget(app.database, wish, dry_run=dry_run)
-    await to_thread.run_sync(_spool, app.settings.spool, wish, dry_run)
-    if not dry_run:
-        await until_idle(app)
-        await app.database.scrub()
+    found, reach = await forget(app.database, wish, dry_run=dry_run)
+    spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
+    found = replace(found, inbox=found.inbox + len(spooled))
+    made, others = await to_thread.run_sync(_copies, app.settings.database)
+    if dry_run:
+        return Outcome(found, made, others)
+    await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
+    await until_idle(app)
+    done = await app.database.scrub(_PATIENCE_MS)
+    return Outcome(found, made, others, "" if done else reader(app.settings.database))
+
+
+def _spooled(folder: Path, reach: Reach) -> list[Path]:
+    """The spool's files that fall under the wish, whole or not."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with suppress(OSError):  # another process may have taken it
+            if path.is_file() and _falls_under(path, reach):
+                found.append(path)
     return found
 
 
-def _spool(folder: Path, wish: Wish, dry_run: bool) -> None:
-    for path in folder.glob("*") if folder.is_dir() else ():
-        if not dry_run and speaks_of(path.read_text("utf-8", "replace"), wish):
-            path.unlink(missing_ok=True)
+def _falls_under(path: Path, reach: Reach) -> bool:
+    text = path.read_text("utf-8", "replace")
+    try:
+        row = json.loads(text)
+        return reach.covers(int(row["received_ms"]), str(row["root"]), str(row["label"]), str(row["payload"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return reach.covers_rest(int(path.stat().st_mtime * 1000), text)
 
 
-def _agreed(found: Forgotten) -> bool:
+def _copies(database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Copies of the memory beside it: those that upgrades made, and all others."""
+    made = tuple(copies_of(database))
+    found = []
+    for path in sorted(database.parent.iterdir()):
+        with suppress(OSError):
+            if path not in (database, *made) and path.is_file() and _is_database(path):
+                found.append(path)
+    return made, tuple(found)
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it is one, whole or damaged: what was set aside may lack its beginning."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name
+
+
+def _remove(paths: Sequence[Path], home: Path) -> None:
+    """Delete the files, and empty the log, which may name or quote what was forgotten."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for path in (home / "logs").glob(f"{logs.NAME}*"):
+        with suppress(OSError):
+            os.truncate(path, 0)
+
+
+def _agreed(found: Outcome) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    sys.stderr.write(f"Forget {found.events} events of {found.sessions} sessions for good? [y/N] ")
+    for remark in found.remarks(done=False):
+        sys.stderr.write(f"{remark}\n")
+    sys.stderr.write(f"Forget {found} for good? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _tell(options: argparse.Namespace, found: Forgotten, *, done: bool) -> int:
+def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
     if options.json:
         return output.document(
-            {"forgotten": done, "events": found.events, "sessions": found.sessions, "inbox": found.inbox}
+            {
+                "forgotten": done,
+                "events": found.events,
+                "sessions": found.sessions,
+                "inbox": found.inbox,
+                "cleared": found.found.cleared,
+                "names": list(found.found.names),
+                "removed": list(map(str, found.removed)) if found.anything else [],
+                "copies": list(map(str, found.copies)),
+                "scrubbed": done and not found.reader,
+            }
         )
-    verb = "Forgot" if done else "Would forget" if found.events or found.inbox else "Nothing to forget:"
-    return output.text(f"{verb} {found.events} events of {found.sessions} sessions.")
+    if not found.anything:
+        return output.text("\n".join(["Nothing to forget.", *replace(found, removed=()).remarks(done=False)]))
+    verb = "Forgot" if done else "Would forget"
+    return output.text("\n".join([f"{verb} {found}.", *found.remarks(done=done)]))
 
 
 async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, match: str | None) -> tuple[Wish, str]:

@@ -217,7 +217,7 @@ class Verbs:
 
         wish, what = await wish_of_agent(app, grip_id, session_id, match)
         found = await carry_out(app, wish, dry_run=True)
-        size = f"{found.events} events of {found.sessions} sessions"
+        size = str(found)
         if not confirm:
             return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
         answer = await agreement(ctx, f"Erase {size} from memory for good: {what}?")
@@ -232,10 +232,9 @@ class Verbs:
             return "The user did not agree, so nothing was erased. Do not ask again unless the user does."
         grown = await carry_out(app, wish, dry_run=True)
         if grown != found:
-            size = f"{grown.events} events of {grown.sessions} sessions"
-            return f"It would be {size} by now, so nothing was erased: call it again."
+            return f"It would be {grown} by now, so nothing was erased: call it again."
         found = await carry_out(app, wish, dry_run=False)
-        return f"Forgot {found.events} events of {found.sessions} sessions."
+        return "\n".join([f"Forgot {found}.", *found.remarks(done=True)])
 
 
 def tools_of(memory: Memory) -> list[Tool]:

@@ -206,7 +206,8 @@ async def test_a_forgotten_event_leaves_and_what_went_with_it_is_named(tmp_path:
         await learn(app, [*conversation(), *later, *conversation("2026-03-04", session="s2")])
         segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
         snapshot = await app.contexts.snapshot()
-        assert (await forget(app.database, Wish(match="migration guide"), dry_run=False)).events == 1
+        found, _ = await forget(app.database, Wish(match="migration guide"), dry_run=False)
+        assert found.events == 1
         await app.pipeline.until_idle()
         context = await build(app, since=snapshot)
         after = await app.contexts.snapshot()

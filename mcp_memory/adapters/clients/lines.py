@@ -251,6 +251,7 @@ def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
         data = None
     if data is None:
         return
+    state.memory.pop(TOLD, None)  # such a file is told whole, each time
     seen = hashlib.blake2b(data, digest_size=8).hexdigest()
     if state.memory.get("seen") == seen:
         return

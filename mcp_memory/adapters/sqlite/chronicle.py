@@ -118,11 +118,11 @@ class SqliteChronicle:
 
     async def erased(self, since: Position) -> tuple[set[str], set[str]]:
         rows = await self._database.fetch(
-            "SELECT p.slug, s.session_id, r.notes FROM erased r JOIN session s ON s.id = r.session "
+            "SELECT p.slug, s.session_id, r.notes FROM erased r LEFT JOIN session s ON s.id = r.session "
             "JOIN project p ON p.id = r.project WHERE r.at_event > ?",
             (since.events,),
         )
-        return {slug for slug, _, notes in rows if notes}, {session for _, session, _ in rows}
+        return {slug for slug, _, notes in rows if notes}, {session for _, session, _ in rows if session}
 
     async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
         refs = []

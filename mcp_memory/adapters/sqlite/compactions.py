@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.adapters.sqlite.event_rows import EVENT_COLUMNS, event_of
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.records import chain_of, facets_json, latest_records
+from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key
 from mcp_memory.domain.records import Record, digest
@@ -120,7 +121,7 @@ class SqliteCompactions:
             check_lease(tx, lease_token)
             tx.run(
                 "UPDATE dirty_compaction SET failed = ?, retry_ms = ? WHERE session = ? AND seq = ?",
-                (failure, until_ms, account.session, account.seq),
+                (redact(failure), until_ms, account.session, account.seq),
             )
 
         await self._database.write(write)
@@ -161,21 +162,34 @@ def text_key(client: str, session_id: str) -> str:
 
 def forget_records(tx: Transaction, events: Sequence[int]) -> int:
     """Take out every record that was made from any of these events, with all that were made from those."""
+    gone = tainted_by(tx, events)
+    drop_records(tx, gone)
+    return len(gone)
+
+
+def tainted_by(tx: Transaction, events: Sequence[int]) -> set[int]:
+    """The records that were made from any of these events, and all that were made from those."""
     gone: set[int] = set()
     for start in range(0, len(events), 500):
         part = events[start : start + 500]
         gone |= {row[0] for row in tx.fetch(_TAINTED.format(marks=",".join("?" * len(part))), part)}
+    return gone
+
+
+def drop_records(tx: Transaction, gone: Collection[int]) -> None:
+    """Take out these records; their sessions are looked at anew."""
     for record in sorted(gone, reverse=True):
         named = tx.fetch(
-            "SELECT s.client, s.session_id, s.id FROM compaction c JOIN session s ON s.id = c.session WHERE c.id = ?",
+            "SELECT s.client, s.session_id, s.id, lower(hex(c.key)) FROM compaction c "
+            "JOIN session s ON s.id = c.session WHERE c.id = ?",
             (record,),
         )
         tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
         tx.run("DELETE FROM compaction WHERE id = ?", (record,))
-        for client, session_id, session in named:
+        for client, session_id, session, key in named:
             tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, session_id),))
+            tx.run("DELETE FROM llm_state WHERE name = ?", (f"record:{key}",))
             tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
-    return len(gone)
 
 
 def _turn(row: Row) -> Turn:
@@ -187,6 +201,8 @@ def _turn(row: Row) -> Turn:
 def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[Event]) -> bool:
     if _newest(tx, account.session) != (account.last.key if account.last else None):
         return False
+    if len(sources) != sum(len(tx.fetch("SELECT 1 FROM event WHERE key = ?", (event.key,))) for event in sources):
+        return False  # something of it was forgotten meanwhile
     number = tx.next_id("compaction")
     tx.run(_ADD, (number, *_row(tx, account, record)))
     tx.run_many(

@@ -19,6 +19,7 @@ from mcp_memory.adapters.sqlite.erasures import DUE, scrub
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, newer, version_of
 from mcp_memory.adapters.sqlite.place import Opened, damaged, holder, is_fixed, uri
 from mcp_memory.capture.home import private_dir
+from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
 
 Row = tuple[Any, ...]
@@ -311,6 +312,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         for pragma in pragmas:
             connection.execute(pragma)
+        connection.create_function("holds", 2, holds, deterministic=True)
     except BaseException:
         connection.close()
         raise

@@ -12,12 +12,14 @@ from typing import Any
 from mcp_memory.adapters.sqlite.database import Database, Row, Transaction
 from mcp_memory.adapters.sqlite.lease import check_lease
 from mcp_memory.adapters.sqlite.projects import project_of
-from mcp_memory.domain.events import LIFECYCLE, Event, EventType
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType, event_key
 from mcp_memory.domain.indexing import event_columns
 from mcp_memory.ports.events import InboxRow, Intake
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000
+#: By which ways an event is told.
+_SOURCES = ("hook", "hook-after", "transcript", "export")
 EVENT = 0
 Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _CHUNK = 500
@@ -115,7 +117,7 @@ class _Trial:
         def fetch(sql: str, values: Sequence[Any] = ()) -> list[Row]:
             return connection.execute(sql, values).fetchall()
 
-        self._known |= _known(fetch, [event.key for intake in intakes for event in intake.events])
+        self._known |= _told(fetch, intakes)
         fresh = []
         for intake in intakes:
             events = [event for event in intake.events if event.key not in self._known]
@@ -131,7 +133,7 @@ class _Trial:
 
 
 def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = _known(tx.fetch, [event.key for intake in intakes for event in intake.events])
+    known = _told(tx.fetch, intakes)
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
@@ -164,6 +166,16 @@ def _parted(
     return new, told_before
 
 
+def _told(fetch: Fetch, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, ...]]:
+    """Those of the events that are stored or forgotten, with the source lines they are known by."""
+    events = [event for intake in intakes for event in intake.events]
+    known = _known(fetch, [event.key for event in events])
+    if fetch("SELECT 1 FROM forgotten_words LIMIT 1", ()):
+        left = [event for event in events if event.key not in known]
+        known |= {event.key: () for event in left if _is_forgotten(fetch, event)}
+    return known
+
+
 def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     """The events that are stored already, with the source lines they are known by."""
     known: dict[bytes, tuple[str, ...]] = {}
@@ -190,7 +202,7 @@ def _name_sources(tx: Transaction, retold: Sequence[tuple[bytes, Event]], known:
             # The transcript's own lines come first: they are what others know the event by.
             merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
             known[key] = merged
-            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (json.dumps(merged), key))
+            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (_JSON.encode(merged), key))
 
 
 def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
@@ -261,6 +273,26 @@ def _fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     if kind == EventType.COMPACTION:
         return kind, b""
     return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def words_keys(
+    client: str, session_id: str, kind: str, role: str, text: str, timestamp_ms: int, via: str, *, around: int
+) -> list[bytes]:
+    """Hashes of what an event says and about when, by which another source that tells it is known after it is gone."""
+    if not via or kind in LIFECYCLE or not text.strip():
+        return []
+    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, _fingerprint(kind, role, text)
+    slots = range(slot - around, slot + around + 1)
+    return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
+
+
+def _is_forgotten(fetch: Fetch, event: Event) -> bool:
+    """Whether another source told the same about the same time, and it was forgotten."""
+    via = event.metadata.get("via", "")
+    told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
+    keys = [key for other in _SOURCES if via and other != via for key in words_keys(*told, other, around=1)]
+    marks = ",".join("?" * len(keys))
+    return bool(keys and fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks}) LIMIT 1", keys))
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached
 from mcp_memory.ports.models import PlannedCall
@@ -97,7 +98,7 @@ class SqliteLedger:
 
     async def set_state(self, name: str, value: Mapping[str, Any]) -> None:
         sql = "INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)"
-        await self._database.write(Transaction.run, sql, (name, json.dumps(dict(value))))
+        await self._database.write(Transaction.run, sql, (name, json.dumps(redact_json(dict(value)))))
 
     async def facts(self) -> dict[str, Any]:
         day = self._day(self._clock.now_ms())

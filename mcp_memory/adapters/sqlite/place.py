@@ -11,6 +11,8 @@ from mcp_memory.errors import StoreCorrupt, StoreReplaced
 
 Identity = tuple[int, int]
 _LOCKS = Path("/proc/locks")
+#: Which bytes of the file beside the log a reader of an earlier state has locked.
+_READ_MARKS = range(123, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,21 @@ def uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?{'immutable=1' if is_fixed(path) else 'mode=ro'}"
 
 
-def holder(path: Path) -> str:
+def reader(path: Path) -> str:
+    """A program that reads an earlier state of the database; else `another program`."""
+    return holder(path, "READ", _READ_MARKS)
+
+
+def holder(path: Path, kind: str = "WRITE", place: range | None = None) -> str:
     """The program that keeps others from the database, as far as the system tells; else `another program`."""
     numbers = {str(found[1]) for name in ("", "-shm") if (found := _identity(path.with_name(path.name + name)))}
     with suppress(OSError):
         for line in _LOCKS.read_text("ascii", "replace").splitlines():
             # 1: POSIX ADVISORY WRITE 4711 fd:00:1048602 1073741826 1073742335; one that waits has an arrow.
             words = line.split()
-            if len(words) != 8 or words[3] != "WRITE" or words[5].rpartition(":")[2] not in numbers:
+            if len(words) != 8 or words[3] != kind or words[5].rpartition(":")[2] not in numbers:
+                continue
+            if place and (not words[6].isdigit() or int(words[6]) not in place):
                 continue
             pid = int(words[4])
             if pid > 0 and pid != os.getpid():
