@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 
+from mcp_memory import __version__
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.pipeline.brief import Briefs
@@ -174,6 +175,8 @@ class Pipeline:
         try:
             # What was forgotten while someone was reading is still in the file.
             await self.scrub()
+            # What an earlier version could not read, this one may.
+            await self.log.reopen(__version__)
             if not await self.waits():
                 return True
             done = await self.until_idle()

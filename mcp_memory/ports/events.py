@@ -47,8 +47,8 @@ class EventLog(Protocol):
         """Append to the inbox what the hook could only spool."""
         ...
 
-    async def reopen(self) -> None:
-        """Let those payloads be read once more of which no form was known: this version may know it."""
+    async def reopen(self, version: str = "") -> None:
+        """Let those payloads be read once more of which no form was known; given a version, unless it has done so."""
         ...
 
     async def checkpoint(self, name: str) -> dict[str, Any]: ...

@@ -23,6 +23,7 @@ from mcp_memory.ports.clients import BadLine, ClientAdapter
 
 #: Directories that hold a program's own files, and no one's history.
 _PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+_TRANSCRIPTS = frozenset({".jsonl", ".json", ".md"})
 _STDIN = "-"
 _PART = 1 << 20
 _SAMPLE = 4096
@@ -153,7 +154,7 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
             return BadLine(str(path), 0, "the file is empty")
         plain = files.plain(path)
         if client == "auto":
-            adapter = detect(plain)
+            adapter = None if _is_binary(plain) else detect(plain)
         else:
             adapter = ADAPTERS[client] if named or ADAPTERS[client].recognizes(plain) else None
     except _UNPACKABLE as error:
@@ -164,6 +165,14 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
         return [(adapter, plain)]
     whose = "a known client; name it with --client" if client == "auto" else client
     return BadLine(str(path), 0, f"not a transcript of {whose}")
+
+
+def _is_binary(path: Path) -> bool:
+    """Whether a file is plainly no text. A crash leaves such bytes in transcripts, too, whose names speak for them."""
+    if path.suffix in _TRANSCRIPTS:
+        return False
+    with path.open("rb") as file:
+        return b"\0" in file.read(_SAMPLE)
 
 
 def _files_below(place: Path) -> tuple[list[Path], list[BadLine]]:

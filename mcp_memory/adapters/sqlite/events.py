@@ -25,6 +25,10 @@ Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _CHUNK = 500
 
 _INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
+_TO_REOPEN = (
+    "SELECT 1 FROM inbox WHERE state = 1 "
+    "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
+)
 _ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
 _INDEX = "search (rowid, head, user, assistant, tool, parts)"
@@ -68,9 +72,15 @@ class SqliteEvents:
     async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
         await self._database.write(Transaction.run_many, _ADD_INBOX, rows)
 
-    async def reopen(self) -> None:
-        if await self._database.value("SELECT 1 FROM inbox WHERE state = 1 LIMIT 1"):
-            await self._database.write(Transaction.run, "UPDATE inbox SET state = 0 WHERE state = 1")
+    async def reopen(self, version: str = "") -> None:
+        if not await self._database.value(_TO_REOPEN, (version,)):
+            return
+
+        def write(tx: Transaction) -> None:
+            tx.run("UPDATE inbox SET state = 0 WHERE state = 1")
+            tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('read_by', ?)", (version,))
+
+        await self._database.write(write)
 
     async def checkpoint(self, name: str) -> dict[str, Any]:
         position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))

@@ -186,14 +186,17 @@ def test_claude_code_is_not_taken_for_vs_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_payloads_that_an_earlier_version_could_not_read_are_read_by_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["", "9.9"])
+async def test_payloads_that_an_earlier_version_could_not_read_are_read_once_more(tmp_path: Path, version: str) -> None:
     async with memory(tmp_path / "home") as app:
         rows = [(1, "claude-code", "/work", "", json.dumps(spelled(payload, "mixed"))) for payload in TURN]
         await app.log.post([*rows, (1, "claude-code", "/work", "", '{"odd": 1}')])
         await app.database.write(Transaction.run, "UPDATE inbox SET state = 1")
-        await app.log.reopen()
+        await app.log.reopen(version)
         events = await stored(app)
         assert (await app.library.counts()).unknown == 1
+        await app.log.reopen(version)
+        assert (await app.library.counts()).unknown == (1 if version else 0)
     assert [(str(event.event_type), event.text) for event in events] == EXPECTED
 
 
