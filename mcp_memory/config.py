@@ -361,7 +361,8 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
             # A user who put the key itself here should not find it in a log.
             shown = f"summarizer.api_key_file = {str(path)!r}" if _is_path(str(path)) else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
-    return env.get("ANTHROPIC_API_KEY" if chosen.kind == "anthropic" else "OPENAI_API_KEY", "").strip()
+    found = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
+    return found.strip()
 
 
 def _is_path(text: str) -> bool:
