@@ -17,6 +17,7 @@ from mcp_memory.adapters.sqlite.erasures import DUE
 from mcp_memory.adapters.sqlite.events import SET_ASIDE
 from mcp_memory.adapters.sqlite.migrations import EMPTY, create, latest, rescue_of
 from mcp_memory.adapters.sqlite.place import holder, uri
+from mcp_memory.adapters.sqlite.projects import Claim, claim_of
 from mcp_memory.errors import UPDATE
 
 _MINUTE = 60_000
@@ -137,6 +138,15 @@ def facts(path: Path) -> Facts:
             return _facts(connection)
     except sqlite3.Error:
         return Facts()
+
+
+def claim(path: Path, root: str, label: str) -> Claim:
+    """Whether the name that a directory claims counts; it does where the database cannot tell."""
+    try:
+        with _reading(path) as connection:
+            return claim_of(lambda sql, values: connection.execute(sql, values).fetchall(), root, label)
+    except sqlite3.Error:
+        return Claim()
 
 
 def _tables(connection: sqlite3.Connection, version: int) -> str:

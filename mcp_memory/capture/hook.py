@@ -14,7 +14,7 @@ from mcp_memory.capture.clipping import clean, clip
 from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.inbox import Row, append, read_brief
 from mcp_memory.capture.payload import CLAUDE_CODE, CURSOR, client_of, directory_of, event_of, is_own, is_silent, plain
-from mcp_memory.capture.project import detect
+from mcp_memory.capture.project import detect, places
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.capture.settings import read_settings
 
@@ -88,19 +88,20 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     if not settings.enabled or not project.enabled:
         return ""
     stored = _storable(payload, text, settings.max_event_bytes)
-    append(home, Row(_now_ms(), client, clean(project.root), clean(redact(project.label)), stored))
+    project = project._replace(root=clean(project.root), label=clean(project.label))
+    append(home, Row(_now_ms(), client, project.root, project.label, stored))
     if event_of(payload) != "sessionstart" or not settings.brief:
         return ""
-    return _greeting(payload, client, _own_text(home, payload, client) or read_brief(home, _place(project)))
+    return _greeting(payload, client, _own_text(home, payload, client) or _brief(home, project))
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _place(project: Project) -> str:
-    """Under what the server keeps the project's brief: it knows one that was given a name by that name."""
-    return "label:" + project.label if project.label else clean(project.root)
+def _brief(home: str, project: Project) -> str:
+    """What the server keeps for the project: a name that is claimed has a brief here only if the claim counts."""
+    return next(filter(None, (read_brief(home, place) for place in places(project.root, project.label))), "")
 
 
 def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:

@@ -1,4 +1,8 @@
-"""Which project a directory belongs to, so that worktrees and subdirectories share one memory."""
+"""Which project a directory belongs to, so that worktrees and subdirectories share one memory.
+
+A repository comes from anywhere, so what it says of itself is a claim. Whether that counts is decided where events are
+stored: a name that is another project's does only once the user has agreed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,11 @@ if TYPE_CHECKING:
     from typing import NamedTuple
 
     class Project(NamedTuple):
-        """`root` names the project; `label` is the name its user gave it, if any; one not `enabled` is not captured."""
+        """`root` is the directory; with it, `label` is the name that a file in there claims. Without it, `label` is
+        the name that the user gave in the environment, which is all that counts then.
+
+        A project that is not `enabled` is not captured.
+        """
 
         root: str
         label: str
@@ -32,8 +40,20 @@ def detect(cwd: str, env: Mapping[str, str]) -> Project:
     path = os.path.realpath(cwd) if os.path.isdir(cwd) else _text_root(cwd)
     root = _git_root(path) or _marked_root(path) or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}
-    label = env.get("MCP_MEMORY_PROJECT", "").strip() or told.get("project", "").strip()
-    return Project(redact(root), label, not is_off(told.get("enabled", "")))
+    enabled = not is_off(told.get("enabled", ""))
+    given = env.get("MCP_MEMORY_PROJECT", "").strip()
+    return Project("", redact(given), enabled) if given else Project(redact(root), redact(_claim(told)), enabled)
+
+
+def _claim(told: Mapping[str, str]) -> str:
+    return told.get("project", "").strip()
+
+
+def places(root: str, label: str) -> list[str]:
+    """Under which names the store knows this project, the first of them first: a claim that counts before the root."""
+    if label and not root:
+        return ["label:" + label]
+    return ["claim:%s:%s" % (label, root), root] if label else [root]
 
 
 def _text_root(path: str) -> str:
@@ -67,7 +87,8 @@ def _git_root(path: str) -> str:
 def _linked_root(directory: str, git: str) -> str:
     """A `.git` file leads to a worktree's own directory, whose `commondir` leads to the repository.
 
-    A submodule has no `commondir`: it is a project of its own.
+    A submodule has no `commondir`: it is a project of its own. So is a directory that no repository has for a worktree:
+    anyone can write a file that leads to someone else's.
     """
     own = _first_line(git)
     if not own.startswith("gitdir:"):
@@ -77,6 +98,10 @@ def _linked_root(directory: str, git: str) -> str:
     if not common:
         return directory
     common = os.path.realpath(os.path.join(own, common))
+    known = os.path.dirname(os.path.join(own, _first_line(os.path.join(own, "gitdir"))))
+    inside = os.path.dirname(os.path.dirname(os.path.realpath(own))) == common
+    if not inside or os.path.realpath(known) != os.path.realpath(directory):
+        return directory
     return os.path.dirname(common) if os.path.basename(common) in (".git", ".bare") else common
 
 

@@ -193,9 +193,9 @@ def _reading(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     backup = _add(commands, "backup", "a complete copy of the database")
     backup.add_argument("path", metavar="PATH")
     _add(commands, "status", "what is stored, what waits, when something last happened")
-    projects = _add(commands, "projects", "the projects in memory; rename or merge them")
-    projects.add_argument("action", nargs="?", choices=["list", "rename", "merge"], default="list")
-    projects.add_argument("names", nargs="*", metavar="SLUG", help="rename OLD NEW, or merge SOURCE TARGET")
+    projects = _add(commands, "projects", "the projects in memory; rename or merge them, or trust a directory with one")
+    projects.add_argument("action", nargs="?", choices=["list", "rename", "merge", "trust"], default="list")
+    projects.add_argument("names", nargs="*", metavar="SLUG", help="rename OLD NEW, merge SOURCE TARGET, or trust NAME")
 
 
 def _context(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

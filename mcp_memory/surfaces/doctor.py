@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += integrity.records(settings.database)
     problems += _switched_off(settings)
+    problems += _claimed(settings)
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.database, settings.whoosh)
     chosen = settings.summarizer
@@ -113,6 +115,19 @@ def _switched_off(settings: Settings) -> Iterator[Problem]:
         file = Path(project.root) / ".mcp-memory.toml"
         why = f"{file} says enabled = false: its sessions are not remembered."
         yield Problem("this project is switched off", why, f"Remove that line from {file}, if it should be.")
+
+
+def _claimed(settings: Settings) -> list[Problem]:
+    """A name that this directory claims and that is another project's, as long as the user has not agreed."""
+    place = detect(str(project_root()), {})
+    claim = diagnosis.claim(settings.database, place.root, place.label) if place.label else None
+    if not claim or not claim.owner or settings.project:
+        return []
+    file, root = Path(place.root) / ".mcp-memory.toml", shlex.quote(place.root)
+    own = f"the project {claim.own}" if claim.own else "a project of its own"
+    why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."
+    fix = f"If both are yours: cd {root}; mcp-memory projects trust {claim.owner}. If not, remove the line."
+    return [Problem(f"the project name {claim.owner} does not count here", why, fix)]
 
 
 def _tell(problems: list[Problem], checked: list[str]) -> None:

@@ -17,9 +17,11 @@ import anyio
 from mcp_memory import sample
 from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.adapters.folders import of_user
+from mcp_memory.adapters.registration.catalog import project_root
 from mcp_memory.adapters.sqlite.meta import rebuild, system_timezone
-from mcp_memory.adapters.sqlite.projects import merge, rename
+from mcp_memory.adapters.sqlite.projects import merge, rename, slugify, trust
 from mcp_memory.app import App
+from mcp_memory.capture.project import detect
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, UsageError
@@ -148,6 +150,8 @@ async def until_idle(app: App) -> Done:
 
 
 async def change_projects(app: App, options: argparse.Namespace) -> int:
+    if options.action == "trust":
+        return await _trust(app, options)
     if len(options.names) != 2:
         raise UsageError(f"`projects {options.action}` takes two slugs, the old one and the new one.")
     old, new = options.names
@@ -158,6 +162,33 @@ async def change_projects(app: App, options: argparse.Namespace) -> int:
         await until_idle(app)
     shape = {"action": options.action, "from": old, "to": new}
     return output.document(shape) if options.json else output.text(f"{old} is {new} now.")
+
+
+async def _trust(app: App, options: argparse.Namespace) -> int:
+    """The user's consent that what is captured in this directory belongs to the project whose name it claims."""
+    if len(options.names) != 1:
+        raise UsageError("`projects trust` takes one name, the one that .mcp-memory.toml in this directory claims.")
+    place, (name,) = detect(str(project_root()), {}), options.names
+    if not place.label or slugify(place.label) != slugify(name):
+        claimed = f"claims {place.label!r}" if place.label else "claims no name"
+        file = Path(place.root) / ".mcp-memory.toml"
+        raise UsageError(f'{file} {claimed}. Write project = "{name}" there first, or run this where it is written.')
+    # What waits was captured before the user agreed.
+    await until_idle(app)
+    claim = await trust(app.database, place.root, place.label)
+    if claim.owner:
+        await until_idle(app)
+    if options.json:
+        project = claim.owner or slugify(name)
+        shape = {"action": "trust", "project": project, "root": place.root, "changed": bool(claim.owner)}
+        return output.document(shape)
+    if not claim.owner:
+        return output.text(f"No other project has the name {name}, or it counts here already: nothing to do.")
+    told = f"From the next session on, what is captured in {place.root} belongs to {claim.owner}, {claim.whose}, "
+    told += "and agents there read it."
+    if claim.own:
+        told += f" Until now it was {claim.own}: `mcp-memory projects merge {claim.own} {claim.owner}` joins that too."
+    return output.text(told)
 
 
 async def demo(app: App, options: argparse.Namespace) -> int:

@@ -44,6 +44,34 @@ def test_worktree_of_a_bare_repository_belongs_to_the_directory_around_it(repo: 
     assert root(around / "main") == str(around)
 
 
+@pytest.mark.parametrize("led", ["to a copy", "to a worktree of it", "by a link"])
+def test_a_directory_cannot_pass_for_a_worktree_of_a_repository_that_does_not_know_it(
+    repo: Path, tmp_path: Path, led: str
+) -> None:
+    real, forged = tmp_path / "elsewhere", (tmp_path / "forged").resolve()
+    git(repo, "worktree", "add", str(real), "-b", "other")
+    forged.mkdir()
+    if led == "to a copy":
+        (forged / "own").mkdir()
+        (forged / "own" / "commondir").write_text(f"{repo}/.git\n")
+        (forged / "own" / "gitdir").write_text(f"{forged}/.git\n")
+        (forged / ".git").write_text("gitdir: own\n")
+    elif led == "to a worktree of it":
+        (forged / ".git").write_text((real / ".git").read_text())
+    else:
+        (forged / ".git").symlink_to(real / ".git")
+    assert root(forged) == str(forged)
+    assert root(real) == str(repo)
+
+
+def test_a_worktree_with_relative_links_belongs_to_its_repository(repo: Path, tmp_path: Path) -> None:
+    git(repo, "worktree", "add", str(tmp_path / "near"), "-b", "other")
+    own = repo / ".git" / "worktrees" / "near"
+    (tmp_path / "near" / ".git").write_text("gitdir: ../repo/.git/worktrees/near\n")
+    (own / "gitdir").write_text("../../../../near/.git\n")
+    assert root(tmp_path / "near") == str(repo)
+
+
 def test_submodule_is_a_project_of_its_own(repo: Path, tmp_path: Path) -> None:
     outer = (tmp_path / "outer").resolve()
     outer.mkdir()
@@ -91,7 +119,7 @@ def test_directory_that_is_gone_belongs_to_the_repository_it_was_in(repo: Path) 
 def test_label_and_opting_out_are_read_from_the_root(repo: Path) -> None:
     (repo / ".mcp-memory.toml").write_text('# ours\nproject = "atlas" # name\nenabled = false\n')
     assert detect(str(repo / "src"), {}) == Project(str(repo), "atlas", False)
-    assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}).label == "other"
+    assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}) == Project("", "other", False)
 
 
 def test_enabled_by_default_and_with_an_unreadable_file_that_says_nothing_of_it(repo: Path) -> None:

@@ -11,7 +11,7 @@ from mcp_memory.adapters.sqlite.event_rows import EVENTS, told_event
 from mcp_memory.adapters.sqlite.events import SET_ASIDE
 from mcp_memory.adapters.sqlite.fts5 import Fts5Index
 from mcp_memory.adapters.sqlite.pooling import is_silent
-from mcp_memory.adapters.sqlite.projects import FIND, slugify
+from mcp_memory.adapters.sqlite.projects import FIND, sought
 from mcp_memory.adapters.sqlite.searching import events
 from mcp_memory.adapters.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of, titles_of
 from mcp_memory.domain.events import Event
@@ -94,8 +94,7 @@ class SqliteLibrary:
         return await self._database.at_once(lambda snapshot: work(SqliteLibrary(snapshot, Fts5Index(snapshot))))
 
     async def project_of_root(self, root: str, label: str) -> str | None:
-        place = f"label:{label}" if label else root
-        rows = await self._database.fetch(FIND, (place, slugify(label) if label else ""))
+        rows = await self._database.fetch(FIND, sought(root, label))
         return str(rows[0][1]) if rows else None
 
     async def has_project(self, slug: str) -> bool:

@@ -105,7 +105,7 @@ async def test_two_roots_of_one_name_get_two_slugs_and_a_given_name_joins_its_pr
         for session, root, label in (
             ("a", "/x/app", ""),
             ("b", "/y/app", ""),
-            ("c", "/z", "app"),
+            ("c", "", "app"),
             ("d", "C:\\z\\App2", ""),
         ):
             line = Captured("c", session, "k", 1_000, EventType.USER_MESSAGE, Role.USER, "hello there")
