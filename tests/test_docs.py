@@ -369,3 +369,9 @@ def test_the_quick_start_is_what_make_offers() -> None:
     }
     assert {"run", "test"} <= named <= targets
     assert read(".ci/run").rstrip().endswith("make test")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_of_ours_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`((?:tests|bench|release|hooks)/[\w./-]*)`", page.read_text("utf-8"))
+    assert [name for name in named if not (REPO / name).exists()] == []

@@ -378,3 +378,28 @@ def test_a_rebuild_makes_the_tree_in_the_time_zone_that_is_set(shell: Shell) -> 
         "toc:day:2026-03-01@alpha",
     ]
     assert shell.json("status")["timezone"] == "Pacific/Pago_Pago"
+
+
+NO_NETWORK = """
+import json, os, subprocess, sys
+asked = []
+sys.addaudithook(lambda name, args: asked.append(name) if name in ("socket.connect", "socket.getaddrinfo") else None)
+from mcp_memory.surfaces import cli
+codes = [cli.main(words.split()) for words in sys.argv[1:]]
+sys.stderr.write(json.dumps([codes, asked]))
+"""
+
+
+def test_no_command_makes_a_connection(shell: Shell) -> None:
+    (shell.cwd / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in conversation("2026-03-02")))
+    commands = ["import history.jsonl --client jsonl", "process", "toc", "search login", "context", "status", "doctor"]
+    done = subprocess.run(
+        [sys.executable, "-c", NO_NETWORK, *commands],
+        cwd=shell.cwd,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+    )
+    codes, asked = json.loads(done.stderr.splitlines()[-1])
+    assert codes[:-1] == [0] * (len(commands) - 1)
+    assert asked == []
