@@ -163,7 +163,8 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
         return BadLine(str(path), 0, reason_of(error))
     if adapter:
         return [(adapter, plain)]
-    whose = "a known client; name it with --client" if client == "auto" else client
+    hint = "; name it with --client" if path.suffix == ".jsonl" else ""
+    whose = f"a known client{hint}" if client == "auto" else client
     return BadLine(str(path), 0, f"not a transcript of {whose}")
 
 

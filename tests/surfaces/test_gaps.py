@@ -15,7 +15,8 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
-from tests.support import memory
+from tests.support import conversation, learn, memory
+from tests.surfaces import client as mcp
 from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
 LAST_MS = 1_772_000_000_000
@@ -69,13 +70,19 @@ async def test_it_is_told_without_looking_through_the_whole_database(
 
 
 @pytest.mark.anyio
-async def test_payloads_of_unknown_form_are_mentioned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_payloads_of_unknown_form_are_mentioned_with_the_table_of_contents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     async with memory(tmp_path / "home") as app:
+        await learn(app, conversation())
         await app.log.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
         await app.pipeline.until_idle()
-        notice = capture_gap(Settings(home=tmp_path / "home"))
-        assert notice == " 1 payload of gemini is of no known form: `mcp-memory doctor` says what to do."
+    settings = Settings(home=tmp_path / "home")
+    notice = capture_gap(settings)
+    assert notice == " 1 payload of gemini is of no known form: `mcp-memory doctor` says what to do."
+    async with mcp.connected(settings) as client:
+        assert notice.strip() in await mcp.ask(client, "toc_root", project="*", budget_tokens=1_000)
 
 
 @pytest.fixture

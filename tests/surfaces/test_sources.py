@@ -263,6 +263,19 @@ def test_links_are_followed_once_and_what_is_no_file_is_told(mixed: Path, tmp_pa
     }
 
 
+@posix
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_told(mixed: Path) -> None:
+    (mixed / "claude.jsonl").chmod(0)
+    (mixed / "y").chmod(0)
+    try:
+        _, skipped = looked_at(mixed)
+    finally:
+        (mixed / "y").chmod(0o700)
+    assert skipped["claude.jsonl"] == "the file cannot be read: Permission denied"
+    assert skipped["y"] == "the directory cannot be read: Permission denied"
+
+
 def test_a_dry_run_of_a_mixed_directory_promises_what_comes(shell: Shell, mixed: Path) -> None:
     promised, done = (shell.json("import", str(mixed), *more) for more in (["--dry-run"], []))
     names = ("files", "events_new", "events_known", "skipped")

@@ -23,17 +23,20 @@ from mcp_memory.adapters.clients.lines import (
     keep_newest,
     milliseconds,
     modified_ms,
+    parse,
     peek,
     told_by,
 )
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.capture.payload import VSCODE, is_own_tool, plain
-from mcp_memory.domain.events import EventType, Role
+from mcp_memory.domain.events import TIMES, EventType, Role
 from mcp_memory.ports.clients import BadLine, Hooked, Told, TranscriptState
 
 #: What VS Code adds to the id of a call; its transcript has the id without it.
 _OWN_SUFFIX = "__vscode-"
 _OPEN_CALLS = 50
+#: Copilot's names of events that VS Code calls as Claude Code does.
+_EVENTS = {"userPromptSubmitted": "UserPromptSubmit", "agentStop": "Stop"}
 #: Below the home directory on Linux, macOS and Windows; each workspace has a folder there.
 _STORAGES = tuple(
     f"{place}/Code/User/workspaceStorage" for place in (".config", "Library/Application Support", "AppData/Roaming")
@@ -48,9 +51,9 @@ class VSCode:
 
     def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
         payload = plain(payload)
-        ms = milliseconds(payload.get("timestamp")) or received_ms
-        name = text_of(payload, "tool_name")
-        if name and is_own_tool(name, VSCODE):
+        when = payload.get("timestamp")
+        ms = (when if isinstance(when, int) and when in TIMES else milliseconds(when)) or received_ms
+        if is_own_tool(text_of(payload, "tool_name"), VSCODE):
             return Hooked(text_of(payload, "session_id"))
         return claude_hooks.hooked(_as_claude(payload, ms), ms, VSCODE)
 
@@ -70,16 +73,25 @@ class VSCode:
 
 def _as_claude(payload: Mapping[str, Any], ms: int) -> dict[str, Any]:
     """The payload as Claude Code would tell it: a call by its shape, and a name for what came without one."""
-    changed = dict(payload)
-    name, given = text_of(payload, "tool_name"), payload.get("tool_input")
-    if name and isinstance(given, Mapping):
+    event, name = text_of(payload, "hook_event_name"), text_of(payload, "tool_name")
+    changed = {**payload, "hook_event_name": _EVENTS.get(event, event[:1].upper() + event[1:])}
+    if name:
+        given = _given(payload.get("tool_input"))
         tool_id = text_of(payload, "tool_use_id") or f"{ms}:{digest(f'{name} {compact(given)}')}"
         changed |= {"tool_use_id": tool_id.partition(_OWN_SUFFIX)[0], "tool_response": _result(payload)}
         changed["tool_name"], changed["tool_input"] = _call(name, given)
-    agent = text_of(payload, "agent_name")
-    if agent and not text_of(payload, "agent_id"):
+    if changed["hook_event_name"].startswith("Subagent") and not text_of(payload, "agent_id"):
+        agent = text_of(payload, "agent_name") or text_of(payload, "agent_type") or "agent"
         changed |= {"agent_id": f"{agent}:{ms}", "agent_type": agent}
     return changed
+
+
+def _given(value: object) -> Mapping[str, Any]:
+    """A tool's input, which Copilot also writes as JSON in a string."""
+    if isinstance(value, str):
+        values, _ = parse(value.encode("utf-8", "replace"))
+        value = values[0] if len(values) == 1 and isinstance(values[0], Mapping) else {"input": value}
+    return value if isinstance(value, Mapping) else {}
 
 
 def _call(name: str, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

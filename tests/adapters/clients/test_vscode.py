@@ -176,6 +176,28 @@ def test_copilots_form_of_a_tools_result_is_read() -> None:
     assert [event.source_key for event in again] == [event.source_key]
 
 
+@pytest.mark.parametrize(
+    ("fields", "kind", "text"),
+    [
+        (
+            {"hookEventName": "PostToolUse", "toolName": "bash", "toolArgs": '{"command": "ls"}'},
+            "tool_result",
+            "Bash: ls",
+        ),
+        ({"hookEventName": "PostToolUse", "toolName": "ask", "toolArgs": "why"}, "tool_result", 'ask: {"input":"why"}'),
+        ({"hookEventName": "postToolUse", "toolName": "ping"}, "tool_result", "ping"),
+        ({"hookEventName": "userPromptSubmitted", "prompt": "Go on"}, "user_message", "Go on"),
+        ({"hookEventName": "agentStop", "stopReason": "end_turn"}, "assistant_stop", ""),
+        ({"hookEventName": "SubagentStop", "agentName": "Plan"}, "subagent_stop", ""),
+        ({"hookEventName": "SessionEnd", "reason": "complete"}, "session_end", "complete"),
+    ],
+)
+def test_what_comes_without_ids_or_under_copilots_names_is_read(fields: dict[str, Any], kind: str, text: str) -> None:
+    for when in (NOON, NOON_MS):
+        (event,) = ADAPTERS["vscode"].hook({"sessionId": "c1", "timestamp": when, **fields}, 5).events
+        assert (str(event.event_type), event.text, event.timestamp_ms) == (kind, text, NOON_MS)
+
+
 def test_claude_code_is_not_taken_for_vs_code(tmp_path: Path) -> None:
     payload = {"hook_event_name": "Stop", "session_id": "s", "cwd": "/work", "permission_mode": "default"}
     fire(tmp_path / "home", payload)
