@@ -91,7 +91,7 @@ class Pipeline:
     clock: Clock
     count_all: CountAll
     data_version: Callable[[], Awaitable[int]]
-    scrub: Callable[[], Awaitable[bool]]
+    scrub: Callable[[], Awaitable[str]]
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)

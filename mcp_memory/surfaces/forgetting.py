@@ -17,7 +17,6 @@ from anyio import to_thread
 
 from mcp_memory.adapters.sqlite.forgetting import Forgotten, Reach, Wish, forget
 from mcp_memory.adapters.sqlite.migrations import copies_of
-from mcp_memory.adapters.sqlite.place import reader
 from mcp_memory.app import App
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
@@ -82,13 +81,13 @@ class Outcome:
     """What a wish takes, or has taken.
 
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
-    which it leaves alone. `reader`: who still reads the old state, so that the words stay in the file for now.
+    which it leaves alone. `unscrubbed`: why the words stay in the file for now.
     """
 
     found: Forgotten
     removed: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
-    reader: str = ""
+    unscrubbed: str = ""
 
     @property
     def events(self) -> int:
@@ -130,10 +129,10 @@ class Outcome:
                 f"The text stays in the name of {', '.join(self.found.names)}, since other events belong there: "
                 "`mcp-memory forget --project` or `--session` erases those."
             )
-        if self.reader:
+        if self.unscrubbed:
             told.append(
-                f"{self.reader} is still reading an earlier state, so the erased words stay in the file until it "
-                "ends. End it, or leave it: a running server, or the next command, then removes them by itself."
+                f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
+                "running server, or the next command, then removes them by itself."
             )
         return told
 
@@ -154,8 +153,7 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         return Outcome(found, made, others)
     await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
     await until_idle(app)
-    done = await app.database.scrub(_PATIENCE_MS)
-    return Outcome(found, made, others, "" if done else reader(app.settings.database))
+    return Outcome(found, made, others, await app.database.scrub(_PATIENCE_MS))
 
 
 def _spooled(folder: Path, reach: Reach) -> list[Path]:
@@ -225,7 +223,7 @@ def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
                 "names": list(found.found.names),
                 "removed": list(map(str, found.removed)) if found.anything else [],
                 "copies": list(map(str, found.copies)),
-                "scrubbed": done and not found.reader,
+                "scrubbed": done and not found.unscrubbed,
             }
         )
     if not found.anything:

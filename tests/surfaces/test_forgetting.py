@@ -139,7 +139,7 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
         promised = await carry_out(app, WISHES[option], dry_run=True)
         done = await carry_out(app, WISHES[option], dry_run=False)
         assert promised == done
-        assert (done.events, done.sessions, done.inbox, done.reader) == (len(TALK), 1, 4, "")
+        assert (done.events, done.sessions, done.inbox, done.unscrubbed) == (len(TALK), 1, 4, "")
         assert await tables_with_words(app) == set()
         assert traces(tmp_path) == []
         assert {node.project for node in await all_nodes(app)} == {"beta"}
@@ -199,7 +199,7 @@ async def test_the_next_program_that_opens_the_memory_finishes_what_a_reader_del
         reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchone()
-        assert (await carry_out(app, Wish(match=SECRET), dry_run=False)).reader
+        assert (await carry_out(app, Wish(match=SECRET), dry_run=False)).unscrubbed
     async with memory(tmp_path):
         assert traces(tmp_path)
     reader.close()

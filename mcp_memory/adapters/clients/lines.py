@@ -106,9 +106,11 @@ class Earlier:
             try:
                 with self._path.open("rb") as file:
                     file.seek(place)
-                    self._recent[place] = [self._part(value) for value in parse(file.readline())[0]]
+                    again = [self._part(value) for value in parse(file.readline())[0]]
             except (OSError, Unreadable, AttributeError):  # the file may have been written anew since
                 return []
+            self._recent[place] = again
+            keep_newest(self._recent, _RECENT_LINES)
         return [value for value in self._recent[place] if isinstance(value, dict)]
 
 

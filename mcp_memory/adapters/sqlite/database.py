@@ -208,17 +208,17 @@ class Database:
         self._writer.execute("COMMIT")
         self._changed = True
 
-    async def scrub(self, wait_ms: int = 0) -> bool:
-        """Take what was erased out of the file and its log. False if someone's reading keeps it there for now.
+    async def scrub(self, wait_ms: int = 0) -> str:
+        """Take what was erased out of the file and its log; what keeps it there for now, or nothing.
 
-        It costs one read where nothing is due. A file that cannot be written is left as it lies.
+        It costs one read where nothing is due.
         """
         if not await self.fetch(DUE):
-            return True
+            return ""
         if is_fixed(self.path):
-            return False
+            return f"{self.path.parent} cannot be written"
 
-        def work() -> bool:
+        def work() -> str:
             with self._in_write:
                 return scrub(self._writer, self.path, wait_ms)
 

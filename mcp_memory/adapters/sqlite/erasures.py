@@ -12,6 +12,8 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_memory.adapters.sqlite.place import reader
+
 if TYPE_CHECKING:
     from mcp_memory.adapters.sqlite.database import Transaction
 
@@ -40,8 +42,8 @@ def note_erasure(tx: Transaction) -> None:
     tx.run(_ADD)
 
 
-def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> bool:
-    """Take what was erased out of the file and its log; False if that cannot be done yet.
+def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
+    """Take what was erased out of the file and its log; what is in the way, or nothing.
 
     Overwriting what is deleted is not enough: SQLite moves rows between pages and leaves their old bytes behind.
     So the file is written anew, and then the log is emptied, which takes that no one reads an older state.
@@ -51,20 +53,20 @@ def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> bool:
     try:
         found = connection.execute(DUE).fetchone()
         if found is None:
-            return True
+            return ""
         mark, rewritten = found
         if not rewritten:
             _rewrite(connection, path)
             connection.execute(_NOTE, ("rewritten", mark))
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            return False
+            return f"{reader(path)} is still reading an earlier state"
         connection.execute(_NOTE, ("scrubbed", mark))
-    except sqlite3.OperationalError:  # someone else writes, or there is no room for a second copy
-        return False
+    except sqlite3.Error as error:  # someone else writes, or there is no room for a second copy
+        return str(error)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {before}")
-    return True
+    return ""
 
 
 def _rewrite(connection: sqlite3.Connection, path: Path) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
+from mcp_memory.adapters.sqlite.erasures import ERASURES
 from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached
@@ -45,6 +46,8 @@ class SqliteLedger:
     ) -> None:
         self._database, self._clock, self._zone = database, clock, zone
         self._cap, self._prices = cap, dict(prices or {})
+        #: What had been erased when a question was asked that no kept answer was found for.
+        self._asked: dict[str, str | None] = {}
 
     async def reserve(self, call: PlannedCall) -> int:
         now_ms = self._clock.now_ms()
@@ -74,6 +77,7 @@ class SqliteLedger:
     async def answer(self, key: str) -> str | None:
         rows = await self._database.fetch("SELECT answer, kept_ms FROM llm_answer WHERE key = ?", (key,))
         if not rows:
+            self._asked[key] = await self._database.value(ERASURES)
             return None
         answer, kept_ms = rows[0]
         now_ms = self._clock.now_ms()
@@ -85,8 +89,11 @@ class SqliteLedger:
 
     async def keep(self, key: str, answer: str) -> None:
         now_ms = self._clock.now_ms()
+        asked = self._asked.pop(key, None)
 
         def write(tx: Transaction) -> None:
+            if tx.fetch(ERASURES) != ([(asked,)] if asked else []):
+                return  # it may quote what was forgotten while the model was at it
             tx.run("DELETE FROM llm_answer WHERE kept_ms < ?", (now_ms - _KEPT_MS,))
             tx.run("INSERT OR REPLACE INTO llm_answer (key, answer, kept_ms) VALUES (?, ?, ?)", (key, answer, now_ms))
 
