@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_memory.capture.home import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
+from mcp_memory.surfaces.connections import Connection, quiet
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, build_server, exit_within
 
@@ -150,7 +151,7 @@ def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Build
     # The guard does what the SDK's own check would do, for every route and with the allow-list.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    return Guard(_ending(app, memory.leaving), token, allow)
+    return Guard(quiet(_ending(app, memory.leaving)), token, allow)
 
 
 def _ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
@@ -187,10 +188,7 @@ async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[s
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
     listener, memory = listen(host, port, allow), Memory(settings)
     app = http_app(memory, token_of(settings), allow)
-    config = uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE_SECONDS
-    )
-    server = _Server(config)
+    server = server_of(app)
     shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
     _announce(f"http://{shown}:{bound}{PATH}", settings.token_file, as_json=as_json)
     async with anyio.create_task_group() as tasks:
@@ -234,6 +232,20 @@ def _bound(listener: socket.socket, address: Any) -> socket.socket:
     return listener
 
 
+def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicorn.Server:
+    """What runs the application, over connections that are bounded in number and time."""
+    config = uvicorn.Config(
+        app,
+        http=connection,
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    return _Server(config)
+
+
 class _Server(uvicorn.Server):
     """Leaves signals to us: uvicorn would raise them again at the end, and the exit code would not be 0."""
 
@@ -242,7 +254,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _stop_on_signal(server: _Server, memory: Memory) -> None:
+async def _stop_on_signal(server: uvicorn.Server, memory: Memory) -> None:
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(*SIGNALS) as signals:
