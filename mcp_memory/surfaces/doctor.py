@@ -13,8 +13,9 @@ from mcp_memory.adapters import diagnosis, integrity
 from mcp_memory.adapters.diagnosis import Facts, Problem
 from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration import health
-from mcp_memory.adapters.registration.catalog import CLIENTS, Client, project_root
+from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, Client, project_root
 from mcp_memory.adapters.registration.launch import this_installation
+from mcp_memory.adapters.registration.record import Entry, Record
 from mcp_memory.adapters.summarizers.models.health import model_problems
 from mcp_memory.adapters.whoosh.diagnosis import index_problems
 from mcp_memory.capture.project import detect
@@ -55,24 +56,35 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     home = of_user(settings.client_folders)
-    here = [client for client in CLIENTS.values() if client.is_here(home)]
-    problems += diagnosis.unread_payloads(facts) + _connections(here, settings, facts, home, whole=not damage)
+    installed = Record(settings.home).entries()
+    names = {entry.client for entry in installed}
+    here = [client for client in CLIENTS.values() if client.is_here(home) or client.name in names]
+    heard = bool(damage) or _captured(settings)  # a damaged database cannot tell
+    problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard=heard)
     checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
 
 
-def _connections(here: list[Client], settings: Settings, facts: Facts, home: Folders, *, whole: bool) -> list[Problem]:
-    """Whether the clients have hook and server, and whether anything comes of it. `whole`: the database can tell."""
-    held = {client.name: health.registrations(client, home, project_root()) for client in here}
-    connected = [client.name for client in here if health.is_connected(client, held[client.name][0], home)]
+def _connections(
+    here: list[Client], installed: list[Entry], settings: Settings, facts: Facts, *, heard: bool
+) -> list[Problem]:
+    """Whether the clients have hook and server, and whether anything was ever heard of them."""
+    home, project, launch = of_user(settings.client_folders), project_root(), this_installation(settings.home)
+    held = {client.name: health.registrations(client, home, project) for client in here}
+    # Of the settings of other projects only our record tells.
+    others = [entry for entry in installed if entry.scope == PROJECT and entry.root != str(project)]
+    elsewhere = {entry.client for entry in others if Path(entry.path).exists()}
+    connected = [name for name in held if name in elsewhere or health.is_connected(name, held[name][0], home)]
     if not connected and not any(bad for _, bad in held.values()):
         return [_unconnected(here)]
-    problems: list[Problem] = []
+    found: dict[str, list[Problem]] = {}
     for client in here:
         registered, bad = held[client.name]
-        bad += health.check(client, registered, this_installation(settings.home), home)
-        problems += bad or _silent(client, settings, facts, home)
-    if whole and not problems and settings.capture.enabled and not _captured(settings):
+        if registered or client.name not in elsewhere:
+            bad += health.check(client, registered, launch, home)
+        found[client.name] = bad or _silent(client, settings, facts, home)
+    problems = [problem for bad in found.values() for problem in bad]
+    if not heard and settings.capture.enabled and not any(found[name] for name in connected):
         why = f"{', '.join(connected)}: connected, but no session has told anything yet."
         fix = f"Start a new session in {' or '.join(connected)} and say something, then run: mcp-memory doctor"
         problems.append(Problem("nothing was ever captured", why, fix))

@@ -120,6 +120,29 @@ def test_a_second_client_without_our_hook_is_found_and_mended(installed: Machine
     assert problems(installed) == []
 
 
+def test_a_client_that_is_connected_for_another_project_is_connected(machine: Machine, tmp_path: Path) -> None:
+    assert machine.run("install", "claude-code", "--scope", "project").returncode == 0
+    assert whats(machine) == ["nothing was ever captured"]
+    outside = machine.run("doctor", "--json", cwd=tmp_path)
+    assert [problem["what"] for problem in json.loads(outside.stdout)["problems"]] == ["nothing was ever captured"]
+    assert machine.run("uninstall", "claude-code").returncode == 0
+    assert whats(machine) == ["nothing is connected"]
+
+
+def test_a_hook_that_was_taken_out_by_hand_is_missed(installed: Machine) -> None:
+    (installed.home / ".claude/settings.json").write_text("{}")
+    (installed.home / ".claude.json").write_text("{}")
+    assert whats(installed) == ["nothing is connected"]
+    assert installed.run("install", "cursor").returncode == 0
+    assert whats(installed) == ["claude-code: the hook is not registered"]
+
+
+def test_nothing_captured_is_told_beside_another_clients_trouble(machine: Machine) -> None:
+    assert machine.run("install", "claude-code").returncode == 0
+    (machine.home / ".cursor").mkdir()
+    assert whats(machine) == ["cursor: the hook is not registered", "nothing was ever captured"]
+
+
 def test_a_server_alone_is_a_connection_but_captures_nothing(machine: Machine) -> None:
     (machine.home / ".cursor").mkdir()
     assert machine.run("install", "cursor").returncode == 0

@@ -15,7 +15,7 @@ from typing import Any
 from mcp_memory.adapters.diagnosis import Problem
 from mcp_memory.adapters.folders import Folders
 from mcp_memory.adapters.registration import changes, files
-from mcp_memory.adapters.registration.catalog import PROJECT, USER, Client
+from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, USER, Client
 from mcp_memory.adapters.registration.jsonc_read import JsonError, load
 from mcp_memory.adapters.registration.launch import HOME_VARIABLE, SECOND_NAME, Launch
 from mcp_memory.adapters.registration.wanted import Found
@@ -58,9 +58,9 @@ def _together(parts: list[Found]) -> Found:
     return Found(hooks, servers, [place for part in parts for place in part.places])
 
 
-def is_connected(client: Client, held: list[Registration], home: Folders) -> bool:
+def is_connected(client: str, held: list[Registration], home: Folders) -> bool:
     """Whether the client has our hook or server in any way."""
-    return bool(held) or (client.name == "claude-code" and _has_plugin(home.path(client.name, client.hooks[USER])))
+    return bool(held) or (client == "claude-code" and _has_plugin(home.path(client, CLIENTS[client].hooks[USER])))
 
 
 def check(client: Client, held: list[Registration], launch: Launch, home: Folders) -> list[Problem]:
