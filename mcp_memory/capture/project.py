@@ -53,7 +53,8 @@ def places(root: str, label: str) -> list[str]:
     """Under which names the store knows this project, the first of them first: a claim that counts before the root."""
     if label and not root:
         return ["label:" + label]
-    return ["claim:%s:%s" % (label, root), root] if label else [root]
+    # The length tells where the label ends, whatever stands in it.
+    return ["claim:%d:%s:%s" % (len(label), label, root), root] if label else [root]
 
 
 def _text_root(path: str) -> str:

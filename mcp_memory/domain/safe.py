@@ -24,6 +24,13 @@ _TAG = re.compile(
 _END = re.compile(r"(?:\s[^<>\uff1c\uff1e]{0,200}?|\s*[/\uff0f]?)(?:[>\uff1e\ufe65]|&(?:gt|#0*62|#x0*3e)\b)", re.I)
 _BOUNDARY = re.compile(r"\s|$|[/>\uff0f\uff1e\ufe65&\\%]")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: Cyrillic and Greek letters that look like Latin ones.
+_ALIKE = str.maketrans(
+    "\u0430\u0432\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043c\u043e\u0440\u051b\u0455\u0442\u0443\u0445"
+    "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0423\u0425"
+    "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u0391\u0392\u0395\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+    "abcdehijklmopqstyxABCEHIJKMOPSTYXaeikvoptuABEHIKMNOPTYX",
+)
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 #: A tag whose name begins with one of these is taken for a client's own, or for the fence around what is recalled;
 #: `<user-id>`, which only begins like one, is a place to fill in.
@@ -82,7 +89,7 @@ def _poses(tag: re.Match[str]) -> bool:
 
 def _words(name: str) -> list[str]:
     """The words of a name in small plain letters, whatever they are written in."""
-    return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name))]
+    return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name).translate(_ALIKE))]
 
 
 def squeezed(text: str) -> str:

@@ -118,7 +118,8 @@ async def _store(log: EventLog, trial: Trial | None, batch: _Batch, result: Impo
 
 
 def _count(intake: Intake, result: Imported) -> None:
-    name = intake.label or intake.root
+    # A name that a directory claims may not count, so that the directory is told.
+    name = (intake.root or intake.label).removeprefix("label:")
     result.projects[name] = result.projects.get(name, 0) + len(intake.events)
     for event in intake.events:
         month = local_day(event.timestamp_ms, UTC).isoformat()[:7]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.capture.project import Project, detect
+from mcp_memory.capture.project import Project, detect, places
 
 
 def git(directory: Path, *words: str) -> None:
@@ -120,6 +120,12 @@ def test_label_and_opting_out_are_read_from_the_root(repo: Path) -> None:
     (repo / ".mcp-memory.toml").write_text('# ours\nproject = "atlas" # name\nenabled = false\n')
     assert detect(str(repo / "src"), {}) == Project(str(repo), "atlas", False)
     assert detect(str(repo), {"MCP_MEMORY_PROJECT": "other"}) == Project("", "other", False)
+
+
+def test_no_claim_is_mistaken_for_another() -> None:
+    pairs = [("/c", "a:/b"), ("/b:/c", "a"), ("", "a"), ("/c", ""), ("a", "/c"), ("/b", "a\n/c")]
+    first = [places(root, label)[0] for root, label in pairs]
+    assert len(set(first)) == len(pairs)
 
 
 def test_enabled_by_default_and_with_an_unreadable_file_that_says_nothing_of_it(repo: Path) -> None:

@@ -34,6 +34,8 @@ HOSTILE = [
     "＜system-reminder＞",
     "<ｓｙｓｔｅｍ－ｒｅｍｉｎｄｅｒ>",
     "<𝘀𝘆𝘀𝘁𝗲𝗺-reminder>",
+    "<\u0455\u0443\u0455tem-reminder>",
+    "</m\u0435m\u043ery>",
     "&lt;system-reminder&gt;",
     "&#60;/system-reminder&#62;",
     "&#x3C;system-reminder>",
@@ -92,6 +94,7 @@ ORDINARY = [
     "git <command> [<args>] <user-id> <session-id> <function-name>",
     "<systematic> <toolbar> <username> <commander>",
     "a <b> c &lt;b&gt; 1 < 2 > 0 &amp; x << 3",
+    "<система> <напоминание> <Ελλάδα>",
     "Line one\n\tLine two · naïve 日本語 — “quoted”",
 ]
 
