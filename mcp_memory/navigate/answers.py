@@ -94,7 +94,8 @@ class Answers:
     async def get_node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        scope = await self.scope(project or parse_node_id(node_id)[1])
+        named = not project and parse_node_id(node_id)[1]
+        scope = await (self.view() if named else self.scope(project))
         place, branches = await browse.get_node(self.library, scope, node_id, topic, outline=True)
         return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
 
