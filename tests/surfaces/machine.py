@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
 import shlex
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from mcp_memory.surfaces import cli
+from tests.surfaces.shell import SCRIPT, here
 
 HOUR = 3_600_000
-SCRIPT = Path(sys.executable).with_name("mcp-memory")
 
 
 class Machine:
@@ -43,17 +37,7 @@ class Machine:
         self, *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """The same in this process, which spares a start per command."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.dict(os.environ, {**self.env, **(env or {})}, clear=True))
-            stack.enter_context(contextlib.chdir(cwd or self.project))
-            stack.enter_context(contextlib.redirect_stdout(out))
-            stack.enter_context(contextlib.redirect_stderr(err))
-            try:
-                code = cli.main(args)
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+        return here(args, {**self.env, **(env or {})}, cwd or self.project)
 
     def json(self, *args: str) -> dict[str, Any]:
         done = self.run(*args, "--json")

@@ -13,7 +13,8 @@ import pytest
 
 from mcp_memory.adapters.sqlite.database import Database
 from tests.support import REPO
-from tests.surfaces.machine import SCRIPT, Machine
+from tests.surfaces.machine import Machine
+from tests.surfaces.shell import SCRIPT
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="modes of files")
 #: Runs a program and fails if it makes a directory in the memory that others could enter, be it for a moment.
