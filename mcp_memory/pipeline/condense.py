@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from anyio.lowlevel import checkpoint
+
 from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.depth import Depth, depth_of
 from mcp_memory.domain.events import Event, EventType, Role
@@ -54,6 +56,8 @@ class Condenser:
         context = [_told_before(account, before)] if before else []
         bodies = []
         for part in self.parts(events):
+            # Choosing never waits by itself; a server must be able to answer in between.
+            await checkpoint()
             bodies.append(await self._chosen_part(part, context))
             context = []
         return fold(bodies or [_NOTHING])

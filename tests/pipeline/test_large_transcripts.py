@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from mcp_memory.app import App
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.pipeline.ingest import PORTION, checkpoint_name
+from mcp_memory.pipeline.ingest import PORTION, checkpoint_name, ingest
 from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
+from mcp_memory.ports.work import Share
 from tests.support import memory
 
 pytestmark = pytest.mark.anyio
@@ -143,6 +146,29 @@ async def test_a_round_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, mon
         await app.pipeline.until_idle()
         assert (await app.library.counts()).inbox == 0
         assert await pears(app) == {"large": 5 * PORTION}
+
+
+async def test_a_server_can_answer_while_it_condenses_a_large_session(tmp_path: Path) -> None:
+    path = transcript(tmp_path / "large.jsonl", 4 * PORTION, chars=600)
+    async with memory(tmp_path / "home") as app:
+        await stopped(app, path)
+        assert await app.pipeline.lease.acquire()
+        await ingest(app.log, app.pipeline.adapters, app.intaker, Share(app.pipeline.lease, math.inf))
+        [account] = await app.compactions.due(app.clock.now_ms(), 9)
+        events = await app.compactions.events(account, account.turns[-1])
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(others)
+            await app.pipeline.compactor.condenser.share(account, None, events, None)
+            tasks.cancel_scope.cancel()
+    assert turns >= len(app.pipeline.compactor.condenser.parts(events)) > 5
 
 
 async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
