@@ -103,7 +103,8 @@ class Outcome:
 
     @property
     def anything(self) -> bool:
-        return bool(self.found.events or self.found.inbox or self.found.cleared)
+        found = self.found
+        return bool(found.events or found.inbox or found.cleared or found.summaries)
 
     def __str__(self) -> str:
         """How much it is, in words."""
@@ -112,6 +113,8 @@ class Outcome:
             parts.append(f"{self.found.inbox} captured payloads that wait")
         if self.found.cleared:
             parts.append(f"the paths and names of {self.found.cleared} more events")
+        if self.found.summaries and not self.found.events:
+            parts.append(f"{self.found.summaries} summaries that say it")
         return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
 
     def remarks(self, *, done: bool) -> list[str]:
@@ -150,10 +153,14 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     found = replace(found, inbox=found.inbox + len(spooled))
     made, others = await to_thread.run_sync(_copies, app.settings.database)
     if dry_run:
-        return Outcome(found, made, others)
+        outcome = Outcome(found, made, others)
+        return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
     await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
     await until_idle(app)
-    return Outcome(found, made, others, await app.database.scrub(_PATIENCE_MS))
+    left = await app.database.scrub(_PATIENCE_MS)
+    if not left and await app.index.behind():
+        left = "another process is writing the index"
+    return Outcome(found, made, others, left)
 
 
 def _spooled(folder: Path, reach: Reach) -> list[Path]:
@@ -220,14 +227,15 @@ def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
                 "sessions": found.sessions,
                 "inbox": found.inbox,
                 "cleared": found.found.cleared,
+                "summaries": found.found.summaries,
                 "names": list(found.found.names),
-                "removed": list(map(str, found.removed)) if found.anything else [],
+                "removed": list(map(str, found.removed)),
                 "copies": list(map(str, found.copies)),
                 "scrubbed": done and not found.unscrubbed,
             }
         )
     if not found.anything:
-        return output.text("\n".join(["Nothing to forget.", *replace(found, removed=()).remarks(done=False)]))
+        return output.text("\n".join(["Nothing to forget.", *found.remarks(done=False)]))
     verb = "Forgot" if done else "Would forget"
     return output.text("\n".join([f"{verb} {found}.", *found.remarks(done=done)]))
 

@@ -15,6 +15,7 @@ import pytest
 
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish
+from mcp_memory.adapters.sqlite.meta import index_all
 from mcp_memory.adapters.sqlite.projects import rename
 from mcp_memory.app import App
 from mcp_memory.navigate.asked import Search
@@ -153,10 +154,8 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
     async with indexed(tmp_path, index) as app:
         await filled(app)
         await app.pipeline.compactor.compact("s1", force=True)
-        await app.log.post(
-            [(1, "nobody", "/x", "", json.dumps({"prompt": f"Remember that the {SECRET} plan starts in May."}))]
-        )
-        await app.log.post([(1, "nobody", "/x", "", json.dumps({"prompt": "Something else."}))])
+        for session, prompt in (("s1", f"Remember that the {SECRET} plan starts in May."), ("s1", "Something else.")):
+            await app.log.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
         await app.pipeline.until_idle()
         hits, _ = await app.answers.search(Search(SECRET, "*"))
         wish = Wish(event_key=await key_of(app, hits.hits[0].event_ids[0]))
@@ -167,6 +166,22 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         assert (await app.database.value("SELECT count(*) FROM inbox")) == 1
         assert traces(tmp_path) == []
         assert (await app.answers.search(Search("mobile app refreshes", "alpha")))[0].hits
+
+
+async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+        await app.pipeline.compactor.compact("s1", force=True)
+        for table, column in (("node_version", "title"), ("bullet", "text"), ("compaction", "summary")):
+            await app.database.write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
+        promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
+        assert (promised.events, promised.anything) == (0, True)
+        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
+        await app.database.write(index_all)
+        assert await carry_out(app, Wish(match=SECRET), dry_run=False) == promised
+        assert traces(tmp_path) == []
+        assert len(await all_nodes(app)) == 5
+        assert (await carry_out(app, Wish(match=SECRET), dry_run=True)).anything is False
 
 
 async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_has_ended(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_memory.adapters.sqlite.compactions import drop_records, tainted_by, text_key
@@ -87,6 +87,7 @@ class Forgotten:
     """How much falls under a wish. `inbox` counts what waits to become an event, in the inbox and in the spool.
 
     `cleared` events say something else and lose a path or name that bears the text; `names` bear it and stay.
+    `summaries` counts the nodes and records that hold the text, of which the pipeline may make more at any time.
     """
 
     events: int
@@ -94,6 +95,7 @@ class Forgotten:
     inbox: int = 0
     cleared: int = 0
     names: tuple[str, ...] = ()
+    summaries: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class Reach:
     wish: Wish
     #: Under which names the project is captured.
     places: frozenset[str] = frozenset()
-    #: What the forgotten event said.
-    said: frozenset[str] = frozenset()
+    #: The session of the forgotten event, and what it said.
+    said: frozenset[tuple[str, str]] = frozenset()
 
     def covers(self, received_ms: int, root: str, label: str, payload: str) -> bool:
         """Whether a captured payload falls under the wish."""
@@ -123,25 +125,29 @@ class Reach:
         return any(holds(text, same_letters(f'"{name}"')) for name in names) or self.is_in(text)
 
     def is_in(self, text: str) -> bool:
-        """Whether it holds the text, or as a whole value the session's name or what the event said."""
-        values = [f'"{value}"' for value in (self.wish.session_id, *self.said) if value]
-        sought = [*values, self.wish.match] if self.wish.match else values
-        return any(holds(text, same_letters(one)) for one in sought)
+        """Whether it holds the text, or as whole values the session's name, or an event's and what that said."""
+        wish = self.wish
+        if wish.match is not None:
+            return holds(text, same_letters(wish.match))
+        wanted = [*self.said, *([(wish.session_id,)] if wish.session_id else [])]
+        return any(all(holds(text, same_letters(f'"{value}"')) for value in values) for values in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that a wish takes: rows of events, of events to clear, of the inbox, and names that would stay."""
+    """All that a wish takes: rows of events, of events to clear, of the inbox; and names that stay."""
 
     events: list[Row]
     bearing: list[Row]
     inbox: list[Row]
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    summaries: int = 0
 
     @property
     def summary(self) -> Forgotten:
         sessions = {row[1] for row in self.events}
-        return Forgotten(len(self.events), len(sessions), len(self.inbox), len(self.bearing), self.names)
+        counts = len(self.events), len(sessions), len(self.inbox), len(self.bearing)
+        return Forgotten(*counts, self.names, self.summaries)
 
     def places(self) -> list[tuple[int, int, int]]:
         """Session, time and project of every event that goes or changes."""
@@ -165,17 +171,18 @@ def _find(fetch: Fetch, wish: Wish) -> tuple[Reach, _Found]:
     where, value = _condition(wish)
     events = fetch(_EVENTS.format(where=where), (value,))
     places = frozenset(root for (root,) in fetch(_PLACES, (wish.project,))) if wish.project is not None else frozenset()
-    said = frozenset(row[5].strip() for row in events) if wish.event_key is not None else frozenset()
+    said = frozenset((row[9], row[5].strip()) for row in events if row[5].strip() and wish.event_key is not None)
     reach = Reach(wish, places, said)
     rows = fetch("SELECT id, received_ms, root, label, payload FROM inbox", ())
     inbox = [row for row in rows if reach.covers(*row[1:])]
     if wish.match is None:
-        return reach, _Found(events, [], inbox, ())
+        return reach, _Found(events, [], inbox)
     bearing = fetch(_BEARING, (value,))
     gone = {f"session {name}" for name in _emptied(fetch, events, "session", 1, "session_id")}
     gone |= {f"project {name}" for name in _emptied(fetch, events, "project", 7, "slug")}
     names = tuple(sorted(name for (name,) in fetch(_NAMES, (value,)) if name not in gone))
-    return reach, _Found(events, bearing, inbox, names)
+    summaries = len(fetch(_SAYING, (value,))) + len(fetch(_RECORDS_SAYING, (value,)))
+    return reach, _Found(events, bearing, inbox, names, summaries)
 
 
 def _condition(wish: Wish) -> tuple[str, object]:
