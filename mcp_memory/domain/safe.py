@@ -37,13 +37,11 @@ _TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SPEAKERS = frozenset("system sys assistant human developer antml memory recalled invoke".split())
 _ALONE = frozenset({"user", "parameter"})
 #: So is one made of two of these words, however they are joined, and one that ends like a client's message.
-_COMPOUND = tuple(
-    first + second
-    for first in "system user assistant human agent model tool function command local hook environment task session "
-    "prompt ide".split()
-    for second in "reminder prompt call result response use output input context instruction notification hook message "
-    "content stdout stderr command caveat submit turn query info detail selection".split()
-) + ("commandname", "commandargs", "startofturn", "endofturn")
+_COMPOUND = re.compile(
+    r"(?:system|user|assistant|human|agent|model|tool|function|command|local|hook|environment|task|session|prompt|ide)"
+    r"(?:reminder|prompt|call|result|response|use|output|input|context|instruction|notification|hook|message|content|"
+    r"stdout|stderr|command|caveat|submit|turn|query|info|detail|selection)|command(?:name|args)|(?:start|end)ofturn"
+)
 _ENDINGS = frozenset("reminder reminders hook instruction instructions notification caveat".split())
 #: Words by which open models mark whose turn it is, such as `<|im_start|>`; some programs read them anywhere.
 _TURNS = re.compile(r"[<\uff1c]\s*[|\uff5c](?=[\w\u2581 ]{2,40}[|\uff5c])")
@@ -80,7 +78,7 @@ def _poses(tag: re.Match[str]) -> bool:
     if not words:
         return False
     joined = "".join(words + (_words(tag["next"]) if tag["next"] and len(words) == 1 else []))
-    if joined.startswith(_COMPOUND) or (len(words) > 1 and words[-1] in _ENDINGS):
+    if _COMPOUND.match(joined) or (len(words) > 1 and words[-1] in _ENDINGS):
         return True
     if "." in tag["name"] or not _BOUNDARY.match(tag.string, tag.end("name")):
         return False
@@ -89,7 +87,8 @@ def _poses(tag: re.Match[str]) -> bool:
 
 def _words(name: str) -> list[str]:
     """The words of a name in small plain letters, whatever they are written in."""
-    return [word.lower() for word in _WORD.findall(unicodedata.normalize("NFKC", name).translate(_ALIKE))]
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_ALIKE)
+    return [word.lower() for word in _WORD.findall(plain)]
 
 
 def squeezed(text: str) -> str:

@@ -150,6 +150,21 @@ def test_a_name_in_the_environment_is_the_user_s_own_and_counts(desk: Desk) -> N
     assert claims(desk, place) == []
 
 
+def test_a_name_that_has_no_directory_is_another_s_too(desk: Desk) -> None:
+    """An import gave it, the environment, or a version that believed what a repository claims."""
+    history = desk.root / "old.jsonl"
+    line = {"session_id": "s", "timestamp": "2026-03-02T09:00:00Z", "role": "user", "text": "The numbat hides."}
+    history.write_text(json.dumps(line) + "\n")
+    desk.json("import", str(history), "--client", "jsonl", "--project", "borealis")
+    place = desk.repository("clone", "borealis")
+    desk.talk(place, "two", "Please paint the fence.")
+    assert desk.projects() == {"atlas": 1, "borealis": 1, "clone": 1}
+    assert "a project that has a name alone" in claims(desk, place)[0]["why"]
+    (place / "src").mkdir()
+    assert desk.at(place / "src", "projects", "trust", "borealis").returncode == 0
+    assert "numbat" in desk.at(place / "src", "toc", "--budget", "500").stdout
+
+
 def test_an_older_hook_s_row_is_judged_alike(desk: Desk) -> None:
     """It tells a name of the environment and one of the file in the same way, so that neither counts unasked."""
     place = desk.repository("evil", "atlas")
