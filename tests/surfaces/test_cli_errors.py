@@ -31,7 +31,7 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
         (["session", "nobody"], 1, "`mcp-memory search`"),
         (["session", "\udcff"], 2, "UTF-8"),
         (["context", "--focus", "a\udcff"], 2, "UTF-8"),
-        (["node", "toc:day:2026-03-02@nowhere"], 1, "Known projects: alpha, beta"),
+        (["node", "toc:day:2026-03-02@nowhere"], 1, "`mcp-memory projects`"),
         (["timeline", "the day the music died"], 2, "last week"),
         (["search", "  ", "--project", "*"], 2, "no word"),
         (["search", "x", "--kind", "poem"], 2, "segment"),
