@@ -14,7 +14,7 @@ PACKAGE = REPO / "mcp_memory"
 ALLOWED = {
     "errors": set(),
     "capture": {"capture"},
-    "domain": {"errors", "domain"},
+    "domain": {"errors", "domain", "capture"},
     "config": {"errors", "domain", "capture"},
     "ports": {"errors", "domain", "ports"},
     "sample": {"sample"},

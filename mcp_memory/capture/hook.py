@@ -10,12 +10,13 @@ import os
 import sys
 import time
 
-from mcp_memory.capture.clipping import clean, clip
+from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
 from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.inbox import Row, append, read_brief
+from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.payload import CLAUDE_CODE, CURSOR, client_of, directory_of, event_of, is_own, is_silent, plain
 from mcp_memory.capture.project import detect, places
-from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.capture.settings import read_settings
 
 TYPE_CHECKING = False
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from mcp_memory.capture.project import Project
 
 _MAX_INPUT = 64 * 1024 * 1024
+#: What is larger is not parsed whole: it would take longer than an agent should wait.
+_WHOLE = 4 * 1024 * 1024
+#: Of a longer string in such a payload the middle is left out; after so many strings the rest of it is.
+_LONG, _STRINGS = 1024 * 1024, 100_000
+_ENTRY = lazy(r'\s{0,99}[{,]\s{0,99}"([^"\\]{1,200})"\s{0,99}:\s{0,99}')
 
 #: How a session starts of which a part is no longer, or may not be, in the model's context.
 _GOING_ON = frozenset({"compact", "resume"})
@@ -114,22 +120,56 @@ def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:
 
 def _parse(text: str) -> dict[str, Any] | None:
     """The payload, whatever came; None if nothing did."""
-    if not text.strip():
+    if not text or text.isspace():
         return None
+    if len(text) > _WHOLE:
+        text = _without_long_strings(text)
     try:
-        payload = json.loads(text)
+        payload = json.loads(text) if len(text) <= _WHOLE else None
     except (ValueError, RecursionError):
         payload = None
+    if payload is None:
+        payload = _entries(text[:_WHOLE])
     return payload if isinstance(payload, dict) else {"unparsed": text}
 
 
-def _storable(payload: Mapping[str, Any], text: str, max_bytes: int) -> str:
+def _without_long_strings(text: str) -> str:
+    parts = []
+    last, position, decoder = 0, text.find('"'), json.JSONDecoder(strict=False)
+    try:
+        for _ in range(_STRINGS):
+            if position < 0:
+                break
+            value, end = decoder.raw_decode(text, position)
+            if end - position > _LONG:
+                parts += [text[last:position], json.dumps(shorten(value, _LONG))]
+                last = end
+            position = text.find('"', end)
+    except ValueError:  # cut off within a string
+        pass
+    return "".join(parts) + text[last:]
+
+
+def _entries(text: str) -> dict[str, Any] | None:
+    """The entries of an object that is cut off, broken or too large: the last one as the text that is left of it."""
+    found: dict[str, Any] = {}
+    entry = _ENTRY().match(text)
+    while entry:
+        try:
+            found[entry[1]], position = json.JSONDecoder().raw_decode(text, entry.end())
+        except (ValueError, RecursionError):
+            return {**found, entry[1]: text[entry.end() :]} if found else None
+        entry = _ENTRY().match(text, position)
+    return found or None
+
+
+def _storable(payload: dict[str, Any], text: str, max_bytes: int) -> Clean:
     """The payload as JSON text, without secrets and with no string longer than allowed."""
     try:
-        clear = _clip_json(redact_json(payload), max_bytes)
-        return json.dumps(clear, ensure_ascii=False, separators=(",", ":"))
+        clear = _clip_json(redact_json(bounded(payload, max_bytes)), max_bytes)
     except RecursionError:
-        return json.dumps({"unparsed": clip(redact(text), max_bytes)[0]}, ensure_ascii=False)
+        clear = {"unparsed": clip(redact(looked_through(text, max_bytes)), max_bytes)[0]}
+    return Clean(json.dumps(clear, ensure_ascii=False, separators=(",", ":")))
 
 
 def _clip_json(value: Any, max_bytes: int) -> Any:

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 
+    from mcp_memory.capture.redaction import Clean
+
     class Row(NamedTuple):
         """What the hook hands over. `payload` is the client's JSON, redacted and clipped."""
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
         client: str
         root: str
         label: str
-        payload: str
+        payload: Clean
 else:
     Row = namedtuple("Row", "received_ms client root label payload")
 

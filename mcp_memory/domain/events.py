@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.ids import ulid
+
+if TYPE_CHECKING:
+    from mcp_memory.capture.redaction import Clean
 
 #: The times an event can have, in milliseconds: those of years that leave room on both sides, since a zone moves a time
 #: and a week and a year end after it, and Python counts the years 1 to 9999.
@@ -64,7 +67,10 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A stored event. `tokens` counts what segmentation counts: tool results only up to the configured characters."""
+    """A stored event. `tokens` counts what segmentation counts: tool results only up to the configured characters.
+
+    Its text is known to hold no secrets: only `redact` makes such text, or what derives from it.
+    """
 
     key: bytes
     client: str
@@ -73,7 +79,7 @@ class Event:
     timestamp_ms: int
     event_type: EventType
     role: Role
-    text: str
+    text: Clean
     tokens: int
     truncated: bool = False
     source_ids: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 from anyio.lowlevel import checkpoint
 
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.assembly import Tokenizer
 from mcp_memory.domain.depth import Depth, depth_of
 from mcp_memory.domain.events import Event, EventType, Role
@@ -108,7 +109,7 @@ class Condenser:
         """The event as a summarizer should see it: no empty ones, tools cut short, nothing larger than a part."""
         if not event.says_something:
             return None
-        text = event.text
+        text: str = event.text
         if event.role is Role.TOOL:
             text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
         elif event.event_type is EventType.COMPACTION:
@@ -117,7 +118,7 @@ class Condenser:
             head = self.tokens.cut_to(text, PART_TOKENS * 3 // 4)
             # The end of a long message is often what it comes to.
             text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
-        return event if text == event.text else replace(event, text=text)
+        return event if text == event.text else replace(event, text=Clean(text))
 
 
 def _so_far(before: Record | None, bodies: Sequence[Body]) -> str:
@@ -143,6 +144,6 @@ def _told_before(account: Account, last: Record) -> Event:
         timestamp_ms=last.timestamp_ms,
         event_type=EventType.COMPACTION,
         role=Role.SYSTEM,
-        text=body_text(last.body),
+        text=Clean(body_text(last.body)),  # made of events, which are clean
         tokens=last.tokens,
     )

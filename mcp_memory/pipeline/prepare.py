@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_memory.capture.clipping import clean, clip
-from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.capture.clipping import clean, clip, looked_through
+from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.domain.events import TIMES, Captured, Event, Role, event_key
 from mcp_memory.domain.ids import opaque
 
 CountAll = Callable[[Sequence[str]], list[int]]
-Cleared = tuple[str, bool]
+Cleared = tuple[Clean, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,12 @@ class Intaker:
 
     def clear(self, captured: Sequence[Captured]) -> list[Cleared]:
         """The texts without secrets and no longer than the limit, and whether they were cut."""
-        texts = [clip(redact(clean(item.text)), self.max_event_bytes) for item in captured]
+        texts = [
+            clip(redact(looked_through(clean(item.text), self.max_event_bytes)), self.max_event_bytes)
+            for item in captured
+        ]
         # White space alone says nothing: such an event is kept for its time, without a text.
-        return [(text if text.strip() else "", cut) for text, cut in texts]
+        return [(Clean(text if text.strip() else ""), cut) for text, cut in texts]
 
     def count(self, captured: Sequence[Captured], texts: Sequence[Cleared]) -> list[int]:
         """One tokenizer pass for all of them."""

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_memory.capture.clipping import clean, clip
+from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
+from mcp_memory.capture.redaction import redact, redact_json
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=400)
 
@@ -55,3 +59,72 @@ def test_cut_is_made_between_lines_if_one_ends_near() -> None:
 
 def test_text_that_fits_is_left_alone() -> None:
     assert clip("é" * 50, 100) == ("é" * 50, False)
+
+
+KEY = "sk-ant-" + "api03-" + "Ab3xY7k" * 14
+
+
+@pytest.mark.parametrize("shift", range(0, 240, 7))
+def test_no_secret_is_cut_in_two_and_left(shift: int) -> None:
+    text = "x" * shift + f" {KEY} and more\n" * 3_000
+    assert "Ab3xY7k" not in redact(shorten(text, 20_000))
+
+
+def test_a_huge_text_keeps_its_ends_and_says_what_it_lost() -> None:
+    lines = [f"line {number}" for number in range(100_000)]
+    short = shorten("\n".join(lines), 5_000)
+    assert len(short) <= 5_100
+    head, _, rest = short.partition("\n[… ")
+    lost, _, tail = rest.partition(" bytes cut …]\n")
+    assert head.split("\n") == lines[: len(head.split("\n"))]
+    assert tail.strip("\n").split("\n")[-1] == lines[-1]
+    assert int(lost) == len("\n".join(lines)) - len(head) - len(tail)
+
+
+def test_what_was_marked_private_before_a_cut_does_not_come_back_behind_it() -> None:
+    text = "<private>" + "whispered words\n" * 5_000 + "</private>\n" + "said aloud\n" * 20
+    short = redact(shorten(text, 4_000))
+    assert "whispered" not in short
+    cut = redact(shorten("x\n" * 5_000 + text, 4_000))
+    assert "whispered" not in cut
+    assert cut.endswith("said aloud\n")
+
+
+def test_a_payload_keeps_its_envelope_however_large_the_rest_is() -> None:
+    payload = {"stdout": "password=" * 400_000, "many": [{"a": "b"}] * 50_000, "session_id": "s1", "cwd": "/home/ada"}
+    small = bounded(payload, 65_536)
+    assert (small["session_id"], small["cwd"]) == ("s1", "/home/ada")
+    assert len(json.dumps(small)) < 2_000_000
+
+
+def test_a_payload_of_ordinary_size_is_left_alone() -> None:
+    payload = {
+        "tool_input": {"content": "the key of the token\n" * 2_000},
+        "tool_response": [{"text": "x" * 60_000}] * 4,
+    }
+    assert bounded(payload, 65_536) == payload
+
+
+HOSTILE = ["curl -u ", "password=", "password: ", "key=", "<private", '"', '\\"', "eyJ.", "://a:", "a:b@", "zip -P "]
+HOSTILE += [
+    "password,password\n",
+    "│ password │\n",
+    "insert into t (password) values (",
+    '{"name": "password", ',
+    "$6$a$",
+]
+HOSTILE += [
+    "-----BEGIN PRIVATE KEY-----",
+    "kind: Secret\ndata:\n",
+    "password = f(",
+    'password = getenv("x") or ',
+    "пароль: ",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_text_is_looked_through_in_time_that_grows_no_faster_than_the_text(piece: str) -> None:
+    """Were any pattern quadratic, this would not end."""
+    text = looked_through((piece * 400_000)[:2_000_000], 65_536)
+    assert redact(redact(text)) == redact(text)
+    assert redact_json(bounded({"a": [piece] * 50_000}, 65_536))

@@ -112,6 +112,31 @@ def test_secret_is_taken_out_before_a_cut_could_split_it(machine: Machine) -> No
     assert b"Ab3" not in machine.disk()
 
 
+HUGE = {
+    "one string": lambda: json.dumps("the key of it\n" * 1_000_000).encode(),
+    "many objects": lambda: b"[" + b'{"a": 1, "b": "x y"},' * 400_000 + b"1]",
+    "nested": lambda: b"[" * 100_000 + b"]" * 100_000,
+    "quotes": lambda: json.dumps('"' * 3_000_000).encode(),
+    "cut off": lambda: b'"' + b"a b " * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_a_huge_event_is_stored_with_its_session(machine: Machine, kind: str) -> None:
+    start, _, end = json.dumps(machine.payload("PostToolUse", tool_name="Bash", tool_response=0)).rpartition("0")
+    secret = f'"login --password {SECRET}", '.encode()
+    machine.hook(
+        start.encode().replace(b'"tool_response"', b'"asked": ' + secret + b'"tool_response"')
+        + HUGE[kind]()
+        + end.encode()
+    )
+    (payload,) = machine.payloads()
+    assert (payload["hook_event_name"], payload["session_id"]) == ("PostToolUse", "s1")
+    assert "tool_response" in payload
+    assert len(machine.disk()) < 1_000_000
+    assert SECRET.encode() not in machine.disk()
+
+
 @pytest.mark.parametrize("by", ["environment", "file"])
 def test_length_limit_can_be_set(machine: Machine, by: str) -> None:
     env = {"MCP_MEMORY_CAPTURE_MAX_EVENT_BYTES": "2000"} if by == "environment" else {}

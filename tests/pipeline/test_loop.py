@@ -13,6 +13,7 @@ import pytest
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.capture.inbox import Row, spool
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.summaries import SegmentSummary
 from mcp_memory.errors import LeaseLost
@@ -125,7 +126,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
     async with memory(tmp_path) as app, memory(tmp_path) as other, anyio.create_task_group() as tasks:
         full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         await other.database.write(Transaction.run, full)
-        spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", json.dumps(prompt)))
+        spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(prompt))))
         tried = 0
 
         async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:

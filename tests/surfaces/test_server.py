@@ -19,6 +19,7 @@ from mcp_memory import sample
 from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.capture.inbox import Row, spool
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import opening
@@ -186,7 +187,7 @@ async def test_what_is_captured_while_the_database_is_away_waits_for_the_next(
     blank: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "LOOK_SECONDS", 0.01)
-    row = Row(1_793_000_000_000, "claude-code", "/home/ada/kite", "", json.dumps(PROMPT))
+    row = Row(1_793_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(PROMPT)))
     async with connected(blank) as client:
         await ask(client, "toc_root")
         for suffix in ("", "-wal", "-shm"):

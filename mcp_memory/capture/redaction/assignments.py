@@ -114,6 +114,9 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     if text[end : end + 1] in _NEVER_JOINS and text[end : end + 2] not in ("]'", ']"'):
         return ()
     start = start_of_name(text, position)
+    name = text[start:end]
+    if not name_of_list(name).kind and name not in _APART and name != "passe":
+        return ()
     found = _ASSIGNED().match(text, position)
     spans = _items(text, start, found) if found else ()
     single = _single(text, start, found) if found and not spans else None
@@ -304,8 +307,7 @@ class Bare:
     def _taken(self, value: str) -> Span:
         return self.first, self.first + len(value), self.named.kind
 
-    def _is_row(self) -> bool:
-        """Whether the name stands in a table, whose lines begin with a bar."""
+    def _is_row(self) -> bool:  # of a table, whose lines begin with a bar
         line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
         return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip().startswith("|")
 

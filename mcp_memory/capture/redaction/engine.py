@@ -12,7 +12,6 @@ from functools import lru_cache
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.rules import (
-    BOT_TOKEN,
     CALLS,
     COMMANDS,
     FOREIGN,
@@ -23,6 +22,7 @@ from mcp_memory.capture.redaction.rules import (
     PIPED,
     SHORTEST,
     TAKERS,
+    WORDS_OF_KEYS,
 )
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
 from mcp_memory.capture.redaction.values import (
@@ -72,43 +72,61 @@ _DISTINCT = 6
 #: What is as long as the shortest of these keys, and of their characters, is rare: only that is looked through.
 _RUN = b"a" * SHORTEST
 _FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") else 32 for code in range(256))
-#: No token of a Discord bot is shorter.
-_BOT_TOKEN = 22 + 1 + 6 + 1 + 27
+#: What most of a text is made of. Without it a text is an eighth as long; if it holds a trigger, what is left of it
+#: holds what is left of the trigger, which is faster to rule out.
+_COMMON = b" \n\t\"'`(),/:;|+>*#%[]{}3456789abcdefghilmnopqrstuvw"
 _ASCII = bytes(range(128))
 #: What may go on behind the part of a value that a pattern takes at most.
 _REST = lazy(r"[\w+/=~-]*", re.ASCII)
 _PIPE = 400
+#: Less than a pattern reaches from a command to its option.
+_REACH = 280
+_BREAK = lazy(r"[\r\n|;&]")
 
 
-def _sought(
-    rules: Iterable[Rule], made: Callable[[str, str], str], flags: int = re.ASCII, default: Verdict | None = None
-) -> list[_Sought]:
+def _sought(rules: Iterable[Rule], flags: int = re.ASCII) -> list[_Sought]:
     """The rules by trigger: that, the kind, the pattern and the verdict."""
     return [
-        (trigger, kind, lazy(made(trigger, body), flags), verdict[0] if verdict else default)
+        (trigger, kind, lazy(body, flags), verdict[0] if verdict else None)
         for kind, triggers, body, *verdict in rules
         for trigger in triggers.split("|")
     ]
 
 
-def _prefixed(prefix: str, body: str) -> str:
-    # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
-    before = "" if len(prefix) >= _DISTINCT else _BEFORE.replace("{1}", re.escape(prefix))
-    return re.escape(prefix) + before + body
+def _prefixed(rules: Iterable[Rule]) -> list[_Sought]:
+    """The same for patterns that follow their trigger. What has their form and is made of words is no key."""
+    found: list[_Sought] = []
+    for kind, triggers, body, *verdict in rules:
+        for prefix in triggers.split("|"):
+            # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
+            before = "" if len(prefix) >= _DISTINCT else _BEFORE.replace("{1}", re.escape(prefix))
+            pattern = lazy(re.escape(prefix) + before + body, re.ASCII)
+            found.append((prefix, kind, pattern, verdict[0] if verdict else _is_real))
+    return found
 
 
 def _is_real(found: re.Match[str]) -> bool:
     return not is_dummy(found[0])
 
 
-def _as_it_is(trigger: str, body: str) -> str:
-    return body
+_IN_RUNS = _sought(WORDS_OF_KEYS)
+_KEYS, _OTHERS = (
+    [(rule[0].encode().translate(None, _COMMON), rule) for rule in rules]
+    for rules in (_prefixed(KEYS), [*_prefixed(OTHER_KEYS), *_sought(FORMS)])
+)
+_HEADERS = _sought(HEADERS, re.I)
+#: What several triggers have in common: where that is missing, none of them needs to be looked for.
+_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
 
 
-_KEYS = _sought(KEYS, _prefixed, default=_is_real)
-_OTHERS = [*_sought(OTHER_KEYS, _prefixed, default=_is_real), *_sought(FORMS, _as_it_is)]
-(_BOT,) = _sought([BOT_TOKEN], _as_it_is)
-_COMMANDS, _CALLS, _HEADERS = (_sought(rules, _as_it_is, re.I) for rules in (COMMANDS, CALLS, HEADERS))
+def _by_sign(rules: Iterable[_Sought]) -> list[tuple[str, list[_Sought]]]:
+    groups: dict[str, list[_Sought]] = {}
+    for rule in rules:
+        groups.setdefault(next((part for part in _SHARED if part in rule[0]), rule[0]), []).append(rule)
+    return list(groups.items())
+
+
+_COMMANDS, _CALLS = (_by_sign(_sought(rules, re.I)) for rules in (COMMANDS, CALLS))
 _PIPED = lazy(PIPED, re.I)
 
 
@@ -118,7 +136,6 @@ def redact(text: str) -> Clean:
 
 
 def mark(kind: str) -> str:
-    """The mark of a secret of this kind, such as `[redacted:password]`."""
     return OPENING + kind + "]"
 
 
@@ -148,7 +165,7 @@ def _redact_once(text: str) -> str:
     narrow = _narrow(text)
     low = _lowered(narrow)
     words = [word for word in WORDS if word in low]
-    for read in (_passages, _forms, _files, _commands, _names):
+    for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
         clear = _replaced(text, list(read(text, narrow, low, words)))
         if clear is not text:
             text, narrow = clear, _narrow(clear)
@@ -176,9 +193,6 @@ def _narrow(text: str) -> str:
 def _lowered(narrow: str) -> str:
     """The text with A to Z in lower case; of other letters, some would become two."""
     return narrow.lower() if narrow.isascii() else narrow.encode("latin-1").lower().decode("latin-1")
-
-
-# The readers. Each gives the spans of one sort of secret; what an earlier one found is gone when the next one reads.
 
 
 def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
@@ -271,11 +285,13 @@ def _start_of_key(text: str, floor: int, end: int) -> int:
 def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
     """What is told by its form alone: keys of services, addresses with a password, hashes of passwords."""
     runs = _runs(narrow)
-    if "." in runs and len(runs) >= _BOT_TOKEN and _BOT[2]().search(runs):
-        yield from _searched(text, _BOT)
+    for rule in _IN_RUNS:
+        if rule[0] in runs and rule[2]().search(runs):
+            yield from _searched(text, rule)
     for rules, sought in (_KEYS, runs), (_OTHERS, narrow):
-        for rule in rules:
-            if rule[0] in sought:
+        rare = sought.encode("latin-1").translate(None, _COMMON)
+        for sign, rule in rules if sought else ():
+            if sign in rare and rule[0] in sought:
                 yield from _searched(text, rule)
 
 
@@ -304,15 +320,16 @@ def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
     if "secret" in words and "kind" in low and "Secret" in text:
         yield from manifests(text)
     if words and "insert" in low:
-        yield from inserted(text)
+        yield from inserted(text, low)
 
 
 def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
     """What is handed to commands and calls as a password: `sshpass -p …`, `Credential("u", "…")`."""
-    for rule in _CALLS:
-        yield from _followed(text, low, rule)
-    for rule in _COMMANDS if " -" in low or "\t-" in low else ():
-        yield from _followed(text, low, rule)
+    for rules in (_CALLS, _COMMANDS) if " -" in low or "\t-" in low else (_CALLS,):
+        for sign, group in rules:
+            for rule in group if sign in words or (sign not in WORDS and sign in low) else ():
+                if rule[0] in low:
+                    yield from _followed(text, low, rule, rules is _COMMANDS)
     for taker in TAKERS if "|" in low else ():
         position = low.find(taker)
         while position >= 0:  # `echo … | docker login --password-stdin`
@@ -324,8 +341,8 @@ def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
             position = low.find(taker, position + 1)
 
 
-def _followed(text: str, low: str, rule: _Sought) -> Iterator[Span]:
-    """What follows the trigger of a rule."""
+def _followed(text: str, low: str, rule: _Sought, option: bool = False) -> Iterator[Span]:
+    """What follows the trigger of a rule; or an `option` that may stand anywhere behind it in the line."""
     trigger, kind, pattern, verdict = rule
     position = low.find(trigger)
     while position >= 0:
@@ -334,13 +351,17 @@ def _followed(text: str, low: str, rule: _Sought) -> Iterator[Span]:
         if found and (verdict is None or verdict(found)):
             yield (*found.span(found.re.groups), kind)
             behind = found.end()
+        elif not found and option and low[behind : behind + 1] == " ":
+            # An option that this command lacks, those that follow in the line lack as well, but for the last of them.
+            end = _BREAK().search(text, behind, behind + _REACH)
+            behind = max(behind, low.rfind(trigger, behind, end.start() if end else behind + _REACH))
         position = low.find(trigger, behind)
 
 
 def _names(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
     """What a name announces, in English or, in a short text or one with their letters, in another language."""
     for rule in _HEADERS:
-        for start, end, kind in _followed(text, low, rule):
+        for start, end, kind in _followed(text, low, rule) if rule[0] in low else ():
             yield start, _REST().match(text, end).end(), kind  # type: ignore[union-attr]  # it matches nothing, too
     for word in words:
         yield from _read(text, low, word, assigned)

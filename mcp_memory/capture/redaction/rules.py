@@ -238,12 +238,8 @@ FORMS: tuple[Rule, ...] = (
     ("telegram-token", ":AA", r":(?<=\d{8}:)(AA[\w-]{32,})"),
     ("telegram-token", ":A", r":(?<=\d{8}:)(A[\w-]{34})(?![\w-])", _looks_strong),
     ("digitalocean-token", "_v1_", r"(do[opr]_v1_[a-f0-9]{40,}(?![A-Za-z0-9]))"),
-    ("terraform-token", ".atlasv1.", r"([A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,})"),
     ("azure-secret", "Q~", r"([\w~.-]{3}\dQ~[\w~.-]{31,34}(?![A-Za-z0-9]))"),
-    ("azure-token", "AZDO", r"(?<![A-Za-z0-9])([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])"),
-    ("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{20,}={0,2})"),
-    ("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{20,}={0,2})"),
-    ("azure-key", "JQQJ99", r"(?<![A-Za-z0-9])([A-Za-z0-9]{32,52}JQQJ99[A-Za-z0-9]{20,32})(?![A-Za-z0-9])"),
+    ("azure-key", "AccountKey=|AccessKey=", r"A[a-z]{4,6}Key=([A-Za-z0-9+/]{20,}={0,2})"),
     ("azure-signature", "sig=", r"[?&;]" + _SIGNED),
     ("azure-key", "?code=", r"[?]code=([A-Za-z0-9%/+_-]{40,}(?:={1,2}|%3D){0,2})"),
     ("signature", "Signature=", r"[?&;](?:X-Amz-|X-Goog-)?Signature=([A-Za-z0-9%+/_~-]{20,}={0,2})"),
@@ -253,8 +249,6 @@ FORMS: tuple[Rule, ...] = (
     ("webhook", "/webhook/send?key=", r"/webhook/send\?key=([\w-]{20,})"),
     ("cookie", "SESSI|_session=", r"(?:JSESSIONID|PHPSESSID|_gitlab_session)=([A-Za-z0-9.!_-]{16,})"),
     ("saml", "SAMLRe", _SAML),
-    ("mailchimp-key", "-us", r"(?<![A-Za-z0-9])([0-9a-f]{32}-us\d{1,2})" + _END),
-    ("maxmind-key", "_mmk", r"(?<![A-Za-z0-9])([A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)" + _END),
     (
         "authress-key",
         ".acc",
@@ -286,8 +280,15 @@ FORMS: tuple[Rule, ...] = (
         r"\$((?:[1567]|g?y|apr1)(?:\$rounds=\d{1,9})?(?:\$[./A-Za-z0-9]{1,64}){1,2}\$[./A-Za-z0-9]{22,})",
     ),
 )
-#: A token of a Discord bot: no prefix tells it, but its first part is the bot's number in base 64.
-BOT_TOKEN: Rule = ("discord-token", ".", r"([MNO][\w-]{21,27}\.[\w-]{6,7}\.[\w-]{27,200})", _is_bot_token)
+#: Keys without a prefix, of letters, digits and `_.-` only; the pattern is searched.
+WORDS_OF_KEYS: tuple[Rule, ...] = (
+    ("discord-token", ".", r"([MNO][\w-]{21,27}\.[\w-]{6,7}\.[\w-]{27,200})", _is_bot_token),
+    ("terraform-token", ".atlasv1.", r"([A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,})"),
+    ("azure-token", "AZDO", r"(?<![A-Za-z0-9])([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])"),
+    ("azure-key", "JQQJ99", r"(?<![A-Za-z0-9])([A-Za-z0-9]{32,52}JQQJ99[A-Za-z0-9]{20,32})(?![A-Za-z0-9])"),
+    ("mailchimp-key", "-us", r"(?<![A-Za-z0-9])([0-9a-f]{32}-us\d{1,2})" + _END),
+    ("maxmind-key", "_mmk", r"(?<![A-Za-z0-9])([A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)" + _END),
+)
 
 
 def _handed(strict: bool) -> Verdict:

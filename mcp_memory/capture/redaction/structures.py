@@ -118,13 +118,16 @@ def _neighbour(text: str, position: int, start: int, named: Named) -> Span | Non
 
 #: What may stand between a name and a value that no sign joins to it, and words that say the value is something else.
 _NEAR = lazy(r"[^\r\n]{0,48}?(?<![\w+/=.~-])([\w+/=.~-]{16,512})", re.ASCII)
-_OTHER = lazy(r"(?:commit|sha|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|id|file|path|url)", re.I)
+_OTHER = lazy(
+    r"(?:commit|sha|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url)|[\"'][:,]",
+    re.I,
+)
 
 
 def near(text: str, start: int, end: int) -> list[Span]:
     """What a machine made up some words behind a name: "the secret … is", a cell, an entry of a log."""
     named = classify(text[start:end])
-    if not named.kind or named.kind in (KEY, BASIC):
+    if not named.kind or named.kind in (KEY, BASIC) or (named.kind == "password" and not named.sure):
         return []
     found = _NEAR().match(text, end)
     if not found or not is_strong(found[1]) or is_reference(found[1]) or _OTHER().search(text, end, found.start(1)):
@@ -319,27 +322,35 @@ _FIELD = lazy(r"""\s{0,9}(?:'((?:[^'\\]|''|\\.){0,1024})'|"((?:[^"\\]|\\.){0,102
 _NEXT_ROW = lazy(r"\s{0,40},?\s{0,40}\(")
 
 
-def inserted(text: str) -> Iterator[Span]:
-    """The values that SQL inserts into columns with a secret's name."""
-    for found in _INSERT().finditer(text):
-        names = [classify(name.strip(" \t\r\n\"'`[]")) for name in found[1].split(",")]
-        if not any(named.kind for named in names):
-            continue
-        row = _NEXT_ROW().match(text, found.end())
-        for _ in range(_ROWS):
-            position = row.end() if row else -1
-            for named in names if row else ():
-                field = _FIELD().match(text, position)
-                if not field:
-                    position = -1
-                    break
-                group = 1 if field[1] is not None else 2 if field[2] is not None else 0
-                if named.kind and group and is_value(field[group], named):
-                    yield (*field.span(group), named.kind)
-                position = field.end()
-            if position < 0:
+def inserted(text: str, low: str) -> Iterator[Span]:
+    """The values that SQL inserts into columns with a secret's name. `low` is the text in lower case."""
+    position = low.find("insert")
+    while position >= 0:
+        found = _INSERT().match(text, position)
+        if found:
+            yield from _rows(text, found)
+        position = low.find("insert", position + 1)
+
+
+def _rows(text: str, found: re.Match[str]) -> Iterator[Span]:
+    names = [classify(name.strip(" \t\r\n\"'`[]")) for name in found[1].split(",")]
+    if not any(named.kind for named in names):
+        return
+    row = _NEXT_ROW().match(text, found.end())
+    for _ in range(_ROWS):
+        position = row.end() if row else -1
+        for named in names if row else ():
+            field = _FIELD().match(text, position)
+            if not field:
+                position = -1
                 break
-            row = _NEXT_ROW().match(text, position)
+            group = 1 if field[1] is not None else 2 if field[2] is not None else 0
+            if named.kind and group and is_value(field[group], named):
+                yield (*field.span(group), named.kind)
+            position = field.end()
+        if position < 0:
+            break
+        row = _NEXT_ROW().match(text, position)
 
 
 #: A line of .pgpass: host, port, database, user, password. It is looked for from the first colon on.

@@ -126,6 +126,7 @@ def is_shell(name: str, join: str) -> bool:
     return join == "=" and name.isupper()
 
 
+@lru_cache(maxsize=4096)
 def name_of_list(name: str) -> Named:
     """What the items of a list are, by its name: that of one of them, or of several."""
     named = classify(name)
@@ -134,13 +135,32 @@ def name_of_list(name: str) -> Named:
     return NOT_SECRET if named == Named(KEY, False) else named
 
 
+#: How a value begins that only stands for another one, or is a place to fill.
 _REFERENCE = lazy(
-    r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|(?:\w*[_-])?x{3,}\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
-    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[?redacted|(?:secrets|vars?|env|local)\.\w"
-    r"|(?:process|import\.meta)\.env|os\.(?:environ|getenv)|getenv"
-    r"|your[ _-]|my[ _-](?:password|secret|token|api)\b|(?:insert|enter|paste|replace|put|add)[ _-]"
-    r"|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a|[\w-]{0,40}[_-]here)\Z",
-    re.I,
+    r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
+    r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted"
+)
+_STANDS_FOR = tuple(
+    "process.env import.meta.env os.environ os.getenv getenv secrets. var. vars. env. local. redacted your_ your- "
+    "my_password my_secret my_token my_api my-password my-secret my-token my-api insert_ insert- enter_ enter- paste_ "
+    "paste- replace_ replace- put_ put- add_ add-".split()
+) + (
+    "your ",
+    "my password",
+    "my secret",
+    "my token",
+    "my api",
+    "insert ",
+    "enter ",
+    "paste ",
+    "replace ",
+    "put ",
+    "add ",
+)
+_SIGNS = frozenset("$[{<`%*•.…_-!&:@?#")
+_FILLED = lazy(
+    r"(?:\w*[_-])?x{3,}\Z|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a"
+    r"|[\w-]{0,40}[_-]here)\Z"
 )
 _PLAIN = frozenset(
     "string str bytes any number int integer bool boolean text varchar char object none null nil undefined true false "
@@ -184,7 +204,10 @@ _IN_WORDS = frozenset(
 
 def is_reference(value: str) -> bool:
     """Whether the value only stands for a secret: a variable, a placeholder, our own mark."""
-    return value.startswith(OPENING) or bool(_REFERENCE().match(value))
+    if value[:1] in _SIGNS:
+        return value.startswith(OPENING) or bool(_REFERENCE().match(value))
+    low = value[:60].lower()
+    return low.startswith(_STANDS_FOR) or (len(value) <= 50 and bool(_FILLED().match(low)))
 
 
 def is_literal(value: str) -> bool:
@@ -260,7 +283,7 @@ def _scattered(value: str) -> bool:
 
 def is_strong(value: str) -> bool:
     """Whether a machine made it for sure: a long word in which letters and digits take turns and form no words."""
-    if not _STRONG().match(value) or is_uuid(value) or _ALGORITHM().match(value) or is_path(value):
+    if not _STRONG().match(value) or _UUID().match(value) or _ALGORITHM().match(value) or is_path(value):
         return False
     head = value[:200]
     if sum(map(_is_word, head.replace("_", "-").replace(".", "-").replace("/", "-").split("-"))) > 1:
@@ -289,10 +312,6 @@ def _is_word(part: str) -> bool:
     return len(part) > 2 and part.isalpha() and (part[1:].islower() or part.isupper())
 
 
-def is_uuid(value: str) -> bool:
-    return bool(_UUID().match(value))
-
-
 #: What says of a key that it is the name of an entry.
 _OF_ENTRY = lazy(r"cache|lookup|redis|bucket|object|partition|sort|hit|miss|entry|row|public|finger", re.I)
 
@@ -301,7 +320,7 @@ def is_key(value: str, named: Named, before: str = "", join: str = "=") -> bool:
     """Whether what is called some key is a secret. A UUID and a hash name other things as well, and what stands
     `before` a mere key may tell that it is the name of an entry."""
     if named.sure:
-        return is_strong(value) or is_uuid(value)
+        return is_strong(value) or bool(_UUID().match(value))
     return is_strong(value) and not _OF_ENTRY().search(before) and not (":" in join and is_hex(value))
 
 

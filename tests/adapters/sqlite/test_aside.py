@@ -16,6 +16,7 @@ from mcp_memory.adapters.diagnosis import database
 from mcp_memory.adapters.sqlite import aside
 from mcp_memory.adapters.sqlite.migrations import create, migrate, rescue_of, steps
 from mcp_memory.capture import inbox
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.errors import NotFound, StoreBusy, StoreError
 from tests.adapters.sqlite.damage import events, filled, overwrite, root_of, spoiled, value
 from tests.support import REPO
@@ -83,7 +84,7 @@ def test_no_one_opens_a_memory_that_is_being_made_anew(damaged: Path) -> None:
     rescue_of(damaged).touch()
     with pytest.raises(StoreBusy, match="--set-aside-corrupt"):
         migrate(damaged)
-    inbox.append(str(damaged.parent), inbox.Row(1, "codex", "/w", "", "{}"))
+    inbox.append(str(damaged.parent), inbox.Row(1, "codex", "/w", "", Clean("{}")))
     assert len(list((damaged.parent / inbox.SPOOL).iterdir())) == 1
     [problem] = database(damaged)[1]
     assert "interrupted" in problem.what

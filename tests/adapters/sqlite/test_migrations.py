@@ -14,6 +14,7 @@ from mcp_memory.adapters.sqlite import migrations
 from mcp_memory.adapters.sqlite.database import Database
 from mcp_memory.adapters.sqlite.migrations import latest, migrate, statements
 from mcp_memory.capture import inbox
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.errors import StoreNewer
 from mcp_memory.pipeline.ingest import checkpoint_name
 
@@ -41,7 +42,7 @@ def test_a_new_file_gets_the_latest_schema_and_wal_and_is_private(tmp_path: Path
 
 def test_the_hook_writes_to_a_database_of_the_latest_schema(tmp_path: Path) -> None:
     migrate(tmp_path / inbox.DATABASE)
-    inbox.append(str(tmp_path), inbox.Row(1, "claude-code", "/w", "", "{}"))
+    inbox.append(str(tmp_path), inbox.Row(1, "claude-code", "/w", "", Clean("{}")))
     connection = sqlite3.connect(tmp_path / inbox.DATABASE)
     assert connection.execute("SELECT count(*) FROM inbox").fetchone() == (1,)
     connection.close()

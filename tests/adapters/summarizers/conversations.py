@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_memory.adapters.summarizers.segments import summarize_segment
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.summaries import Bullet, Node, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
@@ -19,7 +20,9 @@ START_MS = 1_767_690_000_000
 def event(number: int, event_type: EventType, text: str) -> Event:
     key = event_key("test", "session", str(number))
     role = ROLES.get(event_type, Role.SYSTEM)
-    return Event(key, "test", "session", "shop", START_MS + number * 20_000, event_type, role, text, len(text) // 4)
+    return Event(
+        key, "test", "session", "shop", START_MS + number * 20_000, event_type, role, Clean(text), len(text) // 4
+    )
 
 
 def conversation(*turns: tuple[str, str], first: int = 0) -> list[Event]:

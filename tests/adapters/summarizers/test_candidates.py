@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mcp_memory.adapters.summarizers.candidates import candidates
 from mcp_memory.adapters.summarizers.expressions import Expression
+from mcp_memory.capture.redaction import Clean
 from tests.adapters.summarizers.conversations import PORT, conversation
 
 
@@ -14,7 +15,7 @@ def test_the_same_events_have_the_same_candidates_and_others_their_own() -> None
     assert candidates(list(PORT)) == first
     said = [pick.text for pick in first]
     # As many events of the same keys, one of which says something else.
-    changed = [*PORT[:-1], replace(PORT[-1], text="I moved the port to `.env.ci`.")]
+    changed = [*PORT[:-1], replace(PORT[-1], text=Clean("I moved the port to `.env.ci`."))]
     told = [pick.text for pick in candidates(changed)]
     assert "I moved the port to `.env.ci`" in told
     assert "I moved the port to `.env.ci`" not in said

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.adapters.summarizers.segments import summarize_segment
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.segments import Mark, Rules, cut
 
@@ -43,7 +44,17 @@ def read(path: Path) -> list[Event]:
                 key = event_key("test", record["sessionId"], f"{number}/{part}")
                 tokens = min(len(text), 1_000 if role is Role.TOOL else len(text)) // 4 + 1
                 events.append(
-                    Event(key, "test", record["sessionId"], "p", round(moment * 1000), event_type, role, text, tokens)
+                    Event(
+                        key,
+                        "test",
+                        record["sessionId"],
+                        "p",
+                        round(moment * 1000),
+                        event_type,
+                        role,
+                        Clean(text),
+                        tokens,
+                    )
                 )
     return sorted(events, key=lambda event: event.timestamp_ms)
 

@@ -26,7 +26,7 @@ def transcript(events: Sequence[Event]) -> str:
     """What was said, numbered, as a model reads it. Long results of tools lose their middle."""
     lines = []
     for number, event in enumerate((event for event in events if event.says_something), 1):
-        text = event.text
+        text: str = event.text
         if event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL:
             text, _ = middle_truncate(text, _TOOL_CHARS)
         lines.append(f"[{number}] {event.role}: {text}")

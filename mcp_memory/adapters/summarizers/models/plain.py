@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.chunks import middle_truncate
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.text import one_line
@@ -52,5 +53,5 @@ def _events(content: str, content_type: str) -> list[Event]:
             body = paragraph[speaker.end() :]
         if body.strip():
             key = event_key("text", "", str(number))
-            events.append(Event(key, "text", "", "", number * 1_000, _TYPES[role], role, body.strip(), 0))
+            events.append(Event(key, "text", "", "", number * 1_000, _TYPES[role], role, Clean(body.strip()), 0))
     return events
