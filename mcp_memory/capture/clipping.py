@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.redaction.values import WORDS
+from mcp_memory.capture.redaction.names import WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Taking secrets out of texts before they reach the disk, for the hook and for every importer.
 
-`rules` is the table of rules, `values` judges names and values, `assignments` reads what follows a name, `structures`
-what its place tells, and `engine` puts them to work.
+`rules` is the table of rules, `names` and `values` judge names and values, `assignments` reads what follows a name,
+`structures` what its place tells, and `engine` puts them to work.
 """
 
 from mcp_memory.capture.redaction.engine import redact, redact_json

@@ -10,17 +10,25 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.redaction.rules import IS, UNSPACED_IS
-from mcp_memory.capture.redaction.structures import column, continued, listed, near, paired, start_of_name
-from mcp_memory.capture.redaction.values import (
+from mcp_memory.capture.redaction.names import (
     BASIC,
+    IS,
     KEY,
     OPENING,
+    UNSPACED_IS,
     Named,
     classify,
+    is_shell,
+    name_of_list,
+)
+from mcp_memory.capture.redaction.structures import column, continued, listed, near, paired, start_of_name
+from mcp_memory.capture.redaction.values import (
+    COMMAND,
+    DECLARES,
     is_basic,
     is_default,
     is_key,
+    is_likely,
     is_literal,
     is_login,
     is_made_up,
@@ -28,12 +36,11 @@ from mcp_memory.capture.redaction.values import (
     is_quoted,
     is_random,
     is_reference,
-    is_shell,
+    is_set,
     is_spoken,
     is_strong,
     is_text,
     keeps_text,
-    name_of_list,
     told,
 )
 
@@ -46,16 +53,17 @@ if TYPE_CHECKING:
 #: Colours of a terminal, and the stars of bold text.
 _DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
 #: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
-_TYPE = r"""(?: :[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3} | [ ](?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}
+_TYPE = r"""(?: :[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
+            | [ \t]{1,20}(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}
             | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
     "T", r"[\w.\[\]<>?&*:',;]{1,40}"
 )
 #: A sign that joins a name to its value, as it is or escaped for an address or a page. Behind it may stand a default in
 #: brackets, an anchor or tag of YAML.
-_SIGN = r""":{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | => | <-(?=[ ]) | ={1,3}
+_SIGN = r"""\|[ ]default(?=[ ]["']) | :{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | => | <-(?=[ ]?["']) | ={1,3}
             | (?:\[[^\]\r\n]{0,40}\])? [:：]
               (?: [ \t]{1,4} [|>] [+-]?\d? [ \t]{0,4} (?=\r?\n) | [ \t]{1,4} [&!] [\w!.:/-]{1,40} (?=[ \t]) )?
-            | %3[ADad] | \\u003d | &\#61; | → | \|(?!\|) | -(?=[ ]["'])"""
+            | %3[ADad] | \\u003d | &\#61; | → | [|│┃║](?!\|) | -(?=[ ]["'])"""
 #: A comma, a parenthesis or an operator joins only what is quoted; a bar, the cells of a table.
 _OPERATORS = frozenset(("!=", "!==", "||", "??", "?:", "or"))
 _TYPED_INTO = r"\.(?:fill|type|send_?[kK]eys|set_?[vV]alue|setText|input|press_?[sS]equentially|val)\("
@@ -65,7 +73,9 @@ _BEFORE_QUOTE = (
 #: What a quoted value may be handed to before it is assigned: `[]byte("…")`, `new Secret("…")`, mere parentheses.
 _WRAP = r"(?: (?:new[ ])? [&*]? (?:\[\d{0,4}\])? (?:[A-Za-z_][\w.:<>$]{0,50})? !? [ ]?\( \s{0,40} ){1,3}"
 #: What is taken first, where the value is only what stands in for it: `os.getenv("X") or "…"`.
-_FALLBACK = r"""(?: [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
+_FALLBACK = r"""(?: [\w.$()\[\]]{1,60}[ ]if[ ][^\r\n"'`]{1,60}[ ]else
+              | [\w.$:>?()-]{0,80}\.(?:default|or_?[eE]lse|orDefault|unwrap_or|value_or|getOrElse)\(
+              | [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
               | [\w.$:>?-]{0,60}(?i:env|get|fetch|config|var)\w{0,12}\( ["'] [\w.-]{0,60} ["']
                 (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
 
@@ -75,10 +85,11 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
     a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
     `after` what must follow where a mere space joins them."""
     return lazy(
-        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;)[\])]{{0,2}})? {_DRESS}
+        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;)[\])]{{0,2}}){{0,2}} {_DRESS}
         (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
-          | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE} | [ \t]{{1,8}} {after}
-                    | > (?:<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
+          | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
+                    | ,\s{{0,40}}(?:default|value)[ ]?=[ ]?(?=["']) | [ \t]{{1,8}} {after}
+                    | > \s{{0,80}} (?:<value>|<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
         {_DRESS} [ \t]{{0,4}}
         (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFL@$]{{0,2}}
             (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
@@ -191,26 +202,9 @@ def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
     else:
         span = (*found.span(group), named.kind) if _is_quoted(text, start, name, named, found) else None
     if span and named.kind == KEY:
-        before = "" if named.sure else text[max(0, start - _COMMAND) : start]
+        before = "" if named.sure else text[max(0, start - COMMAND) : start]
         return span if is_key(text[span[0] : span[1]].strip(), named, before, found["join"] or "=") else None
     return span
-
-
-#: How far before a name its command is looked for.
-_COMMAND = 40
-#: What comes before a name whose value follows it after a mere space, and before one that a declaration sets.
-_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET")
-_DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
-
-
-def _is_set(text: str, start: int, *further: str) -> bool:
-    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
-    before = text[max(0, start - _COMMAND) : start].split("\n")[-1].split(" ")
-    if len(before) < 2 or before.pop():
-        return False
-    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
-        before.pop()
-    return bool(before) and before[-1] in (*_SETTERS, *further)
 
 
 def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
@@ -219,12 +213,12 @@ def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[s
     if join in (",", "(", "{") or join.endswith("("):
         return _is_argument(text, start, name, named, found)
     if found["fallback"] or join in _OPERATORS:
-        return is_made_up(value) or (bool(found["fallback"]) and is_default(named, value))
+        return is_made_up(value) or (bool(found["fallback"]) and (is_likely(value) or is_default(named, value)))
     if found["wrap"] and not keeps_text(found["wrap"]):
         return is_strong(value) and is_literal(value)
-    if join or named.kind == "password" or name.startswith("--") or _is_set(text, start):
+    if join or named.kind == "password" or name.startswith("--") or is_set(text, start):
         return is_quoted(value, named, named.sure or is_shell(name, found["join"] or ""))
-    return (named.sure or _is_set(text, start, "#define")) and is_made_up(value)
+    return (named.sure or is_set(text, start, "#define")) and is_made_up(value)
 
 
 def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
@@ -233,9 +227,10 @@ def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match
     if not named.sure:
         return named.kind in ("token", "secret", "api-key", KEY) and len(value) >= 20 and is_made_up(value)
     if join in ("(", "{"):
-        before = text[max(0, start - _COMMAND) : start]
-        declared = bool(before) and before[-1] in " &*" and bool(_DECLARES().search(before))
-        return is_made_up(value) or (declared and is_quoted(value, named, True))
+        before = text[max(0, start - COMMAND) : start]
+        declared = bool(before) and before[-1] in " &*" and bool(DECLARES().search(before))
+        setter = name.lower().startswith(("set", "with"))
+        return is_made_up(value) or (setter and is_likely(value)) or (declared and is_quoted(value, named, True))
     if join.endswith("("):  # typed into a field of that name
         return is_made_up(value) or is_default(named, value)
     before = text[max(0, start - 60) : start]
@@ -292,7 +287,7 @@ class Bare:
         joined = self.join.strip()
         if self.named.kind == BASIC:
             return self._taken(self.value) if joined and is_basic(self.value) else None
-        if joined == "|" and not self._is_row():
+        if joined in ("|", "│", "┃", "║") and not self._is_row():
             return None
         if self.value.endswith(":") or self.value.lower() in _SCHEMES:
             led = self._led()
@@ -309,7 +304,12 @@ class Bare:
 
     def _is_row(self) -> bool:  # of a table, whose lines begin with a bar
         line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
-        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip().startswith("|")
+        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip()[:1] in (
+            "|",
+            "│",
+            "┃",
+            "║",
+        )
 
     def _led(self) -> Span | None:
         """The value behind another name or a scheme that stands in its place."""
@@ -339,7 +339,7 @@ class Bare:
         value = self.value.rstrip(".,;:)]}")
         if len(value) < 3 or value.isdigit() or not is_text(value):
             return self._told()
-        if _is_set(self.text, self.start) and (self.name.isupper() or is_random(value)):
+        if is_set(self.text, self.start) and (self.name.isupper() or is_random(value) or is_likely(value)):
             # `ENV DB_PASSWORD swordfish`: nothing else follows a plain word.
             secret = is_mixed(value) or (
                 self.name.isupper() and bool(_NEXT().match(self.text, self.first + len(value)))

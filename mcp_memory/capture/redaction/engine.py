@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.assignments import assigned, foreign
+from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, WORDS, Named, classify, name_of_list
 from mcp_memory.capture.redaction.rules import (
     CALLS,
     COMMANDS,
-    FOREIGN,
     FORMS,
     HEADERS,
     KEYS,
@@ -25,20 +25,7 @@ from mcp_memory.capture.redaction.rules import (
     WORDS_OF_KEYS,
 )
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
-from mcp_memory.capture.redaction.values import (
-    NOT_SECRET,
-    OPENING,
-    WORDS,
-    Clean,
-    Named,
-    classify,
-    is_dummy,
-    is_field,
-    is_handed,
-    is_reference,
-    is_value,
-    name_of_list,
-)
+from mcp_memory.capture.redaction.values import Clean, is_dummy, is_field, is_handed, is_reference, is_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -423,16 +410,16 @@ def _beside(entries: dict[str, Any]) -> Named:
     """What the `value` of a JSON object is, by the `name` or `key` that stands beside it."""
     if entries.get("sensitive") is True:  # an output of Terraform
         return Named("secret", True)
-    for value, names in (("value", ("name", "key")), ("Value", ("Name", "Key"))):
-        if value in entries:
-            name = next((entries[name] for name in names if name in entries), None)
-            return classify(name) if isinstance(name, str) else NOT_SECRET
-    return NOT_SECRET
+    value = next((key for key in entries if key.endswith(("value", "Value"))), "")
+    stem, case = value[:-5], value[-5:-4] == "V"
+    names = (stem + "Name", stem + "Key") if case else (stem + "name", stem + "key")
+    name = next((entries[name] for name in names if name in entries), None) if value else None
+    return classify(name) if isinstance(name, str) else NOT_SECRET
 
 
 def _redact_entry(key: str, value: Any, beside: Named) -> Any:
     """The value of a JSON object's entry; `beside` is what the entry `value` holds, by the name in another one."""
-    named = beside if beside.kind and key in ("value", "Value") else classify(key)
+    named = beside if beside.kind and key.endswith(("value", "Value")) else classify(key)
     if isinstance(value, dict) and named.kind and isinstance(value.get("value"), str):
         return _redact_object({**value, "value": _redact_value(value["value"], named)})
     if not isinstance(value, list) or named.kind:

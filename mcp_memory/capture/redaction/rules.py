@@ -8,7 +8,6 @@ bounded, so that no text can take long.
 from __future__ import annotations
 
 from mcp_memory.capture.redaction.values import (
-    Named,
     decoded,
     is_basic,
     is_handed,
@@ -373,7 +372,8 @@ CALLS: tuple[Rule, ...] = (
         r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:" + _QUOTED + r"){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
         _STRICT,
     ),
-    ("password", "getconnection(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _STRICT),
+    ("password", "getconnection(|set_password(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _STRICT),
+    ("password", "net use ", r"[^\r\n]{0,120}?/user:\S{1,60}[ ]{1,4}(\S{3,128})", _ANY),
     (
         "password",
         "login with |log in with |logged in with |sign in with ",
@@ -427,24 +427,3 @@ HEADERS: tuple[Rule, ...] = (
         lambda found: not is_reference(secret_of(found).partition("=")[2]),
     ),
 )
-
-_SURE, _PERHAPS = Named("password", True), Named("password", False)
-_KEY, _TOKEN = Named("api-key", False), Named("token", False)
-#: What passwords, keys and tokens are called in other languages, in lower case. Where a name means other things as
-#: well, it is not sure, and only a value that looks made up counts. `passwort`, `passord` and `mot de passe` hold
-#: `pass`, and are looked for with it.
-FOREIGN = tuple(
-    (word.replace("_", " "), named)
-    for named, words in (
-        (_SURE, "kennwort wachtwoord senha contraseña contrasena heslo haslo sifre kata_sandi lösenord jelszó"),
-        (_SURE, "adgangskode salasana hasło şifre mật_khẩu пароль 密码 密碼 口令 パスワード 비밀번호 รหัสผ่าน पासवर्ड"),
-        (_SURE, "كلمة_المرور كلمة_السر סיסמה סיסמא"),
-        (_PERHAPS, "clave chave parola κωδικός"),
-        (_KEY, "clé schlüssel ключ 密钥 密鑰 キー 키"),
-        (_TOKEN, "jeton токен 令牌 トークン 토큰"),
-    )
-    for word in words.split()
-)
-#: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
-IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
-UNSPACED_IS = "(?:是|为|為|は|는|은)"

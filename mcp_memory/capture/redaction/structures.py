@@ -8,11 +8,8 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction.names import BASIC, KEY, Named, classify
 from mcp_memory.capture.redaction.values import (
-    BASIC,
-    KEY,
-    Named,
-    classify,
     is_code,
     is_hex,
     is_literal,
@@ -41,7 +38,7 @@ _NAME = lazy(r"[\w-]{0,120}", re.ASCII)
 #: What an entry is called whose value is a name, and one whose value belongs to it. Terraform writes them with `=`.
 _LABELS = ("name", "key", "id", "field", "label", "variable", "parameter", "property", "option")
 _VALUE = lazy(
-    r"""(?<![\w-]) (?:[vV]alue|VALUE|[dD]efault|(?:string|default|plain)Value|SecretString|result|content)
+    r"""(?<![\w-]) (?:[A-Za-z]{0,20}[vV]alue|VALUE|[dD]efault|SecretString|result|content)
         \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
         (?: (?P<quote>["']) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
           | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,{}\[\]]{1,256}) )""",

@@ -1,139 +1,20 @@
-"""What a name announces, and whether what stands behind it is a secret, or code, a type, a placeholder, a word."""
+"""Whether what stands behind a secret's name is the secret, or code, a type, a placeholder, a plain word."""
 
 from __future__ import annotations
 
 import re
-from collections import namedtuple
-from functools import lru_cache
 
 from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.redaction.names import BASIC, KEY, OPENING, Named, classify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NamedTuple, NewType
+    from typing import NewType
 
     #: Text without secrets: only `redact` makes it, or one who knows that it holds none.
     Clean = NewType("Clean", str)
-
-    class Named(NamedTuple):
-        """The kind of secret a name announces, or none. A `sure` name is one that is hardly used for anything else."""
-
-        kind: str
-        sure: bool
 else:
     Clean = str
-    Named = namedtuple("Named", "kind sure")
-
-OPENING = "[redacted:"
-NOT_SECRET = Named("", False)
-#: One of these stands in every name that announces a secret, and in the names of many commands that take one. Each is
-#: looked for once in a text, in lower case.
-WORDS = frozenset(("pass", "pw", "psk", "secret", "token", "key", "cred", "auth", "_pat"))
-#: The kind of what is called `auth`, which may be anything: it is a secret if it is a user and a password in base 64.
-BASIC = "authorization"
-#: The kind of what is called some key: only a value that a machine made up counts.
-KEY = "key"
-
-_WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-#: Words that may end a secret's name and say nothing about it.
-_NEUTRAL = frozenset(
-    "value val base plain raw text string str b64 base64 prod production dev development staging test testing live "
-    "old new current default main primary secondary".split()
-)
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "passord", "motdepasse")
-#: Behind one of these stands a text to be shown, more often than a password.
-_SHOWN = frozenset(
-    "forgot forgotten wrong confirm reset show hide toggle invalid incorrect repeat weak missing".split()
-)
-#: `…_key` is a secret after one of these.
-_KEY_OF = frozenset(
-    "api access private secret account signing encryption master auth shared license deploy app subscription".split()
-)
-#: After one of these it may be one, or a name like any other: what it looks like decides.
-_PERHAPS_KEY_OF = frozenset(
-    "fernet hmac jwt cipher crypto aes preshared session cookie storage service function webhook consumer admin "
-    "bot".split()
-)
-#: After one of these it is the name of an entry, a row or a place.
-_NO_KEY_OF = frozenset(
-    "primary public pub foreign cache sort partition row dict map unique composite translation i18n event query index "
-    "object lookup dedup deduplication idempotency locale message label field column group order routing shard hash "
-    "range redis registry json state item node job entity attribute property context option param parameter header "
-    "trace span error log metric feature flag menu nav tab react list set host known hot short arrow any no by the a "
-    "this each every per first last next prev previous parent child file path data image build commit content".split()
-)
-_NO_KEYS = ("monkey", "turkey", "donkey", "hockey", "whiskey", "jockey", "hotkey", "publickey", "pubkey", "primarykey")
-#: `…_token` is no secret after one of these: paging, parsing and language models have tokens too.
-_TOKEN_OF = frozenset(
-    "next page continuation cancel cancellation eos bos pad unk sep mask cls special stop start end first last per "
-    "prompt completion input output cached lex lexer parser current prev previous peek each every sync resume".split()
-)
-
-
-@lru_cache(maxsize=4096)
-def classify(name: str) -> Named:
-    """What the name of a variable, field, option or header announces."""
-    if OPENING in name:
-        return NOT_SECRET
-    words = [word.lower() for word in _WORDS().findall(name[-80:])]
-    while words and (words[-1] in _NEUTRAL or words[-1].isdigit()):
-        words.pop()
-    if not words:
-        return NOT_SECRET
-    last, before = words[-1], words[-2] if len(words) > 1 else ""
-    return _password(last, before) or _secret(last, before) or _key(last, before) or _credential(last, before, name)
-
-
-def _password(last: str, before: str) -> Named | None:
-    if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
-        return Named("password", before not in _SHOWN)
-    # Alone these may be what a test did, or the width of a page.
-    return Named("password", bool(before) and last != "psk") if last in ("pass", "pw", "psk") else None
-
-
-def _secret(last: str, before: str) -> Named | None:
-    if last.endswith("secret"):
-        return Named("secret", bool(before) or last != "secret")
-    if last.endswith("token"):
-        return NOT_SECRET if before in _TOKEN_OF else Named("token", bool(before) or last != "token")
-    return None
-
-
-def _key(last: str, before: str) -> Named | None:
-    if not last.endswith("key"):
-        return None
-    if last == "key" and before in _KEY_OF:
-        return Named("private-key" if before == "private" else "api-key", True)
-    if last == "key" and before in _PERHAPS_KEY_OF:
-        return Named("api-key", False)
-    if last.endswith(("apikey", "accesskey", "secretkey", "privatekey")):
-        return Named("api-key", True)
-    if last.endswith(_NO_KEYS) or before in _NO_KEY_OF:
-        return NOT_SECRET
-    return Named(KEY, bool(before) or last != "key")
-
-
-def _credential(last: str, before: str, name: str) -> Named:
-    if last == "auth" and not name.startswith("_"):
-        return Named(BASIC, False)
-    if last in ("credential", "credentials", "creds", "auth"):
-        return Named("credential", False)
-    return Named(KEY, False) if last == "pat" and before else NOT_SECRET
-
-
-def is_shell(name: str, join: str) -> bool:
-    """`NAME=` is how shells and .env files set variables, whose values are text and never code."""
-    return join == "=" and name.isupper()
-
-
-@lru_cache(maxsize=4096)
-def name_of_list(name: str) -> Named:
-    """What the items of a list are, by its name: that of one of them, or of several."""
-    named = classify(name)
-    if not named.kind and name[-1:] in ("s", "S"):
-        named = classify(name[:-1])
-    return NOT_SECRET if named == Named(KEY, False) else named
-
 
 #: How a value begins that only stands for another one, or is a place to fill.
 _REFERENCE = lazy(
@@ -176,7 +57,7 @@ _PLAIN = frozenset(
     "mind at least more than use please options flags arguments parameters settings fields values "
     "utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
 )
-_CALL = lazy(r"[A-Za-z_$][\w$.:>-]*[(\[{]")
+_CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")
 _PATH = lazy(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@ -]+){2,}\Z|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
@@ -264,21 +145,25 @@ def is_mixed(value: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Whether the value looks made by a machine: long, with letters and digits that form no words."""
-    if len(value) < 8 or _IDENTIFIER().match(value[:200]):
-        return (
-            len(value) >= 20
-            and value.replace("-", "").replace("_", "").isalnum()
-            and not value.islower()
-            and not value.isupper()
-            and _scattered(value)
-        )
-    return is_mixed(value) and any(map(str.isdigit, value))
+    if len(value) < 8:
+        return False
+    if not _IDENTIFIER().match(value[:200]):
+        return is_mixed(value) and any(map(str.isdigit, value))
+    if value.islower() or value.isupper() or not value.replace("-", "").replace("_", "").isalnum():
+        return False
+    if (
+        any(map(str.isdigit, value))
+        and len(value) >= 10
+        and not _has_words(value[:200])
+        and not _ALGORITHM().match(value)
+    ):
+        return _scattered(value, 16)
+    return len(value) >= 20 and _scattered(value, 5)
 
 
-def _scattered(value: str) -> bool:
-    """Whether case changes more often than in a camelCase name, whose words are three letters or more."""
-    changes = sum(value[i].islower() and value[i + 1].isupper() for i in range(len(value) - 1))
-    return changes * 5 > len(value)
+def _scattered(value: str, every: int) -> bool:
+    """Whether a capital follows a small letter more often than once in so many letters, unlike in a camelCase name."""
+    return sum(value[i].islower() and value[i + 1].isupper() for i in range(len(value) - 1)) * every > len(value)
 
 
 def is_strong(value: str) -> bool:
@@ -295,7 +180,8 @@ def is_strong(value: str) -> bool:
 
 def _has_words(value: str) -> bool:
     pairs = [value[found.start() : found.start() + 2].lower() for found in _PAIR().finditer(value)]
-    return sum(pair in _IN_WORDS for pair in pairs) * 2 >= max(len(pairs), 6)
+    common = sum(pair in _IN_WORDS for pair in pairs)
+    return common * 2 >= max(len(pairs), 6) if len(pairs) > 8 else common * 3 >= max(len(pairs), 6) * 2
 
 
 def is_hex(value: str) -> bool:
@@ -327,6 +213,20 @@ def is_key(value: str, named: Named, before: str = "", join: str = "=") -> bool:
 def is_made_up(value: str) -> bool:
     """Whether it looks random and is no place; what is only spoken of or compared with must."""
     return is_random(value) and is_literal(value) and not is_path(value) and " " not in value
+
+
+def is_likely(value: str) -> bool:
+    """Whether it looks like a password that someone made up, of letters in both cases and digits."""
+    if (
+        len(value) < 8
+        or value.islower()
+        or value.isupper()
+        or not is_literal(value)
+        or is_path(value)
+        or "://" in value
+    ):
+        return False
+    return is_mixed(value) and any(map(str.isdigit, value)) and not any(map(str.isspace, value))
 
 
 def is_value(value: str, named: Named) -> bool:
@@ -447,3 +347,20 @@ def is_slashed(value: str) -> bool:
         host = first.rpartition("@")[2]
         return "." not in host and ":" not in host and host != "localhost"
     return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
+
+
+#: How far before a name its command is looked for.
+COMMAND = 40
+#: What comes before a name whose value follows it after a mere space, and before one that a declaration sets.
+_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET", "%define", "define")
+DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
+
+
+def is_set(text: str, start: int, *further: str) -> bool:
+    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
+    before = text[max(0, start - COMMAND) : start].split("\n")[-1].split(" ")
+    if len(before) < 2 or before.pop():
+        return False
+    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
+        before.pop()
+    return bool(before) and before[-1] in (*_SETTERS, *further)
