@@ -26,7 +26,7 @@ from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
-from tests.support import conversation, learn
+from tests.support import conversation, tell
 
 pytestmark = [
     pytest.mark.anyio,
@@ -260,7 +260,7 @@ async def test_a_subscriber_is_told_on_the_wire_what_another_process_wrote(setti
                 await server.tell(request(number, "resources/subscribe", {"uri": uri}))
                 assert (await server.hear())["result"] == {}
         async with open_app(settings) as other:
-            await learn(other, conversation("2026-10-31", project="tidepool-api"))
+            await tell(other, conversation("2026-10-31", project="tidepool-api"))
         told: set[str] = set()
         while told != set(WATCHED):
             said = await server.hear()
