@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ON = frozenset({"1", "true", "yes", "on"})
 #: What `config` keeps beside config.toml for a Python that cannot read it: its settings, and which text they are of.
 READ = "config.json"
+_CONFIG = "config.toml"
 _MOST_CHARS = 1_000_000
 #: The section of lines below something that may have been meant as a header.
 _UNKNOWN = "?."
@@ -130,8 +131,11 @@ def keep(path: str, text: str, table: Mapping[str, Any]) -> None:
 
 def _kept(path: str, text: str) -> dict[str, str] | None:
     """What was written down of this very text."""
+    folder, name = os.path.split(path)
+    if name != _CONFIG:  # beside a project's own file lie the project's
+        return None
     try:
-        with open(os.path.join(os.path.dirname(path), READ), encoding="utf-8") as file:
+        with open(os.path.join(folder, READ), encoding="utf-8") as file:
             kept = json.load(file)
         if kept["of"] == _digest(text):
             return {str(name): str(value) for name, value in kept["settings"].items()}

@@ -274,7 +274,7 @@ async def test_a_process_that_loses_its_lease_stops_asking(tmp_path: Path) -> No
     with scripted(honest) as model:
         async with opened(tmp_path, model, concurrency=1) as app:
             await learn(app, talk("2026-03-02"))
-            upgrades(app).lease.duration = 0.2  # type: ignore[attr-defined]
+            upgrades(app).lease.duration = 1.0  # type: ignore[attr-defined]
 
             def overtaken(asked: Asked) -> object:
                 taken = "UPDATE lease SET holder = 'elsewhere:1', token = token + 1 WHERE name = 'upgrades'"

@@ -152,14 +152,21 @@ async def test_who_waits_for_an_answer_is_never_closed_or_pushed_out() -> None:
             await go_on.wait()
             await send({"type": "http.response.body", "body": b"on"})
 
-    async with running(slow, bounded(connections=1, head=SOON, body=SOON)) as port, AsyncExitStack() as stack:
-        patient = await connected(port, stack)
-        await patient.send(WHOLE)
-        assert (await patient.receive()).startswith(b"HTTP/1.1 200")
-        # There is no room for another, which is told so; one that was let in would be closed by now.
+    async with running(slow, bounded(connections=2, head=1, body=1)) as port, AsyncExitStack() as stack:
+        first = await connected(port, stack)
+        await first.send(WHOLE)
+        assert (await first.receive()).startswith(b"HTTP/1.1 200")
+        # Whoever owes something is closed after a while, or when another comes.
+        assert await until_closed(await connected(port, stack)) == b""
+        idle, second = await connected(port, stack), await connected(port, stack)
+        assert await until_closed(idle) == b""
+        await second.send(WHOLE)
+        assert (await second.receive()).startswith(b"HTTP/1.1 200")
+        # Both wait for their answers: there is no room for another, which is told so.
         assert (await until_closed(await connected(port, stack))).startswith(b"HTTP/1.1 503")
         go_on.set()
-        assert (await until_closed(patient)).endswith(b"on")  # and then it is idle, and closed
+        for patient in (first, second):
+            assert (await until_closed(patient)).endswith(b"on")  # and then it is idle, and closed
 
 
 async def test_a_client_that_leaves_in_the_middle_leaves_no_traceback(settings: Settings) -> None:
