@@ -148,14 +148,17 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     """Forget in database, spool, log and copies, then build what is left anew."""
     if wish.project is not None and not await app.library.has_project(wish.project):
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
-    found, reach = await forget(app.database, wish, dry_run=dry_run)
+    found, reach = await forget(app.database, wish, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    found = replace(found, inbox=found.inbox + len(spooled))
     made, others = await to_thread.run_sync(_copies, app.settings.database)
+    if not dry_run:
+        # Files first: whoever is interrupted between them and the database asks again, and loses nothing else.
+        await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
+        found, _ = await forget(app.database, wish, dry_run=False)
+    found = replace(found, inbox=found.inbox + len(spooled))
     if dry_run:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
-    await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
     await until_idle(app)
     left = await app.database.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():

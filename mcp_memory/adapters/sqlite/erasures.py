@@ -7,7 +7,7 @@ disk was full, is scrubbed by the next process that can.
 
 from __future__ import annotations
 
-import os
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,8 @@ DUE = f"""
 _NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
 #: A file up to this size is written anew in memory, a larger one by way of a temporary file without a name.
 _IN_MEMORY = 256 * 1024 * 1024
+#: What is left free on the disk while that is done: the hooks need some.
+_SPARE = 16 * 1024 * 1024
 
 
 def note_erasure(tx: Transaction) -> None:
@@ -56,6 +58,8 @@ def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
             return ""
         mark, rewritten = found
         if not rewritten:
+            if shutil.disk_usage(path.parent).free < path.stat().st_size + _SPARE:
+                return "there is no room to write the file anew"
             _rewrite(connection, path)
             connection.execute(_NOTE, ("rewritten", mark))
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -70,7 +74,7 @@ def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
 
 
 def _rewrite(connection: sqlite3.Connection, path: Path) -> None:
-    store = "MEMORY" if os.path.getsize(path) <= _IN_MEMORY else "FILE"
+    store = "MEMORY" if path.stat().st_size <= _IN_MEMORY else "FILE"
     connection.execute(f"PRAGMA temp_store = {store}")
     try:
         connection.execute("VACUUM")

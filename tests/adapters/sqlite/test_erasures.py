@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.adapters.sqlite import erasures
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.forgetting import Wish
@@ -55,6 +56,15 @@ async def test_scrubbing_that_another_writer_keeps_from_its_work_is_done_later(t
         before = await database.value("SELECT count(*) FROM meta")
         assert await database.scrub() == ""
         assert await database.value("SELECT count(*) FROM meta") == before
+
+
+async def test_a_full_disk_is_not_filled_further_by_scrubbing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Database.open(tmp_path / "memory.db") as database:
+        await database.write(erase)
+        monkeypatch.setattr(erasures, "_SPARE", 1 << 60)
+        assert "no room" in await database.scrub()
+        monkeypatch.undo()
+        assert await database.scrub() == ""
 
 
 async def test_an_answer_of_a_model_that_comes_after_an_erasure_is_not_kept(tmp_path: Path) -> None:
