@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish
 from mcp_memory.adapters.sqlite.meta import index_all
@@ -21,6 +22,7 @@ from mcp_memory.app import App
 from mcp_memory.navigate.asked import Search
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
+from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces import forgetting
 from mcp_memory.surfaces.forgetting import carry_out, key_of
 from tests.adapters.whoosh.indexed import memory as indexed
@@ -404,3 +406,15 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
         for wish in (Wish(session_id="s1"), Wish(project="s1")):
             found = await carry_out(app, wish, dry_run=True)
             assert (found.events, found.inbox) == (1, 1)
+
+
+async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_one_it_claims(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z", session="s2")).event])
+        await learn(app, [said("Paint it.", "2026-03-02T09:00:00Z", session="s1", project="shop")])
+        await app.log.add([Intake(tuple(event), "/work/barn", "shop")])
+        for root, label in (("/work/barn", "shop"), ("", "shop"), ("/work/barn", "")):
+            await app.log.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
+        await app.pipeline.until_idle()
+        await app.pipeline.lease.release()
+        assert [(await carry_out(app, Wish(project=name), dry_run=True)).inbox for name in ("shop", "barn")] == [1, 2]

@@ -18,6 +18,7 @@ from mcp_memory.adapters.sqlite.erasures import note_erasure
 from mcp_memory.adapters.sqlite.events import CUT_ANEW, EVENT, words_keys
 from mcp_memory.adapters.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.adapters.sqlite.projects import slugify
+from mcp_memory.capture.project import places
 from mcp_memory.domain.events import LIFECYCLE, EventType
 from mcp_memory.domain.indexing import event_columns
 from mcp_memory.domain.text import holds, same_letters
@@ -114,7 +115,8 @@ class Reach:
         if wish.before_ms is not None:
             return received_ms < wish.before_ms
         if wish.project is not None:
-            return (slugify(label) == wish.project or f"label:{label}" in self.places) if label else root in self.places
+            named = bool(label and not root) and slugify(label) == wish.project
+            return named or not self.places.isdisjoint(places(root, label))
         return self.is_in(f"{root}\n{label}\n{payload}")
 
     def covers_rest(self, modified_ms: int, text: str) -> bool:
@@ -170,9 +172,9 @@ def _look(fetch: Fetch, wish: Wish) -> tuple[Forgotten, Reach]:
 def _find(fetch: Fetch, wish: Wish) -> tuple[Reach, _Found]:
     where, value = _condition(wish)
     events = fetch(_EVENTS.format(where=where), (value,))
-    places = frozenset(root for (root,) in fetch(_PLACES, (wish.project,))) if wish.project is not None else frozenset()
+    roots = frozenset(root for (root,) in fetch(_PLACES, (wish.project,))) if wish.project is not None else frozenset()
     said = frozenset((row[9], row[5].strip()) for row in events if row[5].strip() and wish.event_key is not None)
-    reach = Reach(wish, places, said)
+    reach = Reach(wish, roots, said)
     rows = fetch("SELECT id, received_ms, root, label, payload FROM inbox", ())
     inbox = [row for row in rows if reach.covers(*row[1:])]
     if wish.match is None:

@@ -87,6 +87,7 @@ async def trust(database: Database, root: str, label: str) -> Claim:
 
 
 def _trust(tx: Transaction, root: str, label: str) -> Claim:
+    root, label = redact(root), redact(label)
     claim = claim_of(tx.fetch, root, label)
     if claim.owner:
         project = _number(tx, claim.owner)
