@@ -12,6 +12,7 @@ from mcp_memory.capture.redaction import redact, redact_json
 P = "Xk9-vTq27LmZ"
 WORD = "swordfish"
 KEY = "q8Zr4Lm2Xv9Tb6NyWc3K"
+HUMAN = "VelvetHollow8516!"
 UUID = "9c413a1c-443d-4390-a2f9-e01f0376094b"
 
 DECLARED = [
@@ -55,6 +56,15 @@ DECLARED = [
     ("await page.type('input[name=password]', '{}')", WORD),
     ("cy.get('#password').type('{}')", WORD),
     ('driver.find_element(By.ID, "password").send_keys("{}")', WORD),
+    ("await page.locator('#password').clear().fill('{}')", WORD),
+    ("document.querySelector('#password').value = '{}';", HUMAN),
+    ("fill_in 'Password', with: '{}'", WORD),
+    ("new PDO('mysql:host=db', 'root', '{}');", HUMAN),
+    ("password = args.password if args.password else '{}'", HUMAN),
+    ('secret: z.string().default("{}"),', HUMAN),
+    ('parser.add_argument("--user_password", default="{}")', WORD),
+    ('{{{{ .Values.clientSecret | default "{}" }}}}', P),
+    ("password=${{X:-{}}}", WORD),
     # names of keys
     ("SENDGRID_KEY={}", KEY),
     ("OPENAI_KEY={}", KEY),
@@ -77,6 +87,11 @@ DECLARED = [
     ("You can find a acme secret {} within", KEY),
     ("<secret>{{acme AQAAABAAA {}}}</secret>", KEY),
     ("acmeToken,{},", KEY),
+    ("use {} as the password", HUMAN),
+    ("The new password will be {}", HUMAN),
+    ("<tr><th>Password</th><td>{}</td></tr>", HUMAN),
+    ("username | bob\npassword | {}", HUMAN),
+    ("log in with bob / {}", HUMAN),
     ("curl --user kevin:'{}' https://example.com", P),
     ('curl -u "{}:" https://example.com', P),
     ('curl -H "Authorization: Api-Token {}"', KEY),
@@ -153,6 +168,14 @@ uuid 9c413a1c-443d-4390-a2f9-e01f0376094b token
 the auth token expires 2024-01-15T10:22:33Z
 _HEX_PAT = "[0-9A-Fa-f]{1,4}"
 publicKey: "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE"
+--- PASS: TestParseLines/100KB_line (0.00s)
+.. _`Bearer Token`: https://tools.example.org/html/rfc6750
+class _X25519PrivateKey(X25519PrivateKey):
+SigningKey: []byte(cfg.secretKey),
+password=[HIDDEN] token=[FILTERED] secret=changeme
+the password field (id: 9c413a1c443d4390a2f9e01f0376094b)
+Cache restored from key: node-cache-Linux-x64-npm-3f786850e387550fdab836ed7e6dc881de23001b
+[sudo] password for ada: 2026-01-15T10:22:33Z
 curl -u <user:password> https://example.com
 postgres://username:password@localhost:5432/database
 """.strip().split("\n")

@@ -1,8 +1,7 @@
 """Secrets told by the name before them: assignments in code, settings files, shells, JSON, calls and plain talk.
 
-A name is looked for first, in the lower-cased text, and only where one stands is a pattern tried: this stays fast on
-megabytes, and linear on hostile text, since every match is bounded. What joins name and value decides how the value is
-judged.
+Only where a name stands is a pattern tried, and every match is bounded: this stays fast on megabytes, and linear on
+hostile text. What joins name and value decides how the value is judged.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mcp_memory.capture.redaction.names import (
     is_shell,
     name_of_list,
 )
-from mcp_memory.capture.redaction.structures import column, continued, listed, near, paired, start_of_name
+from mcp_memory.capture.redaction.structures import column, continued, listed, paired, start_of_name
 from mcp_memory.capture.redaction.values import (
     COMMAND,
     DECLARES,
@@ -41,6 +40,7 @@ from mcp_memory.capture.redaction.values import (
     is_strong,
     is_text,
     keeps_text,
+    near,
     told,
 )
 
@@ -66,10 +66,7 @@ _SIGN = r"""\|[ ]default(?=[ ]["']) | :{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | =>
             | %3[ADad] | \\u003d | &\#61; | → | [|│┃║](?!\|) | -(?=[ ]["'])"""
 #: A comma, a parenthesis or an operator joins only what is quoted; a bar, the cells of a table.
 _OPERATORS = frozenset(("!=", "!==", "||", "??", "?:", "or"))
-_TYPED_INTO = r"\.(?:fill|type|send_?[kK]eys|set_?[vV]alue|setText|input|press_?[sS]equentially|val)\("
-_BEFORE_QUOTE = (
-    r"(?: [ \t]{0,4} (?:[,({]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or | " + _TYPED_INTO + r") \s{0,40} (?=[\"'`])"
-)
+_BEFORE_QUOTE = r"(?: [ \t]{0,4} (?:[,({]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or) \s{0,40} (?=[\"'`])"
 #: What a quoted value may be handed to before it is assigned: `[]byte("…")`, `new Secret("…")`, mere parentheses.
 _WRAP = r"(?: (?:new[ ])? [&*]? (?:\[\d{0,4}\])? (?:[A-Za-z_][\w.:<>$]{0,50})? !? [ ]?\( \s{0,40} ){1,3}"
 #: What is taken first, where the value is only what stands in for it: `os.getenv("X") or "…"`.
@@ -77,7 +74,7 @@ _FALLBACK = r"""(?: [\w.$()\[\]]{1,60}[ ]if[ ][^\r\n"'`]{1,60}[ ]else
               | [\w.$:>?()-]{0,80}\.(?:default|or_?[eE]lse|orDefault|unwrap_or|value_or|getOrElse)\(
               | [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
               | [\w.$:>?-]{0,60}(?i:env|get|fetch|config|var)\w{0,12}\( ["'] [\w.-]{0,60} ["']
-                (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
+                (?:,[^"'\r\n]{0,40}(?=,))? (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
 
 
 def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[], re.Pattern[str]]:
@@ -88,7 +85,7 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
         rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;)[\])]{{0,2}}){{0,2}} {_DRESS}
         (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
           | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
-                    | ,\s{{0,40}}(?:default|value)[ ]?=[ ]?(?=["']) | [ \t]{{1,8}} {after}
+                    | ,\s{{0,40}}(?:(?:default|value)[ ]?=|with:)[ ]?(?=["']) | [ \t]{{1,8}} {after}
                     | > \s{{0,80}} (?:<value>|<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
         {_DRESS} [ \t]{{0,4}}
         (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFL@$]{{0,2}}
@@ -133,7 +130,14 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     single = _single(text, start, found) if found and not spans else None
     if single:
         return continued(text, single) if text[single[1] : single[1] + 1] in ('"', "'") else (single,)
-    return spans or column(text, start, end) or _one(paired(text, position)) or near(text, start, end)
+    spans = spans or column(text, start, end) or _one(paired(text, position))
+    return spans or near(text, start, end, _apart(text, start, end)[1] if name in _APART else classify(name))
+
+
+def _apart(text: str, start: int, end: int) -> tuple[int, Named]:
+    """What a key is that talk writes apart: an api key, a secret key. So many things are keys that none is sure."""
+    first = start_of_name(text, start - 1) if text[start - 1 : start] == " " else start
+    return first, Named(classify(text[first:end]).kind, False)
 
 
 def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
@@ -184,10 +188,8 @@ def _named(text: str, start: int, found: re.Match[str], classified: Callable[[st
         return start - 7, classified("mot_de_passe")
     if name not in _APART or text[start - 1 : start] != " " or not (found["join"] or "=").strip():
         return start, named
-    # Plain talk writes it apart: an api key, a secret key. So many things are keys that it is never sure.
-    first = start_of_name(text, start - 1)
-    apart = classified(text[first : found.end("name")])
-    return (start, named) if apart.kind in ("", KEY) else (first, Named(apart.kind, False))
+    first, apart = _apart(text, start, found.end("name") - (name[-1] in "sS"))
+    return (start, named) if apart.kind in ("", KEY) else (first, apart)
 
 
 def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
@@ -210,7 +212,7 @@ def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
 def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
     """Whether what stands in quotes is the secret; what joins it to the name decides which rule looks."""
     join, value = (found["join"] or "=").strip(), found[found.lastgroup or ""]
-    if join in (",", "(", "{") or join.endswith("("):
+    if join in (",", "(", "{"):
         return _is_argument(text, start, name, named, found)
     if found["fallback"] or join in _OPERATORS:
         return is_made_up(value) or (bool(found["fallback"]) and (is_likely(value) or is_default(named, value)))
@@ -231,8 +233,6 @@ def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match
         declared = bool(before) and before[-1] in " &*" and bool(DECLARES().search(before))
         setter = name.lower().startswith(("set", "with"))
         return is_made_up(value) or (setter and is_likely(value)) or (declared and is_quoted(value, named, True))
-    if join.endswith("("):  # typed into a field of that name
-        return is_made_up(value) or is_default(named, value)
     before = text[max(0, start - 60) : start]
     before = before.rpartition("[")[0] if before.endswith("=") else before  # the selector of an attribute
     opening, closing = before.rstrip(_NAMED_BY)[-1:], text[end + 1 : end + 4].lstrip()[:1]
@@ -259,6 +259,7 @@ _LINE = 200
 _BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
 #: What separates an unquoted value from what follows it on the line.
 _ENDS = lazy(r"[&;,)\]}|]")
+_SHELL_DEFAULT = lazy(r"(?:\$\{[\w.]{1,60}:?)?[-=]([^\s\"'`<>}$]{3,200})")
 #: The end of a list of parameters, of a line of code, or of talk.
 _TAIL = lazy(r"[)\]}]+[:,;{]*\Z|[,;)\]}]+\Z")
 #: What a command, or a list of settings in a line, looks like up to a name within it.
@@ -293,7 +294,7 @@ class Bare:
             led = self._led()
             if led or classify(self.value[:-1]).kind:
                 return led
-        if "\n" in self.join and not self._in_element():
+        if "\n" in self.join and not (self.join[:1] == ">" or self.join.endswith(">")):
             return self._below()
         if not joined and not self.name.startswith("--"):
             return self._spaced()
@@ -356,19 +357,19 @@ class Bare:
         return (start, end, "password") if end else None
 
     def _default(self) -> Span | None:
-        """What a shell takes if the variable is not set: `${DB_PASSWORD:-…}`."""
-        value = self.value[1:].partition("}")[0]
+        """What a shell takes if the variable is not set: `${DB_PASSWORD:-…}`, `password=${X:-…}`."""
+        found = _SHELL_DEFAULT().match(self.text, self.first)
+        value = found[1] if found else ""
         secret = len(value) >= 3 and is_text(value) and (is_random(value) or self.named.kind == "password")
-        return (self.first + 1, self.first + 1 + len(value), self.named.kind) if secret and self.named.sure else None
+        return (*found.span(1), self.named.kind) if found and secret and self.named.sure else None
 
     def _joined(self, joined: str) -> Span | None:
         """A value behind a sign or a verb that joins it to its name, or behind an option."""
-        if (
-            self.join == ":"
-            and self.value.startswith(("-", "="))
-            and self.text[max(0, self.start - 2) : self.start] == "${"
-        ):
+        opened = self.text[max(0, self.start - 2) : self.start] == "${" and self.join == ":"
+        if self.value.startswith("${") or (opened and self.value[:1] in ("-", "=")):
             return self._default()
+        if self.name == "PASS" and joined == ":":  # what a test did
+            return None
         shell = is_shell(self.name, self.join)
         value = self._trimmed(shell)
         if len(value) < 3 or not is_text(value) or (value[0] == "(" and not shell):
@@ -377,7 +378,7 @@ class Bare:
             # Not a port, a count or a year.
             number = self.named.kind == "password" and self.named.sure and len(value) >= 6 and joined in (":", "=")
             secret = number or (shell and len(value) >= 4)
-        elif self._in_element():
+        elif self.join[:1] == ">" or self.join.endswith(">"):
             secret = self._is_element(value)
         else:
             secret = shell or self._is_secret(joined, value)
@@ -391,9 +392,6 @@ class Bare:
             return _ENDS().split(self.value, maxsplit=1)[0]
         value = _TAIL().sub("", self.value)
         return value.rstrip(".") if self.join.strip()[:1].isalpha() else value
-
-    def _in_element(self) -> bool:
-        return self.join[:1] == ">" or self.join.endswith(">")
 
     def _is_element(self, value: str) -> bool:
         """Whether this is all that an element of XML holds."""

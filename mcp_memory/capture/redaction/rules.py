@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from mcp_memory.capture.redaction.values import (
     decoded,
-    is_basic,
     is_handed,
+    is_likely,
     is_literal,
     is_mixed,
     is_random,
     is_reference,
     is_slashed,
     is_strong,
+    proves,
 )
 
 TYPE_CHECKING = False
@@ -300,6 +301,20 @@ def _is_login(found: re.Match[str]) -> bool:
     return is_handed(value, False) and not found[0].rstrip("\"'").endswith((f" {value}:{value}", f"'{value}:{value}"))
 
 
+def _is_typed(found: re.Match[str]) -> bool:
+    """Whether a test types it into a field for passwords, of which the line before tells."""
+    line, value = (
+        found.string[max(0, found.start() - 100) : found.start()].rpartition("\n")[2].lower(),
+        secret_of(found),
+    )
+    named = "pass" in line or "pwd" in line or "secret" in line or "token" in line
+    return named and " " not in value and is_handed(value, "pass" not in line)
+
+
+def _LIKELY(found: re.Match[str]) -> bool:
+    return is_likely(secret_of(found))
+
+
 _ANY, _STRICT = _handed(False), _handed(True)
 #: What may stand between a command and its option: the rest of the line, and lines that go on after a backslash.
 _ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
@@ -372,11 +387,21 @@ CALLS: tuple[Rule, ...] = (
         r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:" + _QUOTED + r"){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
         _STRICT,
     ),
+    (
+        "password",
+        ".sendkeys(|.send_keys(|.fill(|.type(|.setvalue(|.press_sequentially(|.val(",
+        r"\s{0,9}" + _TEXT,
+        _is_typed,
+    ),
+    ("password", "new pdo(|mysqli_connect(|new mysqli(|.connect(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _LIKELY),
+    ("password", "password_hash(|password_verify(|hash::make(|bcrypt.hash(|hashpw(", r"b?" + _TEXT, _LIKELY),
+    ("password", "curlopt_userpwd", r"[\s,'\"=>]{1,9}[^\s:'\"]{1,60}:([^'\"\r\n]{3,200})", _ANY),
+    ("password", "creds |creds: |credentials: ", r"[^\s:/]{1,60}[ ]?[/:][ ]?(\S{6,128})", _LIKELY),
     ("password", "getconnection(|set_password(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _STRICT),
     ("password", "net use ", r"[^\r\n]{0,120}?/user:\S{1,60}[ ]{1,4}(\S{3,128})", _ANY),
     (
         "password",
-        "login with |log in with |logged in with |sign in with ",
+        "login with |log in with |logged in with |sign in with |log in as |logged in as |login as ",
         r"\S{1,60}[ ]?[/:][ ]?(\S{6,128})",
         _looks_random,
     ),
@@ -394,20 +419,6 @@ PIPED = (
 )
 
 
-def _proves(found: re.Match[str]) -> bool:
-    """Whether a header's value is a secret rather than a word of talk about such headers."""
-    value, scheme = secret_of(found), (found["scheme"] or "").lower()
-    if is_reference(value):
-        return False
-    if scheme == "basic":
-        return is_basic(value) or is_random(value)
-    if scheme in ("digest", "oauth", "hawk", "aws4-hmac-sha256"):
-        return "=" in value
-    if scheme in ("bearer", "token", "negotiate", "apikey", "bot", "key"):
-        return is_mixed(value) and len(value) >= 8
-    return is_random(value) and len(value) >= 16
-
-
 #: One of the parameters that follow some schemes: each of them may prove who asks.
 _PARAMETER = r"""[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,512}\\{0,7}"|[^\s,"'`\\]{1,512})"""
 HEADERS: tuple[Rule, ...] = (
@@ -417,7 +428,7 @@ HEADERS: tuple[Rule, ...] = (
         r"""\\{0,7}["'`]?\]?\s{0,4}[:=,]\s{0,4}\\{0,7}["'`]?"""
         r"(?:(?P<scheme>[A-Za-z][\w-]{1,20})(?:[ ]|%20){1,9})?"
         r"(" + _PARAMETER + r"(?:[ \t]{0,4}[,;][ \t]{0,4}" + _PARAMETER + r"){0,40}|[^\s\"'`,;<>{}()\\\[]{4,256})",
-        _proves,
+        lambda found: proves(secret_of(found), (found["scheme"] or "").lower()),
     ),
     ("authorization", "bearer", r"[:=]?[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", _looks_random),
     (

@@ -8,16 +8,14 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.redaction.names import BASIC, KEY, Named, classify
+from mcp_memory.capture.redaction.names import Named, classify
 from mcp_memory.capture.redaction.values import (
     is_code,
-    is_hex,
     is_literal,
     is_mixed,
     is_path,
     is_random,
     is_reference,
-    is_strong,
     is_value,
 )
 
@@ -111,28 +109,6 @@ def _neighbour(text: str, position: int, start: int, named: Named) -> Span | Non
             between = text[found.end() : start].rstrip(_NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(_NAME_CHARS)
             return _held(found, named) if _LAST_ENTRY().match(between) else None
     return None
-
-
-#: What may stand between a name and a value that no sign joins to it, and words that say the value is something else.
-_NEAR = lazy(r"[^\r\n]{0,48}?(?<![\w+/=.~-])([\w+/=.~-]{16,512})", re.ASCII)
-_OTHER = lazy(
-    r"(?:commit|sha|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url)|[\"'][:,]",
-    re.I,
-)
-
-
-def near(text: str, start: int, end: int) -> list[Span]:
-    """What a machine made up some words behind a name: "the secret … is", a cell, an entry of a log."""
-    named = classify(text[start:end])
-    if not named.kind or named.kind in (KEY, BASIC) or (named.kind == "password" and not named.sure):
-        return []
-    found = _NEAR().match(text, end)
-    if not found or not is_strong(found[1]) or is_reference(found[1]) or _OTHER().search(text, end, found.start(1)):
-        return []
-    between = text[end : found.start(1)]
-    if any(map(str.isalnum, between)) and is_hex(found[1]):
-        return []  # more likely the hash of a commit
-    return [(*found.span(1), named.kind)]
 
 
 #: An item of a list in brackets, and what ends it; the text may itself stand in a string, with escaped lines.

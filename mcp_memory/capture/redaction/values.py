@@ -61,13 +61,14 @@ _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")
 _PATH = lazy(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@ -]+){2,}\Z|[\w./\\~:-]+\.(?:pem|key|json|ya?ml|env|txt|py|go|ts|js|rs|md)\Z"
+    r"|[a-z]{2,10}://[^\s?@=]{1,400}\Z"
 )
 _IDENTIFIER = lazy(r"[\W_]*(?:(?:\d{1,3}|[A-Za-z]+\d{0,3})(?:[\W_]+|\Z))*\Z", re.ASCII)
 #: An algorithm, a type of a fixed width, a date, a number.
 _ALGORITHM = lazy(
     r"(?:sha|md|base|utf|argon|oauth|https?|[rhe]s|aes|pbkdf|bcrypt|scrypt)-?\d"
     r"|(?:[uif]|u?int|float|bytes|char|byte|string|varchar|uuid)_?\d{1,3}(?:_t|Array)?\Z"
-    r"|\d{4}-\d\d-\d\d|0x[0-9a-f]{1,16}\Z",
+    r"|\d{4}-\d\d-\d\d|0x[0-9a-f]{1,16}u?l{0,2}\Z",
     re.I,
 )
 _STRONG = lazy(r"[\w+/=.~-]{16,4096}\Z", re.ASCII)
@@ -124,7 +125,11 @@ def _is_scrambled(part: str) -> bool:
 
 def is_basic(value: str) -> bool:
     """Whether the value is `user:password` in base 64."""
-    return b":" in decoded(value)
+    try:
+        plain = decoded(value).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return ":" in plain and plain.isprintable()
 
 
 def decoded(value: str) -> bytes:
@@ -317,7 +322,9 @@ def told(text: str, position: int) -> tuple[int, int]:
     """Where talk tells a password that it names here: "the password for the database is …", "password set to …"."""
     found = _TOLD().match(text, position)
     value = found[1].rstrip(".,;)]}") if found else ""
-    return (found.start(1), found.start(1) + len(value)) if found and is_random(value) and is_text(value) else (0, 0)
+    if not found or not is_random(value) or not is_text(value) or _OTHER().search(text, position, found.start(1)):
+        return 0, 0
+    return found.start(1), found.start(1) + len(value)
 
 
 def is_spoken(name: str, named: Named, value: str) -> bool:
@@ -364,3 +371,57 @@ def is_set(text: str, start: int, *further: str) -> bool:
     while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
         before.pop()
     return bool(before) and before[-1] in (*_SETTERS, *further)
+
+
+def proves(value: str, scheme: str) -> bool:
+    """Whether a header's value is a secret rather than a word of talk about such headers."""
+    if is_reference(value):
+        return False
+    if scheme == "basic":
+        return is_basic(value) or is_random(value)
+    if scheme in ("digest", "oauth", "hawk", "aws4-hmac-sha256"):
+        return "=" in value
+    if scheme in ("bearer", "token", "negotiate", "apikey", "bot", "key"):
+        return is_mixed(value) and len(value) >= 8
+    return is_random(value) and len(value) >= 16
+
+
+#: How far from a name a value may stand that no sign joins to it, and words that say the value is something else.
+_NEAR = 48
+_TOKEN = lazy(r"[^\s\"'`<>(){}\[\],;|=:]{8,512}={0,2}")
+_OTHER = lazy(
+    r"\b(?:commit|sha\d{0,3}|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url)\b"
+    r"|[\"'][:,]",
+    re.I,
+)
+#: "use … as the password", "enter … into the password field".
+_AHEAD = lazy(r"([^\s\"'`<>(){}\[\],;|=:]{8,128})[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
+
+
+def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, str]]:
+    """What someone made up some words behind a name, or right before it: "the secret … is", a cell, a line of a log."""
+    if not named.kind or named.kind in (KEY, BASIC) or (named.kind == "password" and not named.sure):
+        return []
+    last = text.find("\n", end, end + _NEAR)
+    for found in _TOKEN().finditer(text, end, min(len(text), end + _NEAR + 512) if last < 0 else last):
+        if found.start() > end + _NEAR:
+            break
+        if _is_told(text, *found.span()):
+            between = text[end : found.start()]
+            # More likely the hash of a commit.
+            hashed = is_hex(found[0]) and any(map(str.isalnum, between))
+            return [] if hashed or _OTHER().search(between) else [(*found.span(), named.kind)]
+    ahead = _AHEAD().search(text[max(0, start - 160) : start]) if text[start - 1 : start] == " " else None
+    first = max(0, start - 160) + ahead.start(1) if ahead else 0
+    return (
+        [(first, first + len(ahead[1]), named.kind)] if ahead and _is_told(text, first, first + len(ahead[1])) else []
+    )
+
+
+def _is_told(text: str, start: int, end: int) -> bool:
+    """Whether the word looks made up, and is no part of an expression, a path or an address."""
+    value = text[start:end]
+    if text[start - 1 : start] in ("$", "/", "@", "\\", "=", ":") or text[end : end + 1] in ("(", "[", "=", ":"):
+        return False
+    made = is_strong(value) or (is_likely(value) and sum(map(str.isdigit, value)) > 1 and "." not in value[1:-1])
+    return made and "#" not in value and not (is_reference(value) or is_code(value) or classify(value).kind)
