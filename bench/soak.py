@@ -98,6 +98,8 @@ def _round(number: int, servers: list[Server], home: Path, work: Path) -> None:
             server.call("teleport", query=f"harbour crane {number - 1}", project="*")
         if hook.wait():
             raise RuntimeError(f"The hook exited with {hook.returncode}.")
+    if not number:
+        _memory("process", "--until-idle", home=home, work=work)  # so that there is something to be asked for
     for server in servers:
         server.call("toc_root", project="*")
         server.call("browse_time", when="today", project="*")
