@@ -15,12 +15,12 @@ from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration import health
 from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, Client, project_root
 from mcp_memory.adapters.registration.launch import this_installation
-from mcp_memory.adapters.registration.record import Entry, Record
+from mcp_memory.adapters.registration.record import FILE, Entry, Record
 from mcp_memory.adapters.summarizers.models.health import model_problems
 from mcp_memory.adapters.whoosh.diagnosis import index_problems
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
-from mcp_memory.errors import SettingsError
+from mcp_memory.errors import MemoryFault, SettingsError
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.gaps import last_heard, newest_transcript
 
@@ -56,13 +56,23 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     chosen = settings.summarizer
     problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     home = of_user(settings.client_folders)
-    installed = Record(settings.home).entries()
+    installed, unreadable = _installed(settings)
+    problems += unreadable
     names = {entry.client for entry in installed}
     here = [client for client in CLIENTS.values() if client.is_here(home) or client.name in names]
     heard = bool(damage) or _captured(settings)  # a damaged database cannot tell
     problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard=heard)
     checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
+
+
+def _installed(settings: Settings) -> tuple[list[Entry], list[Problem]]:
+    """What our record says was installed where, or why it cannot be read."""
+    try:
+        return Record(settings.home).entries(), []
+    except MemoryFault as error:
+        record = shlex.quote(str(settings.home / FILE))
+        return [], [Problem("the record of what was installed is damaged", str(error), f"mv {record} {record}.damaged")]
 
 
 def _connections(

@@ -19,6 +19,7 @@ from mcp_memory.adapters.folders import Folders, of_user
 from mcp_memory.adapters.registration.catalog import CLIENTS, Client
 from mcp_memory.adapters.registration.record import Record
 from mcp_memory.config import Settings
+from mcp_memory.errors import MemoryFault
 
 GAP_MS = 24 * 3_600_000
 #: More directories are not looked into; those that changed last come first.
@@ -58,7 +59,9 @@ def _unread(facts: Facts) -> str:
 
 def last_heard(client: Client, settings: Settings, facts: Facts) -> int:
     """When the client last told something, or was connected; 0 if neither ever happened."""
-    installed = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
+    installed = 0
+    with suppress(MemoryFault):  # an unreadable record is a finding of `doctor`, and no reason to answer nothing
+        installed = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
     return max(installed, facts.last_ms.get(client.name, 0))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def test_all_is_well_once_something_was_captured(installed: Machine) -> None:
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("All is well.")
     assert "claude-code" in installed.json("doctor")["checked"]
+
+
+def test_a_damaged_record_of_installs_is_one_finding_among_others(installed: Machine) -> None:
+    (installed.memory / "registrations.json").write_text("{half of")
+    assert whats(installed) == ["the record of what was installed is damaged"]
+    subprocess.run(problems(installed)[0]["fix"], shell=True, check=True)
+    assert whats(installed) == []
 
 
 def test_untrusted_codex_hooks_are_found_until_they_are_trusted(machine: Machine) -> None:

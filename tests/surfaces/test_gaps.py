@@ -56,6 +56,17 @@ async def test_a_client_that_was_never_captured_is_not_missed(tmp_path: Path, mo
 
 
 @pytest.mark.anyio
+async def test_a_damaged_record_of_installs_keeps_no_answer_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
+    async with memory(tmp_path / "home"):
+        pass
+    (tmp_path / "home" / "registrations.json").write_text("{half of")
+    assert capture_gap(Settings(home=tmp_path / "home")) == ""
+
+
+@pytest.mark.anyio
 async def test_it_is_told_without_looking_through_the_whole_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from mcp_memory.adapters.registration.files import digest
 from mcp_memory.capture.home import private_dir
 from mcp_memory.errors import MemoryFault, StoreFull
 
-_FILE = "registrations.json"
+FILE = "registrations.json"
 _BACKUPS = "backups"
 
 
@@ -43,7 +43,7 @@ class Record:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._file = home / _FILE
+        self._file = home / FILE
         self._entries = _load(self._file)
 
     def entries(self, client: str | None = None) -> list[Entry]:
