@@ -30,11 +30,12 @@ from mcp_memory.capture.redaction.values import Clean, is_dummy, is_field, is_ha
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Optional
+    from typing import Any, Optional, TypeVar
 
     from mcp_memory.capture.redaction.rules import Rule, Verdict
 
     Span = tuple[int, int, str]
+    _Sign = TypeVar("_Sign", str, bytes)
     _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Optional[Verdict]]
 
 #: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
@@ -96,24 +97,33 @@ def _is_real(found: re.Match[str]) -> bool:
     return not is_dummy(found[0])
 
 
-_IN_RUNS = _sought(WORDS_OF_KEYS)
-_KEYS, _OTHERS = (
-    [(rule[0].encode().translate(None, _COMMON), rule) for rule in rules]
-    for rules in (_prefixed(KEYS), [*_prefixed(OTHER_KEYS), *_sought(FORMS)])
-)
-_HEADERS = _sought(HEADERS, re.I)
-#: What several triggers have in common: where that is missing, none of them needs to be looked for.
+#: What several triggers of commands have in common.
 _SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
 
 
-def _by_sign(rules: Iterable[_Sought]) -> list[tuple[str, list[_Sought]]]:
-    groups: dict[str, list[_Sought]] = {}
+def _grouped(rules: Iterable[_Sought], sign: Callable[[str], _Sign]) -> list[tuple[_Sign, list[_Sought]]]:
+    """The rules by a sign of their triggers: where that is missing, none of them needs to be looked for."""
+    groups: dict[_Sign, list[_Sought]] = {}
     for rule in rules:
-        groups.setdefault(next((part for part in _SHARED if part in rule[0]), rule[0]), []).append(rule)
+        groups.setdefault(sign(rule[0]), []).append(rule)
     return list(groups.items())
 
 
-_COMMANDS, _CALLS = (_by_sign(_sought(rules, re.I)) for rules in (COMMANDS, CALLS))
+def _rare(trigger: str) -> bytes:
+    return trigger.encode("latin-1").translate(None, _COMMON)
+
+
+def _part(trigger: str) -> str:
+    return next((part for part in _SHARED if part in trigger), trigger)
+
+
+_IN_RUNS = _sought(WORDS_OF_KEYS)
+_KEYS = _grouped(_prefixed(KEYS), _rare)
+_OTHERS = _grouped([*_prefixed(OTHER_KEYS), *_sought(FORMS)], _rare)
+_HEADERS = _sought(HEADERS, re.I)
+
+
+_COMMANDS, _CALLS = (_grouped(_sought(rules, re.I), _part) for rules in (COMMANDS, CALLS))
 _PIPED = lazy(PIPED, re.I)
 
 
@@ -276,10 +286,11 @@ def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
         if rule[0] in runs and rule[2]().search(runs):
             yield from _searched(text, rule)
     for rules, sought in (_KEYS, runs), (_OTHERS, narrow):
-        rare = sought.encode("latin-1").translate(None, _COMMON)
-        for sign, rule in rules if sought else ():
-            if sign in rare and rule[0] in sought:
-                yield from _searched(text, rule)
+        rare = _rare(sought)
+        for sign, group in rules if sought else ():
+            for rule in group if sign in rare else ():
+                if rule[0] in sought:
+                    yield from _searched(text, rule)
 
 
 def _searched(text: str, rule: _Sought) -> Iterator[Span]:

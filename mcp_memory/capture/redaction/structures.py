@@ -16,6 +16,7 @@ from mcp_memory.capture.redaction.values import (
     is_path,
     is_random,
     is_reference,
+    is_strong,
     is_value,
 )
 
@@ -34,9 +35,9 @@ _ITEMS = 200
 _TRIES = 3
 _NAME = lazy(r"[\w-]{0,120}", re.ASCII)
 #: What an entry is called whose value is a name, and one whose value belongs to it. Terraform writes them with `=`.
-_LABELS = ("name", "key", "id", "field", "label", "variable", "parameter", "property", "option")
+_LABELS = ("name", "key", "field", "variable", "parameter")
 _VALUE = lazy(
-    r"""(?<![\w-]) (?:[A-Za-z]{0,20}[vV]alue|VALUE|[dD]efault|SecretString|result|content)
+    r"""(?<![\w-]) (?:[A-Za-z]{0,20}[vV]alue|VALUE|[dD]efault|SecretString)
         \\{0,7}["']? [ \t]{0,20} [:=] \s{0,20}
         (?: (?P<quote>["']) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){1,1024})
           | \\{1,7}["'] (?P<escaped>[^\\\r\n"']{1,1024}) | (?P<bare>[^\s"'`<>\\,{}\[\]]{1,256}) )""",
@@ -60,7 +61,7 @@ def paired(text: str, position: int) -> Span | None:
     """The value that stands in an entry behind or before the one that holds the name, or in the object of that name."""
     start = start_of_name(text, position)
     named = classify(_NAME().match(text, start)[0])  # type: ignore[index]  # it matches nothing at all, too
-    if not named.kind:
+    if not named.kind or is_strong(text[start:position]):  # the end of an id may sound like a name
         return None
     opening = _OPENS().match(text, position)
     if opening:

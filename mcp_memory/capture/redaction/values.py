@@ -388,14 +388,14 @@ def proves(value: str, scheme: str) -> bool:
 
 #: How far from a name a value may stand that no sign joins to it, and words that say the value is something else.
 _NEAR = 48
-_TOKEN = lazy(r"[^\s\"'`<>(){}\[\],;|=:]{8,512}={0,2}")
+_TOKEN = lazy(r"[\w!#-&*+./?@^~-]{8,512}={0,2}", re.ASCII)
 _OTHER = lazy(
     r"\b(?:commit|sha\d{0,3}|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url)\b"
     r"|[\"'][:,]",
     re.I,
 )
 #: "use … as the password", "enter … into the password field".
-_AHEAD = lazy(r"([^\s\"'`<>(){}\[\],;|=:]{8,128})[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
+_AHEAD = lazy(r"([\w!#-&*+./?@^~-]{8,128})[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
 
 
 def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, str]]:
@@ -421,7 +421,9 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
 def _is_told(text: str, start: int, end: int) -> bool:
     """Whether the word looks made up, and is no part of an expression, a path or an address."""
     value = text[start:end]
-    if text[start - 1 : start] in ("$", "/", "@", "\\", "=", ":") or text[end : end + 1] in ("(", "[", "=", ":"):
+    if text[start - 1 : start] in ("\\", "=", ":") or text[end : end + 1] in ("(", "[", "=", ":"):
+        return False
+    if not (text[start - 1 : start] + text[end : end + 1]).isascii():
         return False
     made = is_strong(value) or (is_likely(value) and sum(map(str.isdigit, value)) > 1 and "." not in value[1:-1])
     return made and "#" not in value and not (is_reference(value) or is_code(value) or classify(value).kind)
