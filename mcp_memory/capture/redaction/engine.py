@@ -146,7 +146,7 @@ def _redact(text: str) -> str:
     return clear if joined == visible else joined
 
 
-_redact_short = lru_cache(maxsize=1024)(_redact)
+_redact_short = lru_cache(maxsize=8192)(_redact)
 
 
 def _redact_fully(text: str) -> str:
