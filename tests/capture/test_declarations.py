@@ -176,6 +176,11 @@ password=[HIDDEN] token=[FILTERED] secret=changeme
 the password field (id: 9c413a1c443d4390a2f9e01f0376094b)
 Cache restored from key: node-cache-Linux-x64-npm-3f786850e387550fdab836ed7e6dc881de23001b
 [sudo] password for ada: 2026-01-15T10:22:33Z
+Set-Cookie: theme=dark; Path=/
+api_key=sk-...abcd, token: ****abcd
+Key ID: 3f786850e387550fdab836ed7e6dc881de23001b
+fetched arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbC12d
+auth_test.go:42: db_password: got "", want non-empty
 curl -u <user:password> https://example.com
 postgres://username:password@localhost:5432/database
 """.strip().split("\n")

@@ -125,6 +125,8 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     name = text[start:end]
     if not name_of_list(name).kind and name not in _APART and name != "passe":
         return ()
+    if text[start - 1 : start] == ":" and "arn:" in text[max(0, start - 80) : start]:  # the name of a place
+        return ()
     found = _ASSIGNED().match(text, position)
     spans = _items(text, start, found) if found else ()
     single = _single(text, start, found) if found and not spans else None
@@ -269,7 +271,7 @@ _WITHIN = lazy(
     r"(?:[\w.-]{1,40}=[^\s,()]{0,100},){0,20}(?:[\w-]{1,40}\.){0,9}\Z"
 )
 #: The end of a line, a quote, a comment or the next option: nothing of the value can follow.
-_NEXT = lazy(r"[ \t]{0,200}(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#|\\?[\"'`])")
+_NEXT = lazy(r"[ \t]{0,200}(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#)|\\?[\"'`]")
 
 
 class Bare:
@@ -315,7 +317,7 @@ class Bare:
     def _led(self) -> Span | None:
         """The value behind another name or a scheme that stands in its place."""
         found = _LED().match(self.text, self.first)
-        if not found or not is_random(found["value"]) or is_reference(found["value"]):
+        if not found or not is_random(found["value"]) or is_reference(found["value"]) or self.named.kind == KEY:
             return None
         # What looks like a name may be half of the secret.
         start = self.first if is_mixed(self.value.rstrip(":")) else found.start("value")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from mcp_memory.capture.redaction.values import (
     decoded,
+    is_cookie,
     is_handed,
     is_likely,
     is_literal,
     is_mixed,
     is_random,
-    is_reference,
     is_slashed,
     is_strong,
     proves,
@@ -435,6 +435,6 @@ HEADERS: tuple[Rule, ...] = (
         "cookie",
         "cookie",
         r"""\\{0,7}["'`]?\]?\s{0,4}[:=]\s{0,4}\\{0,7}["'`]?([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""",
-        lambda found: not is_reference(secret_of(found).partition("=")[2]),
+        lambda found: any(map(is_cookie, secret_of(found).split(";"))),
     ),
 )

@@ -55,6 +55,9 @@ _PLAIN = frozenset(
     "비밀번호 erforderlich pflichtfeld falsch vergessen obligatoire requis incorrect invalide obligatoria obligatorio "
     "requerida incorrecta obrigatória obrigatório incorreta verplicht vereist onjuist vergeten povinné wymagane "
     "mind at least more than use please options flags arguments parameters settings fields values "
+    "present absent configured provided unset ok okay failed failure success loaded changed updated rotated removed got "
+    "deleted added skipped ignored disabled enabled verified accepted rejected denied granted matched mismatch exists "
+    "omitted blank filtered protected unchanged pending generated sent received stored saved valid revoked active "
     "utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
 )
 _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
@@ -86,6 +89,8 @@ _IN_WORDS = frozenset(
 
 def is_reference(value: str) -> bool:
     """Whether the value only stands for a secret: a variable, a placeholder, our own mark."""
+    if "***" in value or "..." in value or "…" in value:  # masked
+        return True
     if value[:1] in _SIGNS:
         return value.startswith(OPENING) or bool(_REFERENCE().match(value))
     low = value[:60].lower()
@@ -371,6 +376,14 @@ def is_set(text: str, start: int, *further: str) -> bool:
     while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
         before.pop()
     return bool(before) and before[-1] in (*_SETTERS, *further)
+
+
+def is_cookie(pair: str) -> bool:
+    """Whether a cookie may prove who asks, and is more than a choice such as `theme=dark`."""
+    name, _, value = pair.strip().partition("=")
+    if name.lower() in ("path", "expires", "max-age", "domain", "samesite") or len(value) < 6 or is_reference(value):
+        return False
+    return is_mixed(value) or any(word in name.lower() for word in ("sess", "sid", "auth", "tok", "csrf", "jwt"))
 
 
 def proves(value: str, scheme: str) -> bool:
