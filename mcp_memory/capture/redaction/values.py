@@ -55,7 +55,7 @@ _PLAIN = frozenset(
     "비밀번호 erforderlich pflichtfeld falsch vergessen obligatoire requis incorrect invalide obligatoria obligatorio "
     "requerida incorrecta obrigatória obrigatório incorreta verplicht vereist onjuist vergeten povinné wymagane "
     "mind at least more than use please options flags arguments parameters settings fields values "
-    "present absent configured provided unset ok okay failed failure success loaded changed updated rotated removed got "
+    "present absent configured provided unset ok failed failure success loaded changed updated rotated removed got "
     "deleted added skipped ignored disabled enabled verified accepted rejected denied granted matched mismatch exists "
     "omitted blank filtered protected unchanged pending generated sent received stored saved valid revoked active "
     "utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
