@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from mcp_memory.capture.clipping import clean
+from mcp_memory.capture.clipping import clean, looked_through
 from mcp_memory.capture.redaction import redact
 from mcp_memory.ports.clients import BadLine, Told, TranscriptState
 
@@ -230,7 +230,7 @@ def digest(text: str) -> str:
 
     The hook hands texts on redacted and clipped, a transcript has them whole: both must give the same.
     """
-    head = " ".join(redact(text)[:_DIGESTED].split())
+    head = " ".join(redact(looked_through(text, _LONG_BYTES))[:_DIGESTED].split())
     return hashlib.blake2b(head.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
@@ -241,7 +241,7 @@ def settled(text: str) -> str:
     """
     if len(text) * 4 <= _LONG_BYTES or len(text.encode("utf-8", "replace")) <= _LONG_BYTES:
         return text
-    text = redact(text)
+    text = redact(looked_through(text, _LONG_BYTES))
     return f"{text[:_KEPT_CHARS].rstrip()}\n[…]\n{text[-_KEPT_CHARS:].lstrip()}"
 
 

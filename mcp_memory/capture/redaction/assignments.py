@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
 #: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
 _TYPE = r"""(?: :[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
-            | [ \t]{1,20}(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}
+            | [ \t]{1,20}(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}(?=[ \t]{1,4}=[ ])
             | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
     "T", r"[\w.\[\]<>?&*:',;]{1,40}"
 )

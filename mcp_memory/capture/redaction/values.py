@@ -403,7 +403,7 @@ def proves(value: str, scheme: str) -> bool:
 _NEAR = 48
 _TOKEN = lazy(r"[\w!#-&*+./?@^~-]{8,512}={0,2}", re.ASCII)
 _OTHER = lazy(
-    r"\b(?:commit|sha\d{0,3}|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url)\b"
+    r"\b(?:commit|sha\d{0,3}|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url|values)\b"
     r"|[\"'][:,]",
     re.I,
 )
