@@ -417,7 +417,7 @@ class Bare:
         if not joined or not self.named.sure:
             return bool(joined) and is_random(value)
         if self.named.kind != "password":
-            return self._is_mixed_secret(value)
+            return self._is_mixed_secret(value) or is_random(value)
         return is_mixed(value) or (alone and value.islower() and self._opens_entry(joined, value))
 
     def _is_option(self, value: str, alone: bool) -> bool:
