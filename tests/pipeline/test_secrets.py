@@ -82,7 +82,7 @@ async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reache
     folder = tmp_path / f"transcripts {KEY}"
     folder.mkdir()
     client.transcript = folder / f"{KEY}.jsonl"
-    use = {"type": "tool_use", "id": "tool-1", "name": "Read", "input": {"file_path": "/work/a.py"}}
+    use = {"type": "tool_use", "id": "tool-1", "name": "Read", "input": {"file_path": "/home/ada/a.py"}}
     result = {"type": "tool_result", "tool_use_id": "tool-1", "content": "31"}
     said = [{"type": "text", "text": "Done."}]
     stamp = "2026-03-02T10:00:00Z"

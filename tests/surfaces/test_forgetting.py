@@ -59,7 +59,7 @@ async def full(app: App, project: str = PROJECT) -> None:
     place = {"session": SESSION, "project": project}
     texts = [f"{text} This is {SECRET.upper()} number {index}." for index, text in enumerate(TALK)]
     lines = [said(text, f"2026-03-02T09:{index:02}:00Z", **place) for index, text in enumerate(texts)]
-    meta = {"metadata": {"cwd": f"/work/{SECRET}", "files": [f"{SECRET}.py"], "branch": SECRET}}
+    meta = {"metadata": {"cwd": f"/home/ada/{SECRET}", "files": [f"{SECRET}.py"], "branch": SECRET}}
     await learn(app, [{**line, **meta} for line in lines[:20]])
     await learn(app, [*lines[20:], *conversation("2026-05-10", session="s2", project="beta")])
     await app.pipeline.compactor.compact(SESSION, force=True)
@@ -250,7 +250,7 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
     tmp_path: Path,
 ) -> None:
     async with memory(tmp_path) as app:
-        facts = {"cwd": f"/work/{SECRET}/app", "branch": "main", "files": [f"{SECRET}/a.py", "b.py"]}
+        facts = {"cwd": f"/home/ada/{SECRET}/app", "branch": "main", "files": [f"{SECRET}/a.py", "b.py"]}
         await learn(
             app,
             [
@@ -412,8 +412,8 @@ async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_o
     async with memory(tmp_path) as app:
         event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z", session="s2")).event])
         await learn(app, [said("Paint it.", "2026-03-02T09:00:00Z", session="s1", project="shop")])
-        await app.log.add([Intake(tuple(event), "/work/barn", "shop")])
-        for root, label in (("/work/barn", "shop"), ("", "shop"), ("/work/barn", "")):
+        await app.log.add([Intake(tuple(event), "/home/ada/barn", "shop")])
+        for root, label in (("/home/ada/barn", "shop"), ("", "shop"), ("/home/ada/barn", "")):
             await app.log.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()

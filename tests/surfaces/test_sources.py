@@ -144,7 +144,7 @@ def lines_of(*values: Any) -> str:
 
 
 def claude(session: str, text: str) -> dict[str, Any]:
-    fields = {"sessionId": session, "uuid": text, "timestamp": "2026-03-02T09:00:00Z", "cwd": "/work/orchard"}
+    fields = {"sessionId": session, "uuid": text, "timestamp": "2026-03-02T09:00:00Z", "cwd": "/home/ada/orchard"}
     return {"type": "user", **fields, "message": {"role": "user", "content": text}}
 
 

@@ -37,7 +37,7 @@ SPELLINGS["camel"] |= {
     "agent_id": "agentId",
     "agent_type": "agentType",
 }
-EDIT = {"filePath": "/work/orchard/pears.py", "oldString": "count = 30", "newString": "count = 31"}
+EDIT = {"filePath": "/home/ada/orchard/pears.py", "oldString": "count = 30", "newString": "count = 31"}
 TURN: list[dict[str, Any]] = [
     {"hook_event_name": "SessionStart", "source": "new", "timestamp": "2026-03-02T12:00:00.000Z"},
     {"hook_event_name": "UserPromptSubmit", "prompt": "Count the pears", "timestamp": "2026-03-02T12:00:01.000Z"},
@@ -74,7 +74,7 @@ EXPECTED = [
 
 
 def spelled(payload: dict[str, Any], spelling: str, **more: Any) -> dict[str, Any]:
-    common = {"session_id": "v1", "transcript_path": "/nowhere/v1.jsonl", "cwd": "/work/orchard"}
+    common = {"session_id": "v1", "transcript_path": "/nowhere/v1.jsonl", "cwd": "/home/ada/orchard"}
     names = SPELLINGS[spelling]
     return {names.get(key, key): value for key, value in {**common, **payload, **more}.items()}
 
@@ -236,7 +236,7 @@ def session() -> list[dict[str, Any]]:
     start = {"sessionId": "v1", "version": 1, "producer": "copilot-agent", "vscodeVersion": "1.130.0"}
     request = {"toolCallId": "call_2", "name": "run_in_terminal", "arguments": "{}", "type": "function"}
     return [
-        line("session.start", 0, **start, startTime=NOON, context={"cwd": "/work/orchard"}),
+        line("session.start", 0, **start, startTime=NOON, context={"cwd": "/home/ada/orchard"}),
         line("user.message", 1, content="Count the pears", attachments=[]),
         line("assistant.turn_start", 2, turnId="0.0"),
         line("assistant.message", 3, messageId="m1", content="", toolRequests=[request], reasoningText="Hm."),
@@ -254,9 +254,9 @@ def test_a_transcript_is_read_as_it_grows(tmp_path: Path) -> None:
     for entry in session():
         found += transcript.write(entry).told()
     assert [(told.event.event_type, told.event.text, told.cwd) for told in found] == [
-        (EventType.USER_MESSAGE, "Count the pears", "/work/orchard"),
-        (EventType.TOOL_RESULT, "Bash: ls\n31", "/work/orchard"),
-        (EventType.ASSISTANT_MESSAGE, "There are 31 pears.", "/work/orchard"),
+        (EventType.USER_MESSAGE, "Count the pears", "/home/ada/orchard"),
+        (EventType.TOOL_RESULT, "Bash: ls\n31", "/home/ada/orchard"),
+        (EventType.ASSISTANT_MESSAGE, "There are 31 pears.", "/home/ada/orchard"),
     ]
     assert {(told.event.client, told.event.session_id) for told in found} == {("vscode", "v1")}
     assert transcript.bad == []
