@@ -182,6 +182,7 @@ Set-Cookie: theme=dark; Path=/
 api_key=sk-...abcd, token: ****abcd
 Key ID: 3f786850e387550fdab836ed7e6dc881de23001b
 fetched arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbC12d
+login ok user=ada method=password duration=38ms
 auth_test.go:42: db_password: got "", want non-empty
 curl -u <user:password> https://example.com
 postgres://username:password@localhost:5432/database

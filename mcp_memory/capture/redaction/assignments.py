@@ -256,6 +256,7 @@ _LED = lazy(
     re.X | re.I,
 )
 _SCHEMES = frozenset("bearer basic token digest negotiate apikey api-key bot key".split())
+_BARS = ("|", "│", "┃", "║")
 _LINE = 200
 #: The further lines of a block: what a machine wrote is often wrapped.
 _BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
@@ -290,7 +291,7 @@ class Bare:
         joined = self.join.strip()
         if self.named.kind == BASIC:
             return self._taken(self.value) if joined and is_basic(self.value) else None
-        if joined in ("|", "│", "┃", "║") and not self._is_row():
+        if joined in _BARS and not self._is_row():
             return None
         if self.value.endswith(":") or self.value.lower() in _SCHEMES:
             led = self._led()
@@ -299,7 +300,7 @@ class Bare:
         if "\n" in self.join and not (self.join[:1] == ">" or self.join.endswith(">")):
             return self._below()
         if not joined and not self.name.startswith("--"):
-            return self._spaced()
+            return self._spaced() if self._before() != "=" else None  # `method=password duration=38ms`
         return self._joined(joined)
 
     def _taken(self, value: str) -> Span:
@@ -307,12 +308,7 @@ class Bare:
 
     def _is_row(self) -> bool:  # of a table, whose lines begin with a bar
         line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
-        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip()[:1] in (
-            "|",
-            "│",
-            "┃",
-            "║",
-        )
+        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip()[:1] in _BARS
 
     def _led(self) -> Span | None:
         """The value behind another name or a scheme that stands in its place."""
