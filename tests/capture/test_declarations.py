@@ -110,18 +110,44 @@ def test_the_whole_value_goes_and_nothing_else(around: str, secret: str) -> None
     assert redact(clear) == clear
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f'password = "{P}" + "more1x"', 'password = "[redacted:password]" + "[redacted:password]"'),
-        (
-            f'password = (\n    "{P}"\n    "x1"\n)',
-            'password = (\n    "[redacted:password]"\n    "[redacted:password]"\n)',
-        ),
-    ],
-)
-def test_every_part_of_a_value_goes(text: str, expected: str) -> None:
-    assert redact(text) == expected
+#: Two parts of one secret, and what stands between them: neither may stay beside the mark of the other.
+PARTS = r'''
+password = "{}" + "{}"
+password = "{}"¶        + "{}";
+password = (¶    "{}"¶    "{}"¶)
+password = "{}" <> "{}"
+password = "{}" ++ "{}"
+password = "{}" if debug else "{}"
+password: '{}''{}'
+DB_PASSWORD="{}"'{}'
+DB_PASSWORD={}"{}"
+DB_PASSWORD={}'{}
+DB_PASSWORD={}`{}
+DB_PASSWORD={}<{}
+DB_PASSWORD={}\{}
+DB_PASSWORD={}\¶{}
+DB_PASSWORD="{}\¶{}"
+password: {}"{}¶port: 1
+password: {}\{}¶port: 1
+password = """{}¶{}"""
+api_secret = `{}¶{}`
+secret_key: "{}¶  {}"
+api_token: >-¶  {}¶  {}¶port: 1
+{{"a":"{{\"password\":\"{}\\\"{}\",\"b\":1}}"}}
+curl -u "bob:{} {}" https://example.com
+curl -u 'bob:{}"{}' https://example.com
+mysql -uroot -p'{}"{}' shop
+'''.strip().split("\n")
+
+
+@pytest.mark.parametrize("around", PARTS)
+@pytest.mark.parametrize(("first", "last"), [("Xk9vTq27LmZ", "q8Zr4Lm2Xv"), ("B4VauryYb", "oOPOKQizz")])
+def test_no_part_of_a_secret_stays_beside_its_mark(around: str, first: str, last: str) -> None:
+    clear = redact(around.replace("¶", "\n").format(first, last))
+    assert "[redacted:" in clear
+    assert first not in clear
+    assert last not in clear
+    assert "port: 1" in clear or "port: 1" not in around
 
 
 def test_every_row_that_sql_inserts_is_read() -> None:

@@ -10,19 +10,23 @@ import re
 
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.names import (
+    APART,
     BASIC,
+    COMMAND,
     IS,
     KEY,
     OPENING,
     UNSPACED_IS,
     Named,
+    apart,
     classify,
+    is_set,
     is_shell,
     name_of_list,
+    start_of_name,
 )
-from mcp_memory.capture.redaction.structures import column, continued, listed, paired, start_of_name
+from mcp_memory.capture.redaction.structures import column, continued, listed, paired
 from mcp_memory.capture.redaction.values import (
-    COMMAND,
     DECLARES,
     is_basic,
     is_default,
@@ -35,7 +39,6 @@ from mcp_memory.capture.redaction.values import (
     is_quoted,
     is_random,
     is_reference,
-    is_set,
     is_spoken,
     is_strong,
     is_text,
@@ -82,7 +85,7 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
     a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
     `after` what must follow where a mere space joins them."""
     return lazy(
-        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;)[\])]{{0,2}}){{0,2}} {_DRESS}
+        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;|\\{{1,7}}u0022)[\])]{{0,2}}){{0,2}} {_DRESS}
         (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
           | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
                     | ,\s{{0,40}}(?:(?:default|value)[ ]?=|with:)[ ]?(?=["']) | [ \t]{{1,8}} {after}
@@ -90,7 +93,8 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
         {_DRESS} [ \t]{{0,4}}
         (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFL@$]{{0,2}}
             (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
-          | (?:\\{{1,7}}["']|&quot;) (?P<escaped>(?:(?!\\{{1,7}}["']|&quot;)[^\r\n]){{1,1024}})
+          | (?:(?P<escape>\\{{1,7}})["']|&quot;|\\{{1,7}}u0022)
+            (?P<escaped>(?:(?P=escape){{2}}\\["'] | (?!\\{{1,7}}(?:["']|u0022)|&quot;)[^\r\n]){{1,1024}})
           | (?P<bare>{bare}{{1,256}}) )""",
         re.X | re.ASCII,
     )
@@ -109,8 +113,6 @@ _FOREIGN = _assignment(
     r"[!#-&(-;=?-\[\]^_a-~]",
     r"(?=[!-~]{0,40}[0-9])(?=[!-~]{0,40}[A-Za-z])",
 )
-#: How a key is called that plain talk writes apart from what it is for: an `api key`.
-_APART = ("key", "Key", "KEY", "keys", "Keys", "KEYS")
 #: What ends a name with no value behind it.
 _NEVER_JOINS = frozenset(".)}]/+@#~^")
 _NAME = lazy(r"[\w-]{0,60}", re.ASCII)
@@ -123,7 +125,7 @@ def assigned(text: str, position: int) -> Sequence[Span]:
         return ()
     start = start_of_name(text, position)
     name = text[start:end]
-    if not name_of_list(name).kind and name not in _APART and name != "passe":
+    if not name_of_list(name).kind and name not in APART and name != "passe":
         return ()
     if text[start - 1 : start] == ":" and "arn:" in text[max(0, start - 80) : start]:  # the name of a place
         return ()
@@ -131,15 +133,9 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     spans = _items(text, start, found) if found else ()
     single = _single(text, start, found) if found and not spans else None
     if single:
-        return continued(text, single) if text[single[1] : single[1] + 1] in ('"', "'") else (single,)
+        return continued(text, single)
     spans = spans or column(text, start, end) or _one(paired(text, position))
-    return spans or near(text, start, end, _apart(text, start, end)[1] if name in _APART else classify(name))
-
-
-def _apart(text: str, start: int, end: int) -> tuple[int, Named]:
-    """What a key is that talk writes apart: an api key, a secret key. So many things are keys that none is sure."""
-    first = start_of_name(text, start - 1) if text[start - 1 : start] == " " else start
-    return first, Named(classify(text[first:end]).kind, False)
+    return spans or near(text, start, end, apart(text, start, end)[1] if name in APART else classify(name))
 
 
 def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
@@ -188,10 +184,10 @@ def _named(text: str, start: int, found: re.Match[str], classified: Callable[[st
     named = classified(name)
     if name == "passe" and text[start - 7 : start].lower() == "mot de ":
         return start - 7, classified("mot_de_passe")
-    if name not in _APART or text[start - 1 : start] != " " or not (found["join"] or "=").strip():
+    if name not in APART or text[start - 1 : start] != " " or not (found["join"] or "=").strip():
         return start, named
-    first, apart = _apart(text, start, found.end("name") - (name[-1] in "sS"))
-    return (start, named) if apart.kind in ("", KEY) else (first, apart)
+    first, whole = apart(text, start, found.end("name") - (name[-1] in "sS"))
+    return (start, named) if whole.kind in ("", KEY) else (first, whole)
 
 
 def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
@@ -258,8 +254,8 @@ _LED = lazy(
 _SCHEMES = frozenset("bearer basic token digest negotiate apikey api-key bot key".split())
 _BARS = ("|", "│", "┃", "║")
 _LINE = 200
-#: The further lines of a block: what a machine wrote is often wrapped.
-_BLOCK = lazy(r"(?:\r?\n[ \t]{1,40}[A-Za-z0-9+/=_-]{16,512}(?=[ \t]{0,4}(?:\r?\n|\Z))){1,200}")
+#: A further line of a block: what a machine wrote is often wrapped.
+_BLOCK = lazy(r"\r?\n([ \t]{1,40})[^\s:]{1,512}(?=[ \t]{0,4}(?:\r?\n|\Z))")
 #: What separates an unquoted value from what follows it on the line.
 _ENDS = lazy(r"[&;,)\]}|]")
 _SHELL_DEFAULT = lazy(r"(?:\$\{[\w.]{1,60}:?)?[-=]([^\s\"'`<>}$]{3,200})")
@@ -327,8 +323,13 @@ class Bare:
         block = "|" in self.join or ">" in self.join
         if not is_random(self.value) and not (block and self._is_mixed_secret(self.value)):
             return None
-        more = _BLOCK().match(self.text, last) if block else None
-        return self.first, more.end() if more else last, self.named.kind
+        indent = self.join.rpartition("\n")[2]
+        for _ in range(_LINE if block else 0):
+            more = _BLOCK().match(self.text, last)
+            if not more or more[1] != indent:
+                break
+            last = more.end()
+        return self.first, last, self.named.kind
 
     def _is_mixed_secret(self, value: str) -> bool:
         return self.named.sure and len(value) >= 6 and is_mixed(value)

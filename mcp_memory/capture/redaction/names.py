@@ -150,3 +150,39 @@ FOREIGN = tuple(
 #: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
 IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
 UNSPACED_IS = "(?:是|为|為|は|는|은)"
+
+NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+
+def start_of_name(text: str, position: int) -> int:
+    """Where the name begins that goes on at this place."""
+    window = text[max(0, position - 60) : position]
+    start = position - (len(window) - len(window.rstrip(NAME_CHARS)))
+    # The first letter may be that of an escaped line end or tabulator.
+    return start + 1 if start < position and text[start - 1 : start + 1] in ("\\n", "\\t", "\\r") else start
+
+
+#: How a key is called that plain talk writes apart from what it is for: an `api key`.
+APART = ("key", "Key", "KEY", "keys", "Keys", "KEYS")
+
+
+def apart(text: str, start: int, end: int) -> tuple[int, Named]:
+    """What a key is that talk writes apart: an api key, a secret key. So many things are keys that none is sure."""
+    first = start_of_name(text, start - 1) if text[start - 1 : start] == " " else start
+    return first, Named(classify(text[first:end]).kind, False)
+
+
+#: How far before a name its command is looked for.
+COMMAND = 40
+#: What comes before a name whose value follows it after a mere space.
+_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET", "%define", "define")
+
+
+def is_set(text: str, start: int, *further: str) -> bool:
+    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
+    before = text[max(0, start - COMMAND) : start].split("\n")[-1].split(" ")
+    if len(before) < 2 or before.pop():
+        return False
+    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
+        before.pop()
+    return bool(before) and before[-1] in (*_SETTERS, *further)

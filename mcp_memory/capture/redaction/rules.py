@@ -215,6 +215,10 @@ OTHER_KEYS: tuple[Rule, ...] = (
 )
 
 
+#: What is handed over as one word, in quotes or without.
+_WORD = r"""["']?((?<=")[^"\r\n]{3,256}|(?<=')[^'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
+
+
 def _is_mysql_password(found: re.Match[str]) -> bool:
     # Behind a user it is a password whatever it looks like, unless containers publish a port by it.
     value = secret_of(found)
@@ -257,7 +261,7 @@ FORMS: tuple[Rule, ...] = (
     (
         "password",
         " -p",
-        r"(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p['\"]?([^\s'\"]{3,200})",
+        r"(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p" + _WORD,
         _is_mysql_password,
     ),
     (
@@ -318,7 +322,6 @@ def _LIKELY(found: re.Match[str]) -> bool:
 _ANY, _STRICT = _handed(False), _handed(True)
 #: What may stand between a command and its option: the rest of the line, and lines that go on after a backslash.
 _ON = r"\b(?:[^\r\n|;&\\]|\\[^\r\n]|\\\r?\n){0,300}?[ \t]"
-_WORD = r"""["']?((?<=["'])[^"'\r\n]{3,256}|[^\s"'|;&<>]{3,256})"""
 _TEXT = r"""(["'])((?:(?!\1)[^\r\n]){3,256})"""
 #: A recovery code, and perhaps the number it has in a list.
 _CODE = r"(?:[-*][ ]|\d{1,2}[.)][ ])?(?=[a-z-]{0,12}[0-9])[a-z0-9]{4,8}(?:-[a-z0-9]{4,8}){1,3}"
@@ -333,7 +336,8 @@ def _option(letters: str) -> str:
 
 def _login(option: str) -> str:
     """The password of a user, where both are given as one word."""
-    return _ON + r"(?:" + option + r")[ \t=]{0,4}[\"']?[^\s:'\"$<\[]{0,100}[\"']?:[\"']?([^\s'\"$\[:][^\s'\"]{0,200})"
+    quoted = r"[ \t=]{0,4}([\"'])?[^\s:'\"$<\[]{0,100}[\"']?:[\"']?"
+    return _ON + r"(?:" + option + r")" + quoted + r"([^\s'\"$\[:](?:(?(1)(?!\1)[^\r\n]|[^\s'\"])){0,200})"
 
 
 #: Secrets that no name announces, but the command or call they are handed to. A trigger is how it begins, in lower

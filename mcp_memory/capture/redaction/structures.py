@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.redaction.names import Named, classify
+from mcp_memory.capture.redaction.names import NAME_CHARS, Named, classify, start_of_name
 from mcp_memory.capture.redaction.values import (
     is_code,
     is_literal,
     is_mixed,
+    is_part,
     is_path,
     is_random,
     is_reference,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Span = tuple[int, int, str]
 
-_NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _QUOTES = " \t\"'\\"
 #: How far from a name the entry may stand that holds its value.
 _FAR = 1_400
@@ -49,14 +49,6 @@ _NEXT_ENTRY = lazy(r"""[\w-]{2,60} \\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["
 _LAST_ENTRY = lazy(r"""\\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["']? \Z""", re.X)
 
 
-def start_of_name(text: str, position: int) -> int:
-    """Where the name begins that goes on at this place."""
-    window = text[max(0, position - 60) : position]
-    start = position - (len(window) - len(window.rstrip(_NAME_CHARS)))
-    # The first letter may be that of an escaped line end or tabulator.
-    return start + 1 if start < position and text[start - 1 : start + 1] in ("\\n", "\\t", "\\r") else start
-
-
 def paired(text: str, position: int) -> Span | None:
     """The value that stands in an entry behind or before the one that holds the name, or in the object of that name."""
     start = start_of_name(text, position)
@@ -68,7 +60,7 @@ def paired(text: str, position: int) -> Span | None:
         return _entry(text, opening.end(), _edge(text, opening.end()), named)
     # What is looked for here is rare: names stand everywhere, but seldom as the value of `name` or `key`. The name may
     # be the end of a path.
-    before = text[max(0, start - 120) : start].rstrip(_NAME_CHARS + "./").rstrip(_QUOTES)
+    before = text[max(0, start - 120) : start].rstrip(NAME_CHARS + "./").rstrip(_QUOTES)
     label = before[:-1].rstrip(_QUOTES) if before[-1:] in (":", "=") else ""
     if not label.lower().endswith(_LABELS):
         return None
@@ -107,7 +99,7 @@ def _neighbour(text: str, position: int, start: int, named: Named) -> Span | Non
         edge = text.rfind("alue", max(0, start - _FAR), edge)
         found = _VALUE().match(text, edge - 1, start) if edge > 0 else None
         if found:
-            between = text[found.end() : start].rstrip(_NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(_NAME_CHARS)
+            between = text[found.end() : start].rstrip(NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(NAME_CHARS)
             return _held(found, named) if _LAST_ENTRY().match(between) else None
     return None
 
@@ -169,24 +161,50 @@ def _is_item(item: re.Match[str], named: Named) -> bool:
     return (is_mixed(value) or is_random(value)) and not is_code(value) and is_value(value, named)
 
 
-#: What a plan of changes shows behind the old value, and how code goes on with another part of it.
+#: What a plan of changes shows behind the old value, and how code goes on with another part of it. Strings that stand
+#: side by side are one.
 _CHANGED = lazy(r"""["'] [ ] -> [ ] ["'] ([^"'\r\n]{1,1024})""", re.X)
 _CONTINUED = lazy(
-    r"""["'] (?: [ \t]{0,4} [+.&] \s{0,60} | [ \t]{0,4} \\? \r?\n [ \t]{1,60} ) [bBrRuUfFL@]{0,2}
-        ["'] ([^"'\\\r\n]{1,1024})""",
+    r"""["'] (?: \s{0,60} (?:\+{1,2}|\.{1,2}|&|<>) \s{0,60} | [ ]if[ ][^\r\n"']{1,60}[ ]else[ ]
+             | [ \t]{0,4} \\? \r?\n [ \t]{1,60} | (?=["'][^\s"']{3,1024}["']) )
+        [bBrRuUfFL@]{0,2} ["'] ([^"'\\\r\n]{1,1024})""",
     re.X,
 )
+#: Further lines of a string with one word each, the end of a line that goes on in the next one, and what stands behind
+#: a sign at which a bare value seems to end.
+_FURTHER = lazy(r"(?:\\?\r?\n[ \t]{0,40}[^\s\"'`\\]{1,512}){1,40}(?=[\"'`])")
+_WRAPPED = lazy(r"\\\r?\n[^\s\"'`<>\\]{1,256}")
+_GLUED = lazy(r"[\"'`<>\\](?<!\\(?=[nrt]))[^\s\"'`<>\\,;:(){}\[\]=/][^\s\"'`<>\\,;:(){}\[\]=]{3,255}")
 
 
 def continued(text: str, span: Span) -> list[Span]:
-    """The secret, its further parts, and the one that a plan of changes puts in its place."""
-    spans = [span]
+    """The secret to its very end, its further parts, and the one that a plan of changes puts in its place."""
+    spans = [_whole(text, span)]
     for _ in range(20):
         more = _CHANGED().match(text, spans[-1][1]) or _CONTINUED().match(text, spans[-1][1])
         if not more or is_reference(more[1]):
             break
         spans.append((*more.span(1), span[2]))
     return spans
+
+
+def _whole(text: str, span: Span) -> Span:
+    start, end, kind = span
+    quoted = text[start - 1 : start] in ("'", '"', "`")
+    for _ in range(20):
+        if text[end : end + 1] not in _STOPS:
+            break
+        more = (_FURTHER() if quoted else _WRAPPED()).match(text, end)
+        if not more and not quoted:
+            more = _GLUED().match(text, end)
+            more = more if more and is_part(more[0][1:]) else None
+        if not more:
+            break
+        end = more.end()
+    return start, end, kind
+
+
+_STOPS = ("'", '"', "`", "<", ">", "\\", "\r", "\n")
 
 
 #: What may separate the cells of a line; the last ones also stand at its ends.
@@ -201,7 +219,7 @@ _SHORTEST_KEY = 12
 #: Lines of a table that only draw it.
 _RULE = lazy(r"[-+|:= \t\u2500-\u257f]+\Z")
 _HEADING = lazy(r"[A-Za-z_][\w .@/-]{0,40}\Z", re.ASCII)
-_HEADING_CHARS = _NAME_CHARS + " \"'`*"
+_HEADING_CHARS = NAME_CHARS + " \"'`*"
 #: The heading of a column beside which a plain word in the other one is a password.
 _BESIDE = lazy(r"(?:user|login|e-?mail|account|host|url|server|service|name|id)(?:[ _-]?(?:name|id|address))?\Z", re.I)
 #: A cell in quotes holds separators, too.

@@ -176,6 +176,11 @@ def _scattered(value: str, every: int) -> bool:
     return sum(value[i].islower() and value[i + 1].isupper() for i in range(len(value) - 1)) * every > len(value)
 
 
+def is_part(value: str) -> bool:
+    """Whether it may be the rest of a secret: no word, as the name of an element of a page is."""
+    return is_mixed(value) and any(map(str.isdigit, value)) or (value.isalnum() and _scattered(value, 16))
+
+
 def is_strong(value: str) -> bool:
     """Whether a machine made it for sure: a long word in which letters and digits take turns and form no words."""
     if not _STRONG().match(value) or _UUID().match(value) or _ALGORITHM().match(value) or is_path(value):
@@ -361,21 +366,8 @@ def is_slashed(value: str) -> bool:
     return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
 
 
-#: How far before a name its command is looked for.
-COMMAND = 40
-#: What comes before a name whose value follows it after a mere space, and before one that a declaration sets.
-_SETTERS = ("ENV", "env", "setx", "SETX", "setenv", "set", "SET", "%define", "define")
+#: What comes before a name that a declaration sets.
 DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
-
-
-def is_set(text: str, start: int, *further: str) -> bool:
-    """Whether a command stands before the name by which a Dockerfile or a shell sets it to what follows."""
-    before = text[max(0, start - COMMAND) : start].split("\n")[-1].split(" ")
-    if len(before) < 2 or before.pop():
-        return False
-    while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
-        before.pop()
-    return bool(before) and before[-1] in (*_SETTERS, *further)
 
 
 def is_cookie(pair: str) -> bool:
