@@ -174,7 +174,8 @@ def _guessed(text: str) -> dict[str, str]:
             doubtful = doubtful or (several_lines and key == "enabled")
         else:
             section = section if given and _is_bare(key) else _UNKNOWN  # it may have been meant as a header
-            doubtful = doubtful or "enabled" in line or "\\" in key
+            # An escape can spell any key, also one within braces.
+            doubtful = doubtful or "enabled" in line or "\\" in (line if value.startswith("{") else key)
     return {**found, **({"enabled": "doubtful", "capture.enabled": "doubtful"} if doubtful else {})}
 
 
@@ -204,7 +205,7 @@ def read_settings(config: str, env: Mapping[str, str]) -> Settings:
     # A value in the place of the section, or one without it, is an error that can mean one thing only.
     misplaced = file.get("capture", "") or file.get("enabled", "")
 
-    size = setting("capture", "max_event_bytes").replace("_", "")
+    size = setting("capture", "max_event_bytes").strip().replace("_", "")
     given = int(size) if size.isascii() and size.isdigit() and len(size) < 12 else 0
     return Settings(
         enabled=not is_off(setting("capture", "enabled") or misplaced),

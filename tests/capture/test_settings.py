@@ -35,6 +35,7 @@ OFF = [
     '["c\\u0061pture"]\nenabled = false\n',
     '[summarizer]\nprices = """\n[capture]\nenabled = true\n"""\n[capture]\nenabled = false\n',
     '[summarizer]\nmodels = [\n  "a", # one\n  "b",\n]\n[capture]\nenabled = false\n',
+    'capture = { "en\\u0061bled" = false }\n',
     "\ufeff[capture]\r\nenabled = false\r\n",
 ]
 ON = [
@@ -184,9 +185,10 @@ def test_a_file_that_cannot_be_opened_is_not_taken_for_a_yes(file: Path) -> None
 
 def test_the_length_limit_is_read_however_it_is_written(file: Path) -> None:
     for text in ("[capture]\nmax_event_bytes = 5_000\n", "capture = { max_event_bytes = 5000 }\n",
-                 "capture.max_event_bytes = 0x1388\n"):  # fmt: skip
+                 "capture.max_event_bytes = 0x1388\n", "[capture]\nmax_event_bytes = ' 5000'\n"):  # fmt: skip
         write(file, text)
         assert read_settings(str(file), {}).max_event_bytes == 5_000
+        assert config.load({"MCP_MEMORY_HOME": str(file.parent)}).capture.max_event_bytes == 5_000
 
 
 @pytest.mark.parametrize("text", ["enabled = false\n", '"enabled" = false\n', "enabled = 'off'\n", "enabled = fals\n"])
