@@ -44,7 +44,7 @@ class SqliteLease:
         self._seen: Row | None = None
         self._seen_at = 0.0
         self.duration = duration
-        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}"
+        self.holder = holder or f"{machine()}:{os.getpid()}"
         self.token: int | None = None
 
     def holds(self) -> bool:
@@ -121,10 +121,18 @@ def check_lease(tx: Transaction, token: int | None) -> None:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 
 
+def machine() -> str:
+    """Where process numbers mean the same. A container has numbers of its own, and perhaps the name of its host."""
+    try:
+        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:  # only Linux has such a place
+        return socket.gethostname()
+
+
 def _is_dead(holder: str) -> bool:
     """Whether the holder is a process of this machine that no longer lives."""
     host, _, pid = holder.rpartition(":")
-    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
+    if os.name != "posix" or host != machine() or not pid.isdigit():
         return False
     try:
         os.kill(int(pid), 0)

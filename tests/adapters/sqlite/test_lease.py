@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,10 +15,13 @@ import pytest
 
 from mcp_memory.adapters.sqlite.database import Database, Transaction
 from mcp_memory.adapters.sqlite.events import SqliteEvents
-from mcp_memory.adapters.sqlite.lease import DURATION_SECONDS, SqliteLease
+from mcp_memory.adapters.sqlite.lease import DURATION_SECONDS, SqliteLease, machine
 from mcp_memory.errors import LeaseLost
+from tests.support import REPO
 
 pytestmark = pytest.mark.anyio
+#: Runs a command among process numbers of its own, as a container does.
+APART = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 
 
 class Watch:
@@ -124,7 +127,32 @@ async def test_a_dead_process_of_this_machine_holds_nothing(tmp_path: Path) -> N
     async with Database.open(tmp_path / "memory.db") as database:
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
-        pid = ended.pid
-        dead, living = SqliteLease(database, f"{socket.gethostname()}:{pid}"), SqliteLease(database)
+        dead, living = SqliteLease(database, f"{machine()}:{ended.pid}"), SqliteLease(database)
         assert await dead.acquire()
         assert await living.acquire()
+
+
+ACQUIRE = """
+import asyncio, pathlib, sys
+from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.adapters.sqlite.lease import SqliteLease
+
+async def acquire():
+    async with Database.open(pathlib.Path(sys.argv[1])) as database:
+        print(await SqliteLease(database).acquire())
+
+asyncio.run(acquire())
+"""
+
+
+@pytest.mark.skipif(subprocess.run([*APART, "true"], check=False).returncode != 0, reason="needs process namespaces")
+async def test_a_process_that_cannot_be_seen_from_a_container_is_not_taken_for_dead(tmp_path: Path) -> None:
+    """A container on its host's network has its host's name, and process numbers of its own."""
+    path = tmp_path / "memory.db"
+    async with Database.open(path) as database:
+        lease = SqliteLease(database)
+        assert await lease.acquire()
+        command = [*APART, sys.executable, "-c", ACQUIRE, str(path)]
+        assert subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPO).stdout == "False\n"
+        await lease.release()
+        assert subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPO).stdout == "True\n"
