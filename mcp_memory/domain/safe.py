@@ -12,7 +12,7 @@ _IGNORABLE = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 #: Besides them control characters but newline and tab, other line ends, and marks of notes between lines.
-_HIDDEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb{_IGNORABLE}]")
+HIDDEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb{_IGNORABLE}]")
 _DASHES = r"\-_:.\u2010-\u2015\u2212\ufe58\ufe63\uff0d\uff1a"
 #: The beginning of a tag in any spelling: spaced, escaped, full-width; its name, and the next word, which may be part
 #: of the name.
@@ -52,7 +52,7 @@ _SPACE = re.compile(r"\s+")
 
 def clean(text: str) -> str:
     """The text without hidden characters; tags that pose as the client's own are made harmless."""
-    return _TURNS.sub(f"{_DEFUSED}|", _TAG.sub(_defused, _HIDDEN.sub("", text)))
+    return _TURNS.sub(f"{_DEFUSED}|", _TAG.sub(_defused, HIDDEN.sub("", text)))
 
 
 def clean_json(value: Any) -> Any:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import chain
 
 from mcp_memory.domain.memo import Memo
+from mcp_memory.domain.safe import HIDDEN
 
 ELLIPSIS = "…"
 
@@ -84,9 +85,13 @@ _LINE_MARK = re.compile(
     r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|(?:[-*+•◦▪–]|\d{1,2}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?", re.M
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+#: The two halves by which JSON writes a character beyond the first 65,536.
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 #: JSON within JSON: a spool file holds a payload as text.
 _ESCAPED_DEEP = 2
+#: What stands in a text but not in what is shown of it: hidden characters, and marks of emphasis.
+_UNSEEN = re.compile(f"{HIDDEN.pattern}|[*`]")
 
 
 def words(text: str) -> list[str]:
@@ -103,10 +108,12 @@ def folded(text: str) -> str:
 
 
 def same_letters(text: str) -> str:
-    """The text in the form in which it equals all its spellings: in any case, with accents joined on or apart."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    """The text in the form in which it equals all its spellings: in any case and width, with accents joined on or
+    apart, without what answers do not show, and with one space where lines were broken."""
+    text = _UNSEEN.sub("", text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.translate(_ODD_CASES)).casefold())
+    return " ".join(text.lower().split())
 
 
 def holds(text: str, sought: str) -> bool:
@@ -116,7 +123,7 @@ def holds(text: str, sought: str) -> bool:
     for _ in range(_ESCAPED_DEEP):
         if "\\" not in text:
             return False
-        text = _ESCAPE.sub(_unescaped, text)
+        text = _PAIR.sub(_paired, _ESCAPE.sub(_unescaped, text))
         if sought in same_letters(text):
             return True
     return False
@@ -124,6 +131,10 @@ def holds(text: str, sought: str) -> bool:
 
 def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[2])
+
+
+def _paired(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def identifier_parts(word: str) -> list[str]:

@@ -20,6 +20,7 @@ from mcp_memory.adapters.sqlite.migrations import copies_of
 from mcp_memory.app import App
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
+from mcp_memory.domain.text import same_letters
 from mcp_memory.errors import NotFound, OutOfReach, UsageError
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.surfaces import logs, output
@@ -55,16 +56,21 @@ async def run(app: App, options: argparse.Namespace) -> int:
 
 
 async def wish_of(app: App, options: argparse.Namespace) -> Wish:
-    if options.match is not None and len(options.match.strip()) < SHORTEST_MATCH:
+    if options.match is not None and _is_short(options.match):
         raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
     before = app.answers.when(options.before)
     return Wish(
-        session_id=options.session,
+        session_id=await session_name(app.chronicle, options.session) if options.session else options.session,
         event_key=await key_of(app, options.event) if options.event else None,
         project=options.project,
         before_ms=before.start_ms if before else None,
         match=options.match,
     )
+
+
+def _is_short(match: str) -> bool:
+    """Whether too little is left of it to look for: characters that are not shown do not count."""
+    return len(same_letters(match)) < SHORTEST_MATCH
 
 
 async def key_of(app: App, name: str) -> bytes:
@@ -81,13 +87,15 @@ class Outcome:
     """What a wish takes, or has taken.
 
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
-    which it leaves alone. `unscrubbed`: why the words stay in the file for now.
+    which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the wish
+    after all was made anew.
     """
 
     found: Forgotten
     removed: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
     unscrubbed: str = ""
+    again: str = ""
 
     @property
     def events(self) -> int:
@@ -132,6 +140,11 @@ class Outcome:
                 f"The text stays in the name of {', '.join(self.found.names)}, since other events belong there: "
                 "`mcp-memory forget --project` or `--session` erases those."
             )
+        if self.again:
+            told.append(
+                f"By now there are {self.again} again: it was said meanwhile, or events say it in a way that this text "
+                "does not match. `mcp-memory search` finds these, and `forget --event` erases one."
+            )
         if self.unscrubbed:
             told.append(
                 f"{self.unscrubbed}, so the erased words stay in the file until that ends. See to it, or leave it: a "
@@ -160,10 +173,11 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
     await until_idle(app)
+    again = Outcome((await forget(app.database, wish, dry_run=True))[0])
     left = await app.database.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
-    return Outcome(found, made, others, left)
+    return Outcome(found, made, others, left, str(again) if again.anything else "")
 
 
 def _spooled(folder: Path, reach: Reach) -> list[Path]:
@@ -234,6 +248,7 @@ def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
                 "names": list(found.found.names),
                 "removed": list(map(str, found.removed)),
                 "copies": list(map(str, found.copies)),
+                "again": found.again,
                 "scrubbed": done and not found.unscrubbed,
             }
         )
@@ -246,7 +261,7 @@ def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
 async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, match: str | None) -> tuple[Wish, str]:
     """What is to be forgotten, and what to call it when the user is asked."""
     given = [value for value in (grip_id, session_id, match) if value]
-    if len(given) != 1 or (match and len(match.strip()) < SHORTEST_MATCH):
+    if len(given) != 1 or (match and _is_short(match)):
         raise UsageError(f"Give one of grip_id, session_id or match (at least {SHORTEST_MATCH} characters).")
     view = await app.answers.view()
     if not grip_id:

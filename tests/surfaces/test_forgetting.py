@@ -25,6 +25,7 @@ from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces import forgetting
 from mcp_memory.surfaces.forgetting import carry_out, key_of
+from mcp_memory.surfaces.writing import until_idle
 from tests.adapters.whoosh.indexed import memory as indexed
 from tests.pipeline.test_ingest import Client
 from tests.support import all_nodes, conversation, learn, memory, needs_whoosh, said, tell
@@ -246,6 +247,34 @@ def test_the_command_says_what_is_left_and_what_to_do(shell: Shell) -> None:
     assert "what was forgotten" not in shell.run("doctor").stdout
 
 
+def test_characters_that_are_not_shown_are_nothing_to_match(shell: Shell) -> None:
+    (shell.cwd / "history.jsonl").write_text(json.dumps(said("Mend **the** fence.", "2026-03-02T09:06:00Z")))
+    shell.run("import", "--client", "jsonl", "history.jsonl")
+    for text in ("****", "\u200b\u00ad\u2060\ufeff", "`a *\n` *"):
+        told = shell.run("forget", "--match", text, "--yes")
+        assert (told.returncode, "at least 3 characters" in told.stderr) == (2, True)
+    assert json.loads(shell.run("status", "--json").stdout)["events"] == 1
+
+
+def test_a_session_is_forgotten_by_the_short_name_that_answers_show(shell: Shell) -> None:
+    name = "5b1d7c3e-8f5a-4c61-9f6d-1a2b3c4d5e6f"
+    (shell.cwd / "history.jsonl").write_text(json.dumps(said("Mend it.", "2026-03-02T09:06:00Z", session=name)))
+    shell.run("import", "--client", "jsonl", "history.jsonl")
+    assert "Forgot 1 events" in shell.run("forget", "--session", name[:8], "--yes").stdout
+
+
+async def test_what_is_there_again_after_the_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with memory(tmp_path) as app:
+        await filled(app)
+        async def meanwhile(app: App) -> None:
+            await learn(app, [said(f"Once more {SECRET}.", "2026-03-03T09:00:00Z")])
+            await until_idle(app)
+
+        monkeypatch.setattr("mcp_memory.surfaces.forgetting.until_idle", meanwhile)
+        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        assert "there are 1 events of 1 sessions again" in "\n".join(done.remarks(done=True))
+
+
 async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_name_of_a_project_is_told(
     tmp_path: Path,
 ) -> None:
@@ -280,9 +309,21 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
         ("In der Hauptstraße.", "HAUPTSTRASSE"),
         ("Встреча завтра.", "ВСТРЕЧА"),
         ('He said "Mine\\Yours" twice.', '"mine\\yours"'),
+        ("İSTANBUL'da kaldı.", "istanbul'da kaldi"),
+        ("ığdır üzerinden.", "IĞDIR"),
+        ("ΟΔΥΣΣΕΥΣ and ὀδός.", "οδυσσευς"),
+        ("Ｎｉｇｈｔｊａｒ it is.", "nightjar"),
+        ("Start \U0001f680 Nightjar.", "\U0001f680 NIGHTJAR"),
+        # As an answer shows them: without hidden characters and emphasis, on one line.
+        ("Project Night\u00adja\u200br starts.", "project nightjar"),
+        ("Project\n  Nightjar starts.", "Project Nightjar"),
+        ("**Project** `Nightjar` starts.", "Project Nightjar"),
+        ("Project Nightjar starts.", "**Project\nNightjar**"),
     ],
 )
-async def test_letters_match_in_any_case_and_spelling(tmp_path: Path, written: str, asked: str) -> None:
+async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
+    tmp_path: Path, written: str, asked: str
+) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), said(written, "2026-03-02T09:06:00Z")])
         for escaped in (True, False):
