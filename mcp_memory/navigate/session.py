@@ -43,7 +43,7 @@ class Sessions:
         tail = await self.chronicle.tail(name, _MESSAGES, None)
         records = await self.chronicle.records(name, None)
         if not tail and not records:
-            raise NotFound(f"There is no session {name[:80]!r} in memory.", SEE_SESSIONS)
+            raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
         project = tail[-1].project if tail else ""
         (await self.answers.view()).admit(project)
         return SessionView(name, project, records, tail, await self.chronicle.own_summary(name, None))

@@ -257,14 +257,17 @@ def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> lis
     ]
 
 
-async def drain_spool(log: EventLog, folder: Path) -> int:
-    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside."""
+async def drain_spool(log: EventLog, folder: Path, share: Share) -> int:
+    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside.
+
+    What was read before an erasure took its file away must not come back, so it is posted under the lease only.
+    """
     await to_thread.run_sync(_settle, folder)
     paths = await to_thread.run_sync(lambda: sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else [])
     rows = await to_thread.run_sync(_read_spool, paths)
     good = [(path, row) for path, row in rows if row]
     if good:
-        await log.post([row for _, row in good])
+        await log.post([row for _, row in good], share.token)
     for path, row in rows:
         if row:
             path.unlink(missing_ok=True)

@@ -105,7 +105,7 @@ class Pipeline:
         zone = await self.zone_of_days()
         if self.upgrades:
             self.upgrades.zone = zone
-        await drain_spool(self.log, self.spool)
+        await drain_spool(self.log, self.spool, share)
         taken = await ingest(self.log, self.adapters, self.intaker, share)
         done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
         if taken.more:

@@ -37,10 +37,12 @@ async def remember(desk: Desk, text: str, pin: bool = False, project: str | None
     if not text.strip():
         raise UsageError("There is nothing to remember: the text is empty.")
     root, label = desk.home_root, desk.home_label
-    if project:
-        place = await desk.library.root_of(project)
-        if place is None:
-            raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
+    # A session stays in the project it began in, so its name is the project's own place, not a name that leads there.
+    known = project or await desk.library.project_of_root(root, label)
+    place = await desk.library.root_of(known) if known else None
+    if project and place is None:
+        raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
+    if place is not None:
         root, label = place, ""
     now = desk.clock.now_ms()
     captured = Captured(

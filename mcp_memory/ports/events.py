@@ -43,7 +43,7 @@ class EventLog(Protocol):
 
     async def inbox(self, limit: int) -> list[InboxRow]: ...
 
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
         """Append to the inbox what the hook could only spool."""
         ...
 

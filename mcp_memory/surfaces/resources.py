@@ -68,7 +68,8 @@ class Shelf:
 
         facts = await status(app)
         if app.settings.privacy.isolate:
-            # Sessions of other projects have no names here.
+            # Sessions and transcripts of other projects have no names here.
+            facts["set_aside"] = [{"reason": bad["reason"]} for bad in facts["set_aside"]]
             facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
         return json.dumps(clean_json(facts), indent=1)
 

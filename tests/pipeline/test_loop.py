@@ -129,10 +129,10 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
         spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(prompt))))
         tried = 0
 
-        async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        async def post(rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
             nonlocal tried
             tried += 1
-            await usual(rows)
+            await usual(rows, lease_token)
 
         usual, app.pipeline.log.post = app.pipeline.log.post, post  # type: ignore[method-assign]
         tasks.start_soon(app.pipeline.run)

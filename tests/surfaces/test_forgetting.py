@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,16 +17,15 @@ import pytest
 from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.adapters.sqlite.forgetting import Wish
-from mcp_memory.adapters.sqlite.meta import index_all
 from mcp_memory.adapters.sqlite.projects import rename
 from mcp_memory.app import App
+from mcp_memory.errors import LeaseLost
 from mcp_memory.navigate.asked import Search
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.ports.events import Intake
 from mcp_memory.surfaces import forgetting
 from mcp_memory.surfaces.forgetting import carry_out, key_of
-from mcp_memory.surfaces.writing import until_idle
 from tests.adapters.whoosh.indexed import memory as indexed
 from tests.pipeline.test_ingest import Client
 from tests.support import all_nodes, conversation, learn, memory, needs_whoosh, said, tell
@@ -69,7 +69,9 @@ async def full(app: App, project: str = PROJECT) -> None:
     await rename(app.database, f"{project}-2", project)
     memory_of_reader = {"session": SESSION, "cwd": f"label:{project}", "tools": {"t1": 3}}
     position = {"offset": 9, "line": 1, "events": 1, "memory": memory_of_reader}
-    await app.log.add([], checkpoints={checkpoint_name(Path(f"/{SECRET}.jsonl")): position})
+    failed = {"path": f"/home/ada/.claude/projects/-home-ada/{SESSION}.jsonl", "line": 3, "reason": "", "file": "1"}
+    positions = {"a": position, "b": {**position, "memory": {}, "failed": failed}}
+    await app.log.add([], checkpoints={checkpoint_name(Path(f"/{name}")): value for name, value in positions.items()})
     await app.log.post([(LONG_AGO, "nobody", "", project, PAYLOAD)])
     await app.pipeline.until_idle()
     await app.pipeline.lease.release()
@@ -171,22 +173,6 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         assert (await app.answers.search(Search("mobile app refreshes", "alpha")))[0].hits
 
 
-async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await learn(app, conversation())
-        await app.pipeline.compactor.compact("s1", force=True)
-        for table, column in (("node_version", "title"), ("bullet", "text"), ("compaction", "summary")):
-            await app.database.write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
-        promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
-        assert (promised.events, promised.anything) == (0, True)
-        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
-        await app.database.write(index_all)
-        assert await carry_out(app, Wish(match=SECRET), dry_run=False) == promised
-        assert traces(tmp_path) == []
-        assert len(await all_nodes(app)) == 5
-        assert (await carry_out(app, Wish(match=SECRET), dry_run=True)).anything is False
-
-
 async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,93 +233,6 @@ def test_the_command_says_what_is_left_and_what_to_do(shell: Shell) -> None:
     assert "what was forgotten" not in shell.run("doctor").stdout
 
 
-def test_characters_that_are_not_shown_are_nothing_to_match(shell: Shell) -> None:
-    (shell.cwd / "history.jsonl").write_text(json.dumps(said("Mend **the** fence.", "2026-03-02T09:06:00Z")))
-    shell.run("import", "--client", "jsonl", "history.jsonl")
-    for text in ("****", "\u200b\u00ad\u2060\ufeff", "`a *\n` *"):
-        told = shell.run("forget", "--match", text, "--yes")
-        assert (told.returncode, "at least 3 characters" in told.stderr) == (2, True)
-    assert json.loads(shell.run("status", "--json").stdout)["events"] == 1
-
-
-def test_a_session_is_forgotten_by_the_short_name_that_answers_show(shell: Shell) -> None:
-    name = "5b1d7c3e-8f5a-4c61-9f6d-1a2b3c4d5e6f"
-    (shell.cwd / "history.jsonl").write_text(json.dumps(said("Mend it.", "2026-03-02T09:06:00Z", session=name)))
-    shell.run("import", "--client", "jsonl", "history.jsonl")
-    assert "Forgot 1 events" in shell.run("forget", "--session", name[:8], "--yes").stdout
-
-
-async def test_what_is_there_again_after_the_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with memory(tmp_path) as app:
-        await filled(app)
-        async def meanwhile(app: App) -> None:
-            await learn(app, [said(f"Once more {SECRET}.", "2026-03-03T09:00:00Z")])
-            await until_idle(app)
-
-        monkeypatch.setattr("mcp_memory.surfaces.forgetting.until_idle", meanwhile)
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
-        assert "there are 1 events of 1 sessions again" in "\n".join(done.remarks(done=True))
-
-
-async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_name_of_a_project_is_told(
-    tmp_path: Path,
-) -> None:
-    async with memory(tmp_path) as app:
-        facts = {"cwd": f"/home/ada/{SECRET}/app", "branch": "main", "files": [f"{SECRET}/a.py", "b.py"]}
-        await learn(
-            app,
-            [
-                said(f"Call it {SECRET}.", "2026-03-02T09:00:00Z", project=PROJECT),
-                said("Mend the fence.", "2026-03-02T09:01:00Z", project=PROJECT, metadata=facts),
-            ],
-        )
-        promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
-        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
-        assert promised == done
-        assert (done.events, done.found.cleared, done.found.names) == (1, 1, (f"project {PROJECT}",))
-        rows = await app.database.fetch("SELECT text, metadata FROM event")
-        assert [(text, json.loads(metadata)) for text, metadata in rows] == [
-            ("Mend the fence.", {"branch": "main", "files": ["b.py"]})
-        ]
-        assert await tables_with_words(app) == {"project", "brief"}  # a brief stands under its project's name
-        await carry_out(app, Wish(project=PROJECT), dry_run=False)
-    assert traces(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("written", "asked"),
-    [
-        ("Die Übergabe ist morgen.", "übergabe"),
-        ("Die übergabe ist morgen.", "ÜBERGABE"),
-        ("Die U\u0308bergabe ist morgen.", "übergabe"),
-        ("In der Hauptstraße.", "HAUPTSTRASSE"),
-        ("Встреча завтра.", "ВСТРЕЧА"),
-        ('He said "Mine\\Yours" twice.', '"mine\\yours"'),
-        ("İSTANBUL'da kaldı.", "istanbul'da kaldi"),
-        ("ığdır üzerinden.", "IĞDIR"),
-        ("ΟΔΥΣΣΕΥΣ and ὀδός.", "οδυσσευς"),
-        ("Ｎｉｇｈｔｊａｒ it is.", "nightjar"),
-        ("Start \U0001f680 Nightjar.", "\U0001f680 NIGHTJAR"),
-        # As an answer shows them: without hidden characters and emphasis, on one line.
-        ("Project Night\u00adja\u200br starts.", "project nightjar"),
-        ("Project\n  Nightjar starts.", "Project Nightjar"),
-        ("**Project** `Nightjar` starts.", "Project Nightjar"),
-        ("Project Nightjar starts.", "**Project\nNightjar**"),
-    ],
-)
-async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
-    tmp_path: Path, written: str, asked: str
-) -> None:
-    async with memory(tmp_path) as app:
-        await learn(app, [*conversation(), said(written, "2026-03-02T09:06:00Z")])
-        for escaped in (True, False):
-            await app.log.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
-        app.settings.spool.mkdir()
-        (app.settings.spool / "1-1-a.unreadable").write_text(json.dumps({"payload": json.dumps({"x": written})})[1:])
-        done = await carry_out(app, Wish(match=asked), dry_run=False)
-        assert (done.events, done.inbox) == (1, 3)
-
-
 @pytest.mark.parametrize("copied", [False, True], ids=["the transcript itself", "a copy of it"])
 async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path: Path, copied: bool) -> None:
     client = Client(tmp_path / "home", tmp_path / "work" / "orchard")
@@ -388,6 +287,25 @@ async def carry_out_elsewhere(home: Path) -> None:
         await carry_out(other, Wish(match=SECRET), dry_run=False)
 
 
+async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with memory(tmp_path) as app:
+        _fill_files(app.settings.home, app.settings.database, PROJECT)
+        post = app.log.post
+
+        async def late(*args: Any) -> None:
+            await carry_out_elsewhere(tmp_path)
+            await post(*args)
+
+        assert await app.pipeline.lease.acquire()
+        monkeypatch.setattr(app.log, "post", late)
+        with pytest.raises(LeaseLost):
+            await app.pipeline.round()
+        assert await app.database.value("SELECT count(*) FROM inbox") == 0
+    assert traces(tmp_path) == []
+
+
 async def test_a_reader_that_was_reset_reads_on_and_tells_nothing_twice(tmp_path: Path) -> None:
     client = Client(tmp_path / "home", tmp_path / "work" / "orchard")
     async with memory(client.home) as app:
@@ -425,6 +343,21 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
         await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
+
+
+async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotten(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z")).event])
+        await app.log.add([Intake(tuple(event), f"/home/ada/{SECRET}.app", "")])
+        failed = {
+            "path": f"/home/ada/.claude/projects/-home-ada-{SECRET}-app/0.jsonl",
+            "line": 1,
+            "reason": "",
+            "file": "1",
+        }
+        await app.log.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
+        await carry_out(app, Wish(project=f"{SECRET}.app"), dry_run=False)
+        assert await tables_with_words(app) == set()
 
 
 async def test_a_later_import_does_not_bring_it_back(tmp_path: Path) -> None:

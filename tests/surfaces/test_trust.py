@@ -118,6 +118,28 @@ def test_a_name_of_another_project_gives_and_takes_nothing_until_the_user_agrees
     assert "lawn" in desk.at(place, "search", "lawn").stdout
 
 
+def test_a_note_goes_to_the_project_that_its_directory_has_by_then(desk: Desk) -> None:
+    place = desk.repository("evil", "atlas")
+    desk.at(place, "remember", "Said before.")
+    desk.at(place, "projects", "trust", "atlas")
+    desk.at(place, "remember", "Said after.")
+    assert desk.projects() == {"atlas": 2, "evil": 1}
+    desk.environment["MCP_MEMORY_PROJECT"] = "atlas"
+    desk.at(place, "remember", "Said by name.")
+    desk.at(place, "projects", "rename", "atlas", "vault")
+    desk.at(place, "remember", "Said by a name that is free again.")
+    assert desk.projects() == {"vault": 2, "evil": 1, "atlas": 1}
+
+
+def test_what_waits_belongs_to_the_project_that_the_user_agreed_to(desk: Desk) -> None:
+    place = desk.repository("evil", "atlas")
+    desk.talk(place, "two", "Please paint the fence.")
+    desk.at(place, "projects", "trust", "atlas")
+    desk.hook(place, "UserPromptSubmit", "three", prompt="Please mow the lawn.")
+    waiting = [desk.json("forget", "--project", name, "--dry-run")["inbox"] for name in ("evil", "atlas")]
+    assert waiting == [0, 1]
+
+
 def test_consent_is_for_the_name_that_was_claimed(desk: Desk) -> None:
     desk.talk(desk.repository("safe"), "two", "Please hide the numbat.")
     place = desk.repository("clone", "atlas")

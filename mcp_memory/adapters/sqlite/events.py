@@ -69,8 +69,12 @@ class SqliteEvents:
     async def inbox(self, limit: int) -> list[InboxRow]:
         return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
 
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
-        await self._database.write(Transaction.run_many, _ADD_INBOX, rows)
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            tx.run_many(_ADD_INBOX, rows)
+
+        await self._database.write(write)
 
     async def reopen(self, version: str = "") -> None:
         if not await self._database.value(_TO_REOPEN, (version,)):

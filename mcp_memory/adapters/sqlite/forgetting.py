@@ -8,6 +8,7 @@ A dry run finds by the same means as the run itself.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,8 +68,8 @@ _NAMES = """
 """
 _EMPTY = "SELECT id, client, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)"
 _PLACES = """
-    SELECT root FROM project WHERE slug = ?1
-    UNION SELECT a.root FROM project_alias a JOIN project p ON p.id = a.project WHERE p.slug = ?1
+    SELECT root, slug FROM project
+    UNION ALL SELECT a.root, p.slug FROM project_alias a JOIN project p ON p.id = a.project
 """
 
 
@@ -104,8 +105,9 @@ class Reach:
     """What a wish means for that which is no event: a payload, a file, what a reader keeps."""
 
     wish: Wish
-    #: Under which names the project is captured.
+    #: Under which names the project is captured, and under which all others are.
     places: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
     #: The session of the forgotten event, and what it said.
     said: frozenset[tuple[str, str]] = frozenset()
 
@@ -115,8 +117,8 @@ class Reach:
         if wish.before_ms is not None:
             return received_ms < wish.before_ms
         if wish.project is not None:
-            named = bool(label and not root) and slugify(label) == wish.project
-            return named or not self.places.isdisjoint(places(root, label))
+            known = [place for place in places(root, label) if place in self.places or place in self.others]
+            return known[0] in self.places if known else bool(label and not root) and slugify(label) == wish.project
         return self.is_in(f"{root}\n{label}\n{payload}")
 
     def covers_rest(self, modified_ms: int, text: str) -> bool:
@@ -172,9 +174,10 @@ def _look(fetch: Fetch, wish: Wish) -> tuple[Forgotten, Reach]:
 def _find(fetch: Fetch, wish: Wish) -> tuple[Reach, _Found]:
     where, value = _condition(wish)
     events = fetch(_EVENTS.format(where=where), (value,))
-    roots = frozenset(root for (root,) in fetch(_PLACES, (wish.project,))) if wish.project is not None else frozenset()
+    known = fetch(_PLACES, ()) if wish.project is not None else []
+    own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
     said = frozenset((row[9], row[5].strip()) for row in events if row[5].strip() and wish.event_key is not None)
-    reach = Reach(wish, roots, said)
+    reach = Reach(wish, own, others, said)
     rows = fetch("SELECT id, received_ms, root, label, payload FROM inbox", ())
     inbox = [row for row in rows if reach.covers(*row[1:])]
     if wish.match is None:
@@ -224,7 +227,9 @@ def _forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Reach]:
         _clear_names(tx, found.bearing, same_letters(wish.match))
         _drop_saying(tx, same_letters(wish.match))
     _note_place(tx, found)
-    _reset_readers(tx, Reach(wish, reach.places), [row[9] for row in found.events])
+    _reset_readers(
+        tx, Reach(wish, reach.places), {*(row[9] for row in found.events), *filter(None, (wish.session_id,))}
+    )
     _drop_handed_over(tx)
     _drop_empty(tx, wish)
     note_erasure(tx)
@@ -325,13 +330,20 @@ def _note_place(tx: Transaction, found: _Found) -> None:
 
 def _reset_readers(tx: Transaction, reach: Reach, sessions: Iterable[str]) -> None:
     """Let go of what readers of transcripts keep: ids, and directories. They find it again in their files, silently."""
-    names = {f'"{name}"' for name in sessions} | {json.dumps(place, ensure_ascii=False)[:-1] for place in reach.places}
+    names = set(sessions)
+    for place in reach.places:
+        # Clients also write it with a hyphen for each other character, in the path of a transcript that was set aside.
+        names |= {json.dumps(place, ensure_ascii=False)[1:-1], re.sub("[^A-Za-z0-9]", "-", place)}
     for name, position in tx.fetch("SELECT name, position FROM checkpoint WHERE name LIKE 'transcript:%'"):
-        if any(one in position for one in names) or reach.is_in(position):
+        if any(one in position and _is_named(one, position) for one in names) or reach.is_in(position):
             saved = json.loads(position)
             told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
             fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
             tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
+
+
+def _is_named(name: str, position: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", position) is not None
 
 
 def _drop_handed_over(tx: Transaction) -> None:
