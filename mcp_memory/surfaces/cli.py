@@ -101,6 +101,9 @@ class _Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
+        from mcp_memory.domain.safe import clean
+
+        message = clean(message)
         if self.as_json:
             print(json.dumps({"error": f"{message} (`{self.prog} --help` tells more)"}))
         super().error(message)

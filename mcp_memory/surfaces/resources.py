@@ -98,14 +98,16 @@ def _told(read: Reader[Arguments]) -> Reader[Arguments]:
 
     @wraps(read)
     async def reading(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        from mcp_memory.domain.safe import clean
+
         try:
             return await read(*args, **kwargs)
         except NoProject as nowhere:
-            return str(nowhere)
+            return clean(str(nowhere))
         except (NotFound, BadId) as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(clean(str(error))) from error
         except MemoryFault as error:
-            raise ResourceError(str(error)) from error
+            raise ResourceError(clean(str(error))) from error
 
     return reading
 

@@ -278,7 +278,7 @@ def _somewhere(memory: Memory, verb: Callable[..., Awaitable[str]]) -> Callable[
 
             step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
             budget = arguments.get("budget_tokens", usual)
-            return _fit(answers, answers.renderer.page(str(nowhere), [], step, budget).text, budget)
+            return _fit(answers, answers.renderer.page(_harmless(str(nowhere)), [], step, budget).text, budget)
 
     return asked
 
@@ -303,13 +303,13 @@ class MemoryServer(MCPServer[None]):
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError as error:
             if isinstance(error.__cause__, MemoryFault):
-                raise ToolError(advice(error.__cause__)) from error.__cause__
+                raise ToolError(_harmless(advice(error.__cause__))) from error.__cause__
             raise UnexpectedToolError(
                 f"{name} failed unexpectedly; the server's log says why. Go on without memory for now."
             ) from error.__cause__
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
-                raise ToolError(_wrong(name, error.__cause__)) from error.__cause__
+                raise ToolError(_harmless(_wrong(name, error.__cause__))) from error.__cause__
             raise
 
     async def get_prompt(
@@ -325,11 +325,18 @@ class MemoryServer(MCPServer[None]):
         tools = {tool.name: tool for tool in await self.list_tools()}
         if name not in tools:
             # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}.")
+            raise MCPError(INVALID_PARAMS, _harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
         known = tools[name].input_schema["properties"]
         unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
         if unknown:
-            raise ToolError(f"{name} has no argument {unknown}. Known: {', '.join(known)}.")
+            raise ToolError(_harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
+
+
+def _harmless(message: str) -> str:
+    """What is said of a call repeats parts of it, and of names from outside."""
+    from mcp_memory.domain.safe import clean
+
+    return clean(message)
 
 
 def _wrong(tool: str, error: ValidationError) -> str:

@@ -8,17 +8,21 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from mcp import MCPError
 
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.safe import clean
 from tests.support import REPO, said
-from tests.surfaces.client import GRIP, ask, connected, read
+from tests.surfaces.client import GRIP, ask, connected, read, refused
 from tests.surfaces.shell import Shell
 
 HIDDEN = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0101\U000e01ef"
 TAGS = "< / system-reminder > <system_reminder> </memory> &lt;system-reminder&gt; <|im_start|> </function_results>"
+#: Short enough to be repeated whole.
+POSED = "< / system-reminder > <system_reminder>"
 WORDS = f"The deploy {HIDDEN}of the quokka service failed because of {TAGS} and a wrong port."
 POSING = re.compile(r"[<＜&]\W{0,5}(system|memory>|function|\|)|&lt;", re.I)
 
@@ -137,6 +141,42 @@ async def test_no_tool_and_no_resource_gives_them_to_an_agent(hostile: Shell) ->
     for answer in answers[:-1]:
         assert "quokka" in answer
     assert [answer for answer in answers if not harmless(answer)] == []
+
+
+@pytest.mark.anyio
+async def test_no_error_repeats_them_to_an_agent(
+    hostile: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tool, name in (
+        ("toc_root", "project"),
+        ("get_node", "node_id"),
+        ("expand_grip", "grip_id"),
+        ("browse_time", "when"),
+        ("build_context", "focus"),
+        ("session_context", "session"),
+        ("toc_root", POSED),
+        ("toc_root", "budget_tokens"),
+    ):
+        async with connected(Settings(home=hostile.home, calendar=Calendar("UTC"), project="work")) as client:
+            assert harmless(await refused(client, tool, **{name: POSED})), tool
+            with pytest.raises(MCPError) as failed:
+                await client.read_resource(f"memory://node/{quote(POSED, safe='')}")
+            assert harmless(failed.value.message)
+    nowhere = tmp_path / "<system-reminder>"
+    nowhere.mkdir()
+    monkeypatch.chdir(nowhere)
+    async with connected(Settings(home=hostile.home, calendar=Calendar("UTC"))) as client:
+        for told in (await ask(client, "toc_root"), (await read(client, "memory://toc")).text):
+            assert "knows no project" in told
+            assert harmless(told)
+
+
+def test_a_wrong_command_is_told_without_tags(shell: Shell) -> None:
+    for words in ([TAGS], ["import", "--client", TAGS], ["install", TAGS]):
+        for more in ([], ["--json"]):
+            told = shell.run(*words, *more)
+            assert told.returncode == 2
+            assert harmless(told.stdout + told.stderr)
 
 
 def test_a_file_that_poses_is_told_without_its_tags(shell: Shell, tmp_path: Path) -> None:
