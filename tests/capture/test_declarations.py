@@ -84,6 +84,25 @@ DECLARED = [
     ('{{"Value": "{}", "Type": "SecureString", "Name": "/prod/db/password"}}', P),
     ('"db_password": {{\n  "value": "{}",\n  "type": "string",\n  "sensitive": true\n}}', WORD),
     ('"type": "random_password", "instances": [{{"attributes": {{"length": 20, "result": "{}"}}}}]', P),
+    ("    [password] => {}\n    [user] => bob", P),
+    ('array(1) {{\n  ["password"]=>\n  string(12) "{}"\n}}', P),
+    ('let password : string = "{}"', WORD),
+    ('Dim password As String = "{}"', WORD),
+    ("DECLARE @password NVARCHAR(50) = N'{}';", WORD),
+    ("{{\\u0022password\\u0022: \\u0022{}\\u0022}}", P),
+    ("bindpw: {}", P),
+    ('proxy_set_header Authorization "Bearer {}";', KEY),
+    # commands and calls
+    ('User.objects.create_user("bob", "bob@example.com", "{}")', HUMAN),
+    ('$dbh = DBI->connect("dbi:Pg:dbname=x", "app", "{}");', HUMAN),
+    ('self.client.login(username, "{}")', P),
+    ('passwordField.setText("{}");', P),
+    ("sqlplus app/{}@//db:1521/X", P),
+    ("cargo login {}", KEY),
+    # what a prompt shows of a name
+    ("$ printenv API_SECRET\n{}\n$ ls", P),
+    (">>> settings.SECRET_KEY\n'{}'", P),
+    ("$ cat /run/secrets/db_password\n{}", P),
     # talk
     ("acme token - '{}'", KEY),
     ("You can find a acme secret {} within", KEY),
@@ -209,6 +228,8 @@ api_key=sk-...abcd, token: ****abcd
 Key ID: 3f786850e387550fdab836ed7e6dc881de23001b
 fetched arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbC12d
 login ok user=ada method=password duration=38ms
+$ grep -c token¶3f786850e387550fdab836ed7e6dc881de23001b
+$ pytest -k token¶tests/test_api2.py::test_a1
 auth_test.go:42: db_password: got "", want non-empty
 curl -u <user:password> https://example.com
 postgres://username:password@localhost:5432/database
@@ -217,4 +238,5 @@ postgres://username:password@localhost:5432/database
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_code_and_talk_are_left_alone(text: str) -> None:
+    text = text.replace("¶", "\n")
     assert redact(text) == text

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 #: Colours of a terminal, and the stars of bold text.
 _DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
 #: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
-_TYPE = r"""(?: :[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
-            | [ \t]{1,20}(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}(?=[ \t]{1,4}=[ ])
+_TYPE = r"""(?: [ ]?:[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
+            | [ \t]{1,20}(?:As[ ])?(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}(?:\(\d{1,4}\))?(?=[ \t]{1,4}=[ ])
             | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
     "T", r"[\w.\[\]<>?&*:',;]{1,40}"
 )
@@ -85,13 +85,13 @@ def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[]
     a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
     `after` what must follow where a mere space joins them."""
     return lazy(
-        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}["'`]|&quot;|\\{{1,7}}u0022)[\])]{{0,2}}){{0,2}} {_DRESS}
+        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}(?:["'`]|u0022)|&quot;)[\])]{{0,2}}){{0,2}} (?:\](?=[ ]=>))? {_DRESS}
         (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
           | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
                     | ,\s{{0,40}}(?:(?:default|value)[ ]?=|with:)[ ]?(?=["']) | [ \t]{{1,8}} {after}
                     | > \s{{0,80}} (?:<value>|<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
-        {_DRESS} [ \t]{{0,4}}
-        (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFL@$]{{0,2}}
+        {_DRESS} [ \t]{{0,4}} (?:string\(\d{{1,5}}\)[ ])?
+        (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFLN@$]{{0,2}}
             (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
           | (?:(?P<escape>\\{{1,7}})["']|&quot;|\\{{1,7}}u0022)
             (?P<escaped>(?:(?P=escape){{2}}\\["'] | (?!\\{{1,7}}(?:["']|u0022)|&quot;)[^\r\n]){{1,1024}})
@@ -121,7 +121,7 @@ _NAME = lazy(r"[\w-]{0,60}", re.ASCII)
 def assigned(text: str, position: int) -> Sequence[Span]:
     """The secrets that the name announces which holds one of the `WORDS` at this place."""
     end = _NAME().match(text, position).end()  # type: ignore[union-attr]  # it matches nothing at all, too
-    if text[end : end + 1] in _NEVER_JOINS and text[end : end + 2] not in ("]'", ']"'):
+    if text[end : end + 1] in _NEVER_JOINS and text[end : end + 2] not in ("]'", ']"', "] "):
         return ()
     start = start_of_name(text, position)
     name = text[start:end]

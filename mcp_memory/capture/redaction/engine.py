@@ -216,7 +216,7 @@ def _private(text: str) -> Iterator[Span]:
 _EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 #: The file of a PuTTY key.
 _PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")
-_LINES = lazy(r"[A-Za-z0-9+/=]{30,}")
+_LINES = lazy(r"[A-Za-z0-9+/=%]{30,}")
 _LAST_LINE = lazy(r"(?:\s|\\[nr]){0,40}[A-Za-z0-9+/=]{1,76}(?=\s{0,40}\Z)")
 #: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
 _LONGEST = 40_000

@@ -83,7 +83,9 @@ def _password(last: str, before: str) -> Named | None:
     if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
         return Named("password", before not in _SHOWN)
     # Alone these may be what a test did, or the width of a page.
-    return Named("password", bool(before) and last != "psk") if last in ("pass", "pw", "psk") else None
+    if last in ("pass", "pw", "psk"):
+        return Named("password", bool(before) and last != "psk")
+    return Named("password", True) if last.endswith("pw") else None
 
 
 def _secret(last: str, before: str) -> Named | None:

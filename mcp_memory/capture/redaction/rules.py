@@ -365,11 +365,11 @@ COMMANDS: tuple[Rule, ...] = (
 )
 CALLS: tuple[Rule, ...] = (
     ("password", "requirepass |bindpw |rootpw |masterauth ", r"[ \t]{0,40}(?=\S{0,40}\d)" + _WORD, _STRICT),
-    ("password", "_authtoken ", r"[ \t]{0,40}" + _WORD, _STRICT),
+    ("password", "_authtoken |cargo login ", r"[ \t]{0,40}" + _WORD, _STRICT),
     ("password", "wpa_passphrase", r"[ \t]{1,9}\S{1,60}[ \t]{1,9}" + _WORD, _STRICT),
     ("password", "set password for", r"[^\r\n]{1,100}=[ \t]{0,9}(?:password\()?['\"]([^'\"\r\n]{1,200})", _ANY),
     ("password", "poetry config http-basic.", r"\S{1,80}[ \t]{1,9}\S{1,100}[ \t]{1,9}" + _WORD, _ANY),
-    ("password", "jdbc:oracle:", r"\w{2,6}:[\w$#]{1,60}/([^\s@/\"']{3,128})@", _ANY),
+    ("password", "jdbc:oracle:|sqlplus ", r"(?:\w{2,6}:|-\w{1,9}[ ]){0,3}[\w$#]{1,60}/([^\s@/\"']{3,128})@", _ANY),
     ("password", "convertto-securestring", r"[ \t]{1,9}(?:-String[ \t]{1,9})?" + _TEXT, _ANY),
     (
         "password",
@@ -387,17 +387,24 @@ CALLS: tuple[Rule, ...] = (
     ),
     (
         "password",
-        ".login(|basicauth(|basic_auth(|db.auth(",
-        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4})?(?:" + _QUOTED + r"){1,2}[\"']([^\"'\r\n]{3,256})[\"']",
+        "login(|basicauth(|basic_auth(|db.auth(",
+        r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4}(?<=(?:me|er|il),[ ])|(?:[\w.]{1,60},\s{0,4})?(?:"
+        + _QUOTED
+        + r"){1,2})[\"']([^\"'\r\n]{3,256})[\"']",
         _STRICT,
     ),
     (
         "password",
-        ".sendkeys(|.send_keys(|.fill(|.type(|.setvalue(|.press_sequentially(|.val(",
+        ".sendkeys(|.send_keys(|.fill(|.type(|.setvalue(|.press_sequentially(|.settext(|.val(",
         r"\s{0,9}" + _TEXT,
         _is_typed,
     ),
-    ("password", "new pdo(|mysqli_connect(|new mysqli(|.connect(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _LIKELY),
+    (
+        "password",
+        "new pdo(|new mysqli(|connect(|create_user(|create_superuser(",
+        r"(?:" + _QUOTED + r"){1,2}" + _TEXT,
+        _LIKELY,
+    ),
     ("password", "password_hash(|password_verify(|hash::make(|bcrypt.hash(|hashpw(", r"b?" + _TEXT, _LIKELY),
     ("password", "curlopt_userpwd", r"[\s,'\"=>]{1,9}[^\s:'\"]{1,60}:([^'\"\r\n]{3,200})", _ANY),
     ("password", "creds |creds: |credentials: ", r"[^\s:/]{1,60}[ ]?[/:][ ]?(\S{6,128})", _LIKELY),

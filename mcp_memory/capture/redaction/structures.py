@@ -174,7 +174,7 @@ _CONTINUED = lazy(
 #: a sign at which a bare value seems to end.
 _FURTHER = lazy(r"(?:\\?\r?\n[ \t]{0,40}[^\s\"'`\\]{1,512}){1,40}(?=[\"'`])")
 _WRAPPED = lazy(r"\\\r?\n[^\s\"'`<>\\]{1,256}")
-_GLUED = lazy(r"[\"'`<>\\](?<!\\(?=[nrt]))[^\s\"'`<>\\,;:(){}\[\]=/][^\s\"'`<>\\,;:(){}\[\]=]{3,255}")
+_GLUED = lazy(r"[\"'`<>\\](?<!\\(?=[nrt]|u[\da-fA-F]{4}))[^\s\"'`<>\\,;:(){}\[\]=/][^\s\"'`<>\\,;:(){}\[\]=]{3,255}")
 
 
 def continued(text: str, span: Span) -> list[Span]:

@@ -402,11 +402,22 @@ _OTHER = lazy(
 #: "use … as the password", "enter … into the password field".
 _AHEAD = lazy(r"([\w!#-&*+./?@^~-]{8,128})[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
 
+#: The line of a prompt that ends with a name, and what is shown in the next one.
+_PROMPT = lazy(r"(?:[\w@.:~/()-]{0,80}[$%❯➜>][ ]|>>>[ ]|\(Pdb\)[ ]|In[ ]\[)")
+_SHOWN = lazy(r"[\"')}\]]{0,3}[ ]?\r?\n[\"']?([\w!#-&*+./?@^~-]{8,512}={0,2})[\"']?(?=\r?\n|\Z)", re.ASCII)
+
 
 def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, str]]:
     """What someone made up some words behind a name, or right before it: "the secret … is", a cell, a line of a log."""
     if not named.kind or named.kind in (KEY, BASIC) or (named.kind == "password" and not named.sure):
         return []
+    shown = _SHOWN().match(text, end)
+    if (
+        shown
+        and _PROMPT().match(text[max(0, start - 200) : start].rpartition("\n")[2])
+        and _is_told(text, *shown.span(1))
+    ):
+        return [(*shown.span(1), named.kind)] if named.sure or not is_hex(shown[1]) else []
     last = text.find("\n", end, end + _NEAR)
     for found in _TOKEN().finditer(text, end, min(len(text), end + _NEAR + 512) if last < 0 else last):
         if found.start() > end + _NEAR:
