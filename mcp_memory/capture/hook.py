@@ -31,6 +31,8 @@ _MAX_INPUT = 64 * 1024 * 1024
 _WHOLE = 4 * 1024 * 1024
 #: Of a longer string in such a payload the middle is left out; after so many strings the rest of it is.
 _LONG, _STRINGS = 1024 * 1024, 100_000
+#: More entries of an object are not kept, so not read one by one either.
+_ENTRIES = 5_000
 _ENTRY = lazy(r'\s{0,99}[{,]\s{0,99}"([^"\\]{1,200})"\s{0,99}:\s{0,99}')
 
 #: How a session starts of which a part is no longer, or may not be, in the model's context.
@@ -154,7 +156,9 @@ def _entries(text: str) -> dict[str, Any] | None:
     """The entries of an object that is cut off, broken or too large: the last one as the text that is left of it."""
     found: dict[str, Any] = {}
     entry = _ENTRY().match(text)
-    while entry:
+    for _ in range(_ENTRIES):
+        if not entry:
+            break
         try:
             found[entry[1]], position = json.JSONDecoder().raw_decode(text, entry.end())
         except (ValueError, RecursionError):

@@ -32,11 +32,14 @@ else:
     Project = namedtuple("Project", "root label enabled")
 
 _FILE = ".mcp-memory.toml"
+#: No system takes a longer path; looking for what is above each of its parts would take for ever.
+_LONGEST = 4_096
 _WORKTREE = lazy(r"[\\/](?:\.claude[\\/]worktrees|\.worktrees)[\\/]")
 
 
 def detect(cwd: str, env: Mapping[str, str]) -> Project:
     """The project of a directory, which may be one of another machine that only old history knows."""
+    cwd = cwd if len(cwd) <= _LONGEST else ""
     path = os.path.realpath(cwd) if os.path.isdir(cwd) else _text_root(cwd)
     root = _git_root(path) or _marked_root(path) or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}

@@ -137,6 +137,13 @@ def test_a_huge_event_is_stored_with_its_session(machine: Machine, kind: str) ->
     assert SECRET.encode() not in machine.disk()
 
 
+def test_an_event_from_a_directory_no_system_has_is_stored(machine: Machine) -> None:
+    machine.hook({**machine.payload("PostToolUse", tool_name="Bash"), "cwd": "/a" * 50_000})
+    (payload,) = machine.payloads()
+    assert payload["session_id"] == "s1"
+    assert len(machine.disk()) < 200_000
+
+
 @pytest.mark.parametrize("by", ["environment", "file"])
 def test_length_limit_can_be_set(machine: Machine, by: str) -> None:
     env = {"MCP_MEMORY_CAPTURE_MAX_EVENT_BYTES": "2000"} if by == "environment" else {}

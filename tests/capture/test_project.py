@@ -106,6 +106,8 @@ def test_without_git_the_directory_is_the_project(tmp_path: Path) -> None:
         ("C:\\", "C:\\"),
         ("", ""),
         ("a\0b", "a\0b"),
+        pytest.param("/a" * 2_048, "/a" * 2_048, id="the longest"),
+        pytest.param("/a" * 2_049, "", id="too long for a path"),
     ],
 )
 def test_directory_of_another_machine_is_taken_as_text(path: str, expected: str) -> None:
