@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.redaction.names import WORDS
+from mcp_memory.capture.redaction.names import FOREIGN, TALK, WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,4 +159,7 @@ class Budget:
 
 def _names(text: str) -> int:
     low = text.lower()
-    return sum(map(low.count, (*WORDS, "curl")))
+    names = sum(map(low.count, (*WORDS, "curl")))
+    if len(text) >= TALK and text.isascii():
+        return names
+    return names + sum(low.count(word) for word, _ in FOREIGN)

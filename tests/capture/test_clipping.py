@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import FrameType
 
 import pytest
 from hypothesis import example, given
@@ -8,6 +10,17 @@ from hypothesis import strategies as st
 
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
 from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.capture.redaction.names import FOREIGN, WORDS
+from mcp_memory.capture.redaction.rules import (
+    CALLS,
+    COMMANDS,
+    FORMS,
+    HEADERS,
+    KEYS,
+    OTHER_KEYS,
+    TAKERS,
+    WORDS_OF_KEYS,
+)
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=400)
 
@@ -128,3 +141,43 @@ def test_hostile_text_is_looked_through_in_time_that_grows_no_faster_than_the_te
     text = looked_through((piece * 400_000)[:2_000_000], 65_536)
     assert redact(redact(text)) == redact(text)
     assert redact_json(bounded({"a": [piece] * 50_000}, 65_536))
+
+
+@pytest.mark.parametrize("word", sorted({*WORDS, "curl", *(word for word, _ in FOREIGN)}))
+def test_no_name_is_read_more_often_than_there_is_time_for(word: str) -> None:
+    text = looked_through((word + " é ") * 100_000, 65_536)
+    assert text.count(word) <= 6_000
+    talk = bounded({"a": [(word + " ") * 30] * 5_000}, 65_536)
+    assert json.dumps(talk, ensure_ascii=False).count(word) <= 6_000
+
+
+def steps(text: str) -> int:
+    """How many calls it takes to look through a text."""
+    counted = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        redact(text)
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+TABLES = (KEYS, OTHER_KEYS, WORDS_OF_KEYS, FORMS, COMMANDS, CALLS, HEADERS)
+TRIGGERS = {trigger for table in TABLES for _, triggers, *_ in table for trigger in triggers.split("|")}
+TRIGGERS |= {*TAKERS, *WORDS, *(word for word, _ in FOREIGN)}
+
+
+@pytest.mark.parametrize("after", ["", " ", "=", '="a1B2c3d4e5f6"\n'])
+def test_twice_the_text_takes_about_twice_the_steps_whatever_rule_it_triggers(after: str) -> None:
+    worse = {}
+    for trigger in sorted(TRIGGERS):
+        text = (trigger + after) * (3_000 // len(trigger + after))
+        few, many = steps(text), steps(text * 2)
+        if many > 2.6 * few + 200:
+            worse[trigger] = few, many
+    assert not worse

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.assignments import assigned, foreign
-from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, WORDS, Named, classify, name_of_list
+from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
 from mcp_memory.capture.redaction.rules import (
     CALLS,
     COMMANDS,
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Optional[Verdict]]
 
 #: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
-#: need it over and over is not worth the time.
-_PASSES = 8
+#: need it over and over is not worth the time, the less the longer it is.
+_PASSES, _FEW = 8, 3
+_LONG = 20_000
 #: Up to this length results are kept: names, paths and versions come again with every event.
 _SHORT = 120
-#: Up to this length a text is looked through for names of other languages even if it holds no letter of theirs.
-_TALK = 400
 
 #: The soft hyphen, joiners and spaces without width, and marks of direction.
 _INVISIBLE = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\ufeff"
@@ -150,7 +149,7 @@ _redact_short = lru_cache(maxsize=8192)(_redact)
 
 
 def _redact_fully(text: str) -> str:
-    for _ in range(_PASSES):
+    for _ in range(_PASSES if len(text) <= _LONG else _FEW):
         clear = _redact_once(text)
         if clear == text:
             break
@@ -364,7 +363,7 @@ def _names(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
     for word in words:
         yield from _read(text, low, word, assigned)
     strange = "" if text.isascii() else text.encode("utf-8", "replace").translate(None, _ASCII).decode("utf-8").lower()
-    if len(text) >= _TALK and not any(map(str.isalpha, strange)):
+    if len(text) >= TALK and not any(map(str.isalpha, strange)):
         return
     if strange:
         low = text.lower() if len(text.lower()) == len(text) else text

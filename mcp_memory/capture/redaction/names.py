@@ -149,6 +149,8 @@ FOREIGN = tuple(
     )
     for word in words.split()
 )
+#: Up to this length a text is looked through for these even if it holds no letter of theirs.
+TALK = 400
 #: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
 IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
 UNSPACED_IS = "(?:是|为|為|は|는|은)"

@@ -307,10 +307,8 @@ def _is_login(found: re.Match[str]) -> bool:
 
 def _is_typed(found: re.Match[str]) -> bool:
     """Whether a test types it into a field for passwords, of which the line before tells."""
-    line, value = (
-        found.string[max(0, found.start() - 100) : found.start()].rpartition("\n")[2].lower(),
-        secret_of(found),
-    )
+    line = found.string[max(0, found.start() - 100) : found.start()].rpartition("\n")[2].lower()
+    value = secret_of(found)
     named = "pass" in line or "pwd" in line or "secret" in line or "token" in line
     return named and " " not in value and is_handed(value, "pass" not in line)
 
