@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextvars import Context
     from types import TracebackType
 
-_PARSE_ERROR = -32700
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 #: A request may hold a whole text; its id stands near one of its ends.
 _NEAR = 2_000
@@ -43,7 +43,7 @@ class Mended:
             message = mended(line)
             if message:
                 return message
-            answer = answer_to(line)
+            answer = answer_to(line) if line else answer_to_malformed(item)
             if not answer:
                 return item
             await self._answers.send(answer)
@@ -72,7 +72,7 @@ class Mended:
 
 
 def refused(error: Exception) -> str:
-    """The line that is no message; empty if it is JSON, which the protocol answers itself."""
+    """The line that is no JSON; empty if it is."""
     if not isinstance(error, ValidationError):
         return ""
     problem = error.errors(include_url=False)[0]
@@ -100,7 +100,21 @@ def answer_to(line: str) -> SessionMessage | None:
     found = _ID.search(line[:_NEAR]) or _ID.search(line[-_NEAR:])
     if not found:
         return None
-    error = ErrorData(
-        code=_PARSE_ERROR, message="The request is no JSON that can be read. Send it anew, less deeply nested."
-    )
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))
+    wrong = "The request is no JSON that can be read. Send it anew, less deeply nested."
+    return _error(json.loads(found[1]), _PARSE_ERROR, wrong)
+
+
+def answer_to_malformed(error: Exception) -> SessionMessage | None:
+    """The error for a request that is JSON, but not of the protocol's form. What is no request is not answered."""
+    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    # Taken for an answer it lacks a result, and of that error it is the whole input.
+    asked: dict[str, Any] = next((item["input"] for item in problems if item["type"] == "missing"), {})
+    number = asked.get("id")
+    if "method" not in asked or isinstance(number, bool) or not isinstance(number, int | str):
+        return None
+    wrong = 'The request is not of the protocol\'s form: it needs "jsonrpc": "2.0", and params that are an object.'
+    return _error(number, _INVALID_REQUEST, wrong)
+
+
+def _error(number: int | str, code: int, wrong: str) -> SessionMessage:
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=wrong)))

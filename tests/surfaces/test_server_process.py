@@ -229,7 +229,11 @@ async def test_a_question_that_cannot_be_read_is_answered_with_an_error(settings
         await server.send(_call(8, "[" * 100_000))
         unreadable = await server.hear()
         assert (unreadable["id"], unreadable["error"]["code"]) == (8, -32700)
-        await server.send(b"no JSON at all\n")
+        await server.send(b'{"jsonrpc":"2.0","id":"list","method":"tools/call","params":[1]}\n')
+        malformed = await server.hear()
+        assert (malformed["id"], malformed["error"]["code"]) == ("list", -32600)
+        for no_request in (b"no JSON at all", b"[]", b"null", b'{"jsonrpc":"2.0","id":2}', b'{"id":true,"method":"x"}'):
+            await server.send(no_request + b"\n")
         await server.tell(ASK)
         assert (await server.hear())["id"] == 2
 
