@@ -21,7 +21,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.ids import parse_ulid
 from mcp_memory.domain.safe import safe
 from mcp_memory.domain.text import same_letters
-from mcp_memory.errors import NotFound, OutOfReach, UsageError
+from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.surfaces import logs, output
 from mcp_memory.surfaces.writing import until_idle
@@ -172,7 +172,10 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     if dry_run:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
-    await until_idle(app)
+    try:
+        await until_idle(app)
+    except StoreError:  # it is erased all the same; a running server, or the next command, builds the rest anew
+        return Outcome(found, made, others, "nothing can be written just now")
     again = Outcome((await forget(app.database, wish, dry_run=True))[0])
     left = await app.database.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():

@@ -306,6 +306,19 @@ async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_
     assert traces(tmp_path) == []
 
 
+async def test_what_was_forgotten_is_told_though_the_disk_is_full_afterwards(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await filled(app)
+        full = "BEFORE INSERT ON segment BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        await app.database.write(Transaction.run, f"CREATE TRIGGER full {full}")
+        done = await carry_out(app, Wish(match=SECRET), dry_run=False)
+        assert (done.events, done.unscrubbed) == (1, "nothing can be written just now")
+        await app.database.write(Transaction.run, "DROP TRIGGER full")
+    async with memory(tmp_path) as app:
+        await app.pipeline.until_idle()
+    assert traces(tmp_path) == []
+
+
 async def test_a_reader_that_was_reset_reads_on_and_tells_nothing_twice(tmp_path: Path) -> None:
     client = Client(tmp_path / "home", tmp_path / "work" / "orchard")
     async with memory(client.home) as app:
