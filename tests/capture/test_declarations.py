@@ -230,6 +230,9 @@ fetched arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbC12d
 login ok user=ada method=password duration=38ms
 $ grep -c token¶3f786850e387550fdab836ed7e6dc881de23001b
 $ pytest -k token¶tests/test_api2.py::test_a1
+const{password:a,token:b,apiKey:c}=e;return{a,b,c}
+> npm run token¶build-2024-Prod1
+login(username, "Sign in with Google 2")
 auth_test.go:42: db_password: got "", want non-empty
 curl -u <user:password> https://example.com
 postgres://username:password@localhost:5432/database

@@ -256,6 +256,7 @@ _BARS = ("|", "│", "┃", "║")
 _LINE = 200
 #: A further line of a block: what a machine wrote is often wrapped.
 _BLOCK = lazy(r"\r?\n([ \t]{1,40})[^\s:]{1,512}(?=[ \t]{0,4}(?:\r?\n|\Z))")
+_ENTRY = lazy(r",(?=[\w$]{1,60}[:}])|\}(?=[=;,)])")
 #: What separates an unquoted value from what follows it on the line.
 _ENDS = lazy(r"[&;,)\]}|]")
 _SHELL_DEFAULT = lazy(r"(?:\$\{[\w.]{1,60}:?)?[-=]([^\s\"'`<>}$]{3,200})")
@@ -390,6 +391,8 @@ class Bare:
         if self.join == "=":
             return _ENDS().split(self.value, maxsplit=1)[0]
         value = _TAIL().sub("", self.value)
+        if self._before() in ("{", ","):  # the next entry of an object that is written without spaces
+            value = _ENTRY().split(value, maxsplit=1)[0]
         return value.rstrip(".") if self.join.strip()[:1].isalpha() else value
 
     def _is_element(self, value: str) -> bool:

@@ -388,7 +388,7 @@ CALLS: tuple[Rule, ...] = (
         "login(|basicauth(|basic_auth(|db.auth(",
         r"[ \t]{0,4}(?:[\w.]{1,60},\s{0,4}(?<=(?:me|er|il),[ ])|(?:[\w.]{1,60},\s{0,4})?(?:"
         + _QUOTED
-        + r"){1,2})[\"']([^\"'\r\n]{3,256})[\"']",
+        + r"){1,2})[\"']([^\"'\s]{3,256})[\"']",
         _STRICT,
     ),
     (
@@ -400,7 +400,7 @@ CALLS: tuple[Rule, ...] = (
     (
         "password",
         "new pdo(|new mysqli(|connect(|create_user(|create_superuser(",
-        r"(?:" + _QUOTED + r"){1,2}" + _TEXT,
+        r"(?:" + _QUOTED + r"){2}" + _TEXT,
         _LIKELY,
     ),
     ("password", "password_hash(|password_verify(|hash::make(|bcrypt.hash(|hashpw(", r"b?" + _TEXT, _LIKELY),

@@ -400,10 +400,11 @@ _OTHER = lazy(
     re.I,
 )
 #: "use … as the password", "enter … into the password field".
-_AHEAD = lazy(r"([\w!#-&*+./?@^~-]{8,128})[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
+_AHEAD = lazy(r"[\"'`]?[ ](?:as|is|into|for)[ ](?:(?:the|my|your|our|a|its)[ ])?\Z")
+_LAST = lazy(r"[\w!#-&*+./?@^~-]{8,128}\Z", re.ASCII)
 
 #: The line of a prompt that ends with a name, and what is shown in the next one.
-_PROMPT = lazy(r"(?:[\w@.:~/()-]{0,80}[$%❯➜>][ ]|>>>[ ]|\(Pdb\)[ ]|In[ ]\[)")
+_PROMPT = lazy(r"(?:[\w@.:~/()-]{0,80}[$%❯➜][ ]|>>>[ ]|\(Pdb\)[ ]|In[ ]\[)")
 _SHOWN = lazy(r"[\"')}\]]{0,3}[ ]?\r?\n[\"']?([\w!#-&*+./?@^~-]{8,512}={0,2})[\"']?(?=\r?\n|\Z)", re.ASCII)
 
 
@@ -427,11 +428,11 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
             # More likely the hash of a commit.
             hashed = is_hex(found[0]) and any(map(str.isalnum, between))
             return [] if hashed or _OTHER().search(between) else [(*found.span(), named.kind)]
-    ahead = _AHEAD().search(text[max(0, start - 160) : start]) if text[start - 1 : start] == " " else None
-    first = max(0, start - 160) + ahead.start(1) if ahead else 0
-    return (
-        [(first, first + len(ahead[1]), named.kind)] if ahead and _is_told(text, first, first + len(ahead[1])) else []
-    )
+    ahead = _AHEAD().search(text, max(0, start - 16), start) if text[start - 1 : start] == " " else None
+    last = ahead.start() if ahead else 0
+    first = max(0, last - 128) + max(text[max(0, last - 128) : last].rfind(char) for char in " \t\n\"'`") + 1
+    told = _LAST().match(text, first, last) if ahead else None
+    return [(*told.span(), named.kind)] if told and _is_told(text, *told.span()) else []
 
 
 def _is_told(text: str, start: int, end: int) -> bool:
