@@ -127,7 +127,8 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     name = text[start:end]
     if not name_of_list(name).kind and name not in APART and name != "passe":
         return ()
-    if text[start - 1 : start] == ":" and "arn:" in text[max(0, start - 80) : start]:  # the name of a place
+    before = text[max(0, start - 80) : start] if text[start - 1 : start] == ":" else ""
+    if "arn:" in before or before.endswith(OPENING):  # the name of a place, or our own mark
         return ()
     found = _ASSIGNED().match(text, position)
     spans = _items(text, start, found) if found else ()
@@ -242,8 +243,6 @@ def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match
 
 #: What may stand before a name in a selector, between the opening of a call and the name.
 _NAMED_BY = " \t\"'`#.=_-abcdefghijklmnopqrstuvwxyz"
-
-
 #: What may stand between a name and its value: another name, or the scheme of a header.
 _LED = lazy(
     r"""(?: (?:[A-Za-z][\w-]{1,60}:|(?:bearer|basic|token|digest|negotiate|apikey|api-key|bot|key))
