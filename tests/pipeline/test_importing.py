@@ -143,6 +143,16 @@ async def test_a_dry_run_promises_what_the_import_does(tmp_path: Path) -> None:
         assert grown.months == {"2026-05": 1}
 
 
+async def test_a_dry_run_tells_the_project_that_a_known_session_stays_in(tmp_path: Path) -> None:
+    async with memory(tmp_path / "home") as app:
+        await load(app, write(tmp_path / "a.jsonl", conversation()))
+        more = [said("One more.", "2026-05-01T10:00:00Z"), said("Another.", "2026-05-01T10:00:00Z", session="new")]
+        first, _ = await both(app, write(tmp_path / "b.jsonl", more), project="beta")
+        assert first.projects == {"alpha": 1, "beta": 1}
+        stored = {info.slug: info.events for info in await app.library.projects()}
+        assert stored == {"alpha": len(conversation()) + 1, "beta": 1}
+
+
 async def test_a_dry_run_knows_what_was_forgotten_and_what_was_captured_live(tmp_path: Path) -> None:
     def told(text: str, second: int, via: str, session: str = "s") -> dict[str, Any]:
         line = said(text, f"2026-03-02T09:00:{second:02}Z", session=session, metadata={"via": via})

@@ -141,7 +141,8 @@ class _Trial:
                 stored = _Twins(_nearby(fetch, session, events) if session is not None else [])
                 events = [event for event in events if stored.find(event) is None]
                 twins = self._twins.setdefault(name, _Twins([]))
-                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0])))
+                place = {"root": _root_of(fetch, session), "label": ""} if session is not None else {}
+                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0]), **place))
                 twins.settle()
         return fresh
 
@@ -235,6 +236,12 @@ def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
 def _session_named(fetch: Fetch, name: tuple[str, str]) -> int | None:
     rows = fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
     return int(rows[0][0]) if rows else None
+
+
+def _root_of(fetch: Fetch, session: int) -> str:
+    """Where the project is that a session began in, and stays in."""
+    rows = fetch("SELECT p.root FROM session s JOIN project p ON p.id = s.project WHERE s.id = ?", (session,))
+    return str(rows[0][0])
 
 
 def _nearby(fetch: Fetch, session: int, events: Sequence[Event]) -> list[Row]:
