@@ -36,6 +36,17 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
         assert (await carry_out(app, Wish(match=SECRET), dry_run=True)).anything is False
 
 
+async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, [said("***", "2026-03-02T09:00:00Z", session="s1")])
+        await app.log.post(
+            [(1, "nobody", "/x", "", json.dumps({"session_id": "s1", "prompt": "Mend it.", "name": ""}))]
+        )
+        (key,) = [key for (key,) in await app.database.fetch("SELECT key FROM event")]
+        found = await carry_out(app, Wish(event_key=key), dry_run=True)
+        assert (found.events, found.inbox) == (1, 0)
+
+
 def test_characters_that_are_not_shown_are_nothing_to_match(shell: Shell) -> None:
     (shell.cwd / "history.jsonl").write_text(json.dumps(said("Mend **the** fence.", "2026-03-02T09:06:00Z")))
     shell.run("import", "--client", "jsonl", "history.jsonl")

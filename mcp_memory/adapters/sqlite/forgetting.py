@@ -134,7 +134,8 @@ class Reach:
         if wish.match is not None:
             return holds(text, same_letters(wish.match))
         wanted = [*self.said, *([(wish.session_id,)] if wish.session_id else [])]
-        return any(all(holds(text, same_letters(f'"{value}"')) for value in values) for values in wanted)
+        told = [values for values in wanted if all(map(same_letters, values))]
+        return any(all(holds(text, same_letters(f'"{value}"')) for value in values) for values in told)
 
 
 @dataclass(frozen=True, slots=True)
