@@ -239,7 +239,7 @@ def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicor
         http=connection,
         ws="none",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # its warnings tell of requests that anyone can send
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )

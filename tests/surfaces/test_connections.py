@@ -98,6 +98,18 @@ async def test_half_a_head_is_closed_however_slowly_it_grows() -> None:
         await trickled(await connected(port, stack), b"GET /" + b"a" * 50_000)
 
 
+@pytest.mark.parametrize(
+    "sent", [b"no request\r\n\r\n", WHOLE.replace(b"Content", b"Connection: Upgrade\r\nUpgrade: websocket\r\nContent")]
+)
+async def test_a_stranger_writes_nothing_to_the_log(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    """Where no one reads stderr, a few hundred lines fill its pipe, and the server would wait for ever."""
+    async with running(open_door, bounded(head=SOON)) as port, AsyncExitStack() as stack:
+        stranger = await connected(port, stack)
+        await stranger.send(sent)
+        assert (await until_closed(stranger)).startswith(b"HTTP/1.1 ")
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 async def test_a_body_that_is_trickled_in_is_cut_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     left = anyio.Event()
 
