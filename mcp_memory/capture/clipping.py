@@ -77,7 +77,7 @@ _SPARE = 8
 _LINE, _WORD = 2_000, 16_384
 _TAG = lazy(r"(?:<|&lt;|\\u003c)(/?)private\b", re.I)
 #: How many words that may announce a secret are looked at in a payload, how many values, and how deep.
-_NAMES, _VALUES, _DEPTH = 4_500, 5_000, 100
+_NAMES, _VALUES, _DEPTH = 4_000, 5_000, 100
 #: Texts of the envelope, such as ids and paths, are no longer, and stay whatever else must go.
 _SHORT, _FIELDS = 1_000, 100
 

@@ -146,9 +146,9 @@ def test_hostile_text_is_looked_through_in_time_that_grows_no_faster_than_the_te
 @pytest.mark.parametrize("word", sorted({*WORDS, "curl", *(word for word, _ in FOREIGN)}))
 def test_no_name_is_read_more_often_than_there_is_time_for(word: str) -> None:
     text = looked_through((word + " é ") * 100_000, 65_536)
-    assert text.count(word) <= 4_500
+    assert text.count(word) <= 4_000
     talk = bounded({"a": [(word + " ") * 30] * 5_000}, 65_536)
-    assert json.dumps(talk, ensure_ascii=False).count(word) <= 4_500
+    assert json.dumps(talk, ensure_ascii=False).count(word) <= 4_000
 
 
 def steps(text: str) -> int:
