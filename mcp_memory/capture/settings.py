@@ -200,7 +200,7 @@ def read_settings(config: str, env: Mapping[str, str]) -> Settings:
     file = read_flat(config)
 
     def setting(section: str, key: str) -> str:
-        return env.get(f"MCP_MEMORY_{section}_{key}".upper(), "") or file.get(f"{section}.{key}", "")
+        return env.get(f"MCP_MEMORY_{section}_{key}".upper(), "").strip() or file.get(f"{section}.{key}", "")
 
     # A value in the place of the section, or one without it, is an error that can mean one thing only.
     misplaced = file.get("capture", "") or file.get("enabled", "")

@@ -54,3 +54,4 @@ def test_environment_wins_over_the_settings_file(tmp_path: Path) -> None:
     assert not read_settings(str(path), {}).enabled
     settings = read_settings(str(path), {"MCP_MEMORY_CAPTURE_ENABLED": "true"})
     assert (settings.enabled, settings.max_event_bytes) == (True, 5000)
+    assert not read_settings(str(path), {"MCP_MEMORY_CAPTURE_ENABLED": " "}).enabled  # it says nothing
