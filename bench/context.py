@@ -11,9 +11,8 @@ import anyio
 from bench.histories import PROJECTS, invented, node_ids, opened
 from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
-from mcp_memory.domain.grips import grip_id
-from mcp_memory.domain.snapshots import Position, encode
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.nodes import grip_id
+from mcp_memory.domain.toc import Level, Position, encode
 from mcp_memory.navigate.context import Request
 
 SIZE, LARGE = 100_000, 1_000_000

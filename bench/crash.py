@@ -24,7 +24,7 @@ from bench.killing import HOOK, NEVER, Child, preload, start, state
 from bench.measure import Figure
 from bench.processes import INITIALIZE
 from mcp_memory import sample
-from mcp_memory.adapters.sqlite.migrations import steps
+from mcp_memory.store.sqlite.migrations import steps
 
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
 NOW = "2026-11-02T12:00:00Z"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from mcp import Client
 
-from mcp_memory.adapters import tokens
 from mcp_memory.domain.text import STOP_WORDS, stem
+from mcp_memory.models import tokens
 
 #: A line is not taken for a better one only because it is shorter than this.
 SHORT = 10

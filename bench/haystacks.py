@@ -17,11 +17,11 @@ import anyio
 
 from bench.measure import SHARED, Figure
 from bench.recall import MANY, SETS, evidence_of
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.navigate.asked import Search
 from mcp_memory.pipeline.importing import import_files
+from mcp_memory.search.asked import Search
 
 SESSIONS = 50
 _TOLD = "told.jsonl"

@@ -20,15 +20,15 @@ from bench.histories import PROJECTS, invented
 from bench.measure import SHARED, Figure, median, ms, p95
 from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
-from mcp_memory.adapters.sqlite.database import Database
-from mcp_memory.adapters.whoosh.position import Position, reached
-from mcp_memory.adapters.whoosh.source import portion
-from mcp_memory.adapters.whoosh.storage import right_to_write
-from mcp_memory.adapters.whoosh.writing import Document, put, start_anew
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
-from mcp_memory.domain.indexing import Columns
-from mcp_memory.navigate.asked import Search
+from mcp_memory.domain.terms import Columns
+from mcp_memory.search.asked import Search
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.whoosh.position import Position, reached
+from mcp_memory.store.whoosh.source import portion
+from mcp_memory.store.whoosh.storage import right_to_write
+from mcp_memory.store.whoosh.writing import Document, put, start_anew
 
 KINDS = ("fts5", "whoosh")
 TRIES = 3

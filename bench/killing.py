@@ -28,7 +28,7 @@ from typing import Any
 
 import mcp_memory
 from bench.measure import REPO
-from mcp_memory.adapters import tokens
+from mcp_memory.models import tokens
 from mcp_memory.surfaces import cli
 
 #: The hook's command; all others are those of the command line.

@@ -13,7 +13,7 @@ import anyio
 from bench.histories import PROJECTS, invented, node_ids, opened
 from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
-from mcp_memory.domain.grips import grip_id
+from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.toc import Level
 
 SMALL, LARGE = 1_000, 100_000

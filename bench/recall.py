@@ -19,12 +19,12 @@ import anyio
 
 from bench.measure import SHARED, Figure, median, ms, p95
 from bench.teleport import bare_table, both_ways
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import App, open_app
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.found import BANDS, Hit
 from mcp_memory.pipeline.importing import import_files
+from mcp_memory.search.asked import Search
+from mcp_memory.search.found import BANDS, Hit
 
 BUDGET, MANY = 1_000, 50
 #: Each search counts by its fastest try, as in the benchmark of teleport.

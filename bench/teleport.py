@@ -13,9 +13,9 @@ import anyio
 from bench.histories import LANGUAGE, PROJECTS, invented, opened
 from bench.measure import Figure, median, ms, p95
 from mcp_memory.app import App
-from mcp_memory.domain.indexing import terms_of
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.question import question_of
+from mcp_memory.domain.terms import terms_of
+from mcp_memory.search.asked import Search
+from mcp_memory.search.question import question_of
 
 QUERIES = 60
 #: Each query counts by its fastest try: a few milliseconds are easily disturbed, and never made shorter.

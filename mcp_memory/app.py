@@ -14,32 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from mcp_memory.adapters import tokens
-from mcp_memory.adapters.clients import ADAPTERS
-from mcp_memory.adapters.sqlite.backlog import SqliteBacklog
-from mcp_memory.adapters.sqlite.briefs import SqliteBriefs
-from mcp_memory.adapters.sqlite.chronicle import SqliteChronicle
-from mcp_memory.adapters.sqlite.compactions import SqliteCompactions
-from mcp_memory.adapters.sqlite.database import Database
-from mcp_memory.adapters.sqlite.events import SqliteEvents
-from mcp_memory.adapters.sqlite.fts5 import Fts5Index
-from mcp_memory.adapters.sqlite.lease import SqliteLease
-from mcp_memory.adapters.sqlite.ledger import SqliteLedger
-from mcp_memory.adapters.sqlite.meta import system_timezone, timezone_of
-from mcp_memory.adapters.sqlite.reading import SqliteLibrary
-from mcp_memory.adapters.sqlite.rewrites import SqliteRewrites
-from mcp_memory.adapters.sqlite.segments import SqliteSegments
-from mcp_memory.adapters.sqlite.times import mend_times
-from mcp_memory.adapters.sqlite.tree import SqliteTree
-from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
-from mcp_memory.adapters.summarizers.extractive import ExtractiveFacets, ExtractiveSummarizer
 from mcp_memory.capture.project import detect
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Settings
-from mcp_memory.domain.assembly import Tokenizer
-from mcp_memory.domain.compaction import CompactionRules
+from mcp_memory.domain.budget import Tokenizer
+from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.segments import Rules
-from mcp_memory.domain.windows import parse_table
 from mcp_memory.errors import SettingsError, how_to_add
+from mcp_memory.models import tokens
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.condense import Condenser
@@ -49,9 +31,26 @@ from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports.index import IndexKeeper, SearchIndex
 from mcp_memory.ports.work import Clock
+from mcp_memory.store.sqlite.backlog import SqliteBacklog
+from mcp_memory.store.sqlite.briefs import SqliteBriefs
+from mcp_memory.store.sqlite.chronicle import SqliteChronicle
+from mcp_memory.store.sqlite.compactions import SqliteCompactions
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.events import SqliteEvents
+from mcp_memory.store.sqlite.fts5 import Fts5Index
+from mcp_memory.store.sqlite.lease import SqliteLease
+from mcp_memory.store.sqlite.ledger import SqliteLedger
+from mcp_memory.store.sqlite.meta import system_timezone, timezone_of
+from mcp_memory.store.sqlite.reading import SqliteLibrary
+from mcp_memory.store.sqlite.rewrites import SqliteRewrites
+from mcp_memory.store.sqlite.segments import SqliteSegments
+from mcp_memory.store.sqlite.times import mend_times
+from mcp_memory.store.sqlite.tree import SqliteTree
+from mcp_memory.store.sqlite.upgrades import SqliteUpgrades
+from mcp_memory.summaries.extractive import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:
-    from mcp_memory.adapters.summarizers.models.calling import Caller
+    from mcp_memory.models.calling import Caller
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
     from mcp_memory.navigate.session import Sessions
@@ -102,7 +101,7 @@ class App:
     def answers(self) -> Answers:
         from mcp_memory.navigate.answers import Answers
         from mcp_memory.navigate.render import Renderer
-        from mcp_memory.navigate.scope import Reach
+        from mcp_memory.search.scope import Reach
 
         # Fitting an answer into its budget counts the same lines several times.
         count = lru_cache(maxsize=128)(tokens.count)
@@ -205,8 +204,8 @@ def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tup
             'The setting [index] kind = "whoosh" needs a package that is not installed: '
             f'{how_to_add("whoosh")}, or set it to "fts5".'
         )
-    from mcp_memory.adapters.whoosh.index import WhooshIndex
-    from mcp_memory.adapters.whoosh.keeping import WhooshKeeper
+    from mcp_memory.store.whoosh.index import WhooshIndex
+    from mcp_memory.store.whoosh.keeping import WhooshKeeper
 
     whoosh = WhooshIndex(database, settings.whoosh, Fts5Index(database))
     stack.callback(whoosh.close)
@@ -218,7 +217,7 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
     chosen = settings.summarizer
     if chosen.kind == "extractive":
         return None
-    from mcp_memory.adapters.summarizers.models.build import build
+    from mcp_memory.models.build import build
 
     return build(
         chosen.kind,
@@ -235,8 +234,8 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
 
 
 def _upgrades(database: Database, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
-    from mcp_memory.adapters.summarizers.models.model_summarizer import ModelSummarizer
-    from mcp_memory.adapters.summarizers.models.record_author import ModelRecords
+    from mcp_memory.models.model_summarizer import ModelSummarizer
+    from mcp_memory.models.record_author import ModelRecords
 
     compactor.author = author = ModelRecords(caller)
     return Upgrades(

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.settings import keep
-from mcp_memory.domain.windows import parse_table
+from mcp_memory.domain.compaction import parse_table
 from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory import __version__
-from mcp_memory.adapters.registration.catalog import CLIENTS
+from mcp_memory.install.catalog import CLIENTS
 
 REPO = Path(__file__).parent.parent
 NAME = "mcp-memory"

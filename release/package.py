@@ -33,7 +33,7 @@ from mcp_memory import __version__
 from release.manifests import DISTRIBUTION, REPO, outdated
 
 _PIN = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+)[^\n]*\n(?P<rest>(?:[ ]+[^\n]*\n)*)", re.MULTILINE)
-_NEEDED = ("hooks/capture.py", "adapters/sqlite/schema/0001_memory.sql", "sample/history.jsonl", "py.typed")
+_NEEDED = ("hooks/capture.py", "store/sqlite/schema/0001_memory.sql", "sample/history.jsonl", "py.typed")
 
 
 @dataclass(frozen=True)

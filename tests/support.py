@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters.clients.jsonl import told_of
 from mcp_memory.app import App, open_app
+from mcp_memory.clients.jsonl import told_of
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured
-from mcp_memory.domain.indexing import terms_of
-from mcp_memory.domain.offers import Pool, Within
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.matches import Pool, Within
+from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.events import Intake
 

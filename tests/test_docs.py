@@ -16,15 +16,15 @@ import anyio
 import pytest
 
 from mcp_memory import __version__, config
-from mcp_memory.adapters.clients import ADAPTERS, default_places
-from mcp_memory.adapters.folders import Folders
-from mcp_memory.adapters.registration.catalog import CLIENTS
 from mcp_memory.capture.redaction import rules
+from mcp_memory.clients import ADAPTERS, default_places
+from mcp_memory.clients.folders import Folders
 from mcp_memory.domain.events import EventType
-from mcp_memory.navigate.when import resolve
+from mcp_memory.install.catalog import CLIENTS
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
+from mcp_memory.times.phrases import resolve
 from tests.support import REPO
 
 Answer = Callable[..., dict[str, Any]]

@@ -14,15 +14,26 @@ PACKAGE = REPO / "mcp_memory"
 ALLOWED = {
     "errors": set(),
     "capture": {"capture"},
-    "domain": {"errors", "domain", "capture"},
-    "config": {"errors", "domain", "capture"},
-    "ports": {"errors", "domain", "ports"},
+    "lexicon": set(),
+    "domain": {"errors", "lexicon", "domain", "capture"},
+    "config": {"errors", "lexicon", "domain", "capture"},
+    "ports": {"errors", "lexicon", "domain", "ports", "store", "clients", "models"},
     "sample": {"sample"},
-    "pipeline": {"errors", "domain", "ports", "capture", "pipeline"},
-    "navigate": {"errors", "domain", "ports", "navigate"},
-    "adapters": {"errors", "domain", "ports", "capture", "adapters"},
-    "app": {"errors", "domain", "ports", "config", "capture", "pipeline", "navigate", "adapters"},
-    "surfaces": set("errors domain ports config capture pipeline navigate adapters app surfaces sample".split()),
+    "times": {"errors", "lexicon", "domain", "times"},
+    "pipeline": {"errors", "lexicon", "domain", "ports", "store", "clients", "models", "capture", "pipeline"},
+    "search": {"errors", "lexicon", "domain", "ports", "store", "times", "search", "navigate"},
+    "navigate": {"errors", "lexicon", "domain", "ports", "store", "models", "times", "search", "navigate"},
+    **dict.fromkeys(
+        ("clients", "store", "summaries", "models", "install"),
+        {"errors", "lexicon", "domain", "ports", "capture", "clients", "store", "summaries", "models", "install"},
+    ),
+    "app": set(
+        "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install".split()
+    ),
+    "surfaces": set(
+        "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install app "
+        "surfaces sample".split()
+    ),
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem in ALLOWED)
 

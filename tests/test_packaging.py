@@ -19,8 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mcp_memory.adapters.sqlite.migrations import latest
 from mcp_memory.capture.inbox import SCHEMA
+from mcp_memory.store.sqlite.migrations import latest
 from release.package import bill, build, faults, pins, starts
 from tests.support import REPO
 

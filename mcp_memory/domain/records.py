@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeVar
 
-from mcp_memory.domain.ids import ulid
+from mcp_memory.domain.events import ulid
 from mcp_memory.domain.text import one_line, similar, terms
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.ids import ulid
+from mcp_memory.domain.events import ulid
 
 #: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
 QUIET_MS = 60_000

@@ -6,14 +6,14 @@ A week belongs to the month and year of its Thursday, so a day may belong to ano
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import IntEnum
 
-from mcp_memory.domain.ids import parse_ulid
-from mcp_memory.domain.steps import SEE_ALL
-from mcp_memory.errors import BadId
+from mcp_memory.domain.events import parse_ulid
+from mcp_memory.errors import SEE_ALL, TAKE_SNAPSHOT, BadId
 
 
 class Level(IntEnum):
@@ -228,3 +228,34 @@ def _canonical(level: Level, parts: tuple[str, ...]) -> str:
         parse_ulid(parts[3].ljust(_ULID, "0"))
         return f"{'-'.join(parts[:3])}:{parts[3].upper()}"
     return "-".join(parts)
+
+
+_FORM = re.compile(r"snap:([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{1,15})\.([0-9a-f]{4})", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The latest node version, event and record that belong to a view."""
+
+    versions: int
+    events: int
+    records: int
+
+
+def encode(position: Position) -> str:
+    return f"snap:{position.versions:x}.{position.events:x}.{position.records:x}.{_check(position)}"
+
+
+def decode(text: str) -> Position:
+    """The place that a snapshot names; one that was guessed or cut is told by its check."""
+    match = _FORM.fullmatch(text.strip())
+    if match:
+        position = Position(*(int(match[number], 16) for number in (1, 2, 3)))
+        if match[4].lower() == _check(position):
+            return position
+    raise BadId(f"{text[:60]!r} is not a snapshot.", TAKE_SNAPSHOT)
+
+
+def _check(position: Position) -> str:
+    name = f"{position.versions}.{position.events}.{position.records}"
+    return hashlib.blake2b(name.encode(), digest_size=2, person=b"snapshot").hexdigest()

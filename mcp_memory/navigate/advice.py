@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from mcp_memory.domain.offers import Within
-from mcp_memory.domain.spelling import slips
+from mcp_memory.domain.matches import Within
 from mcp_memory.domain.stems import porter
+from mcp_memory.domain.terms import slips
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
-from mcp_memory.navigate.around import asks_for_anything
-from mcp_memory.navigate.asked import Wanted
-from mcp_memory.navigate.found import Advice, Found
-from mcp_memory.navigate.nearest import nearest_days
-from mcp_memory.navigate.question import question_of
-from mcp_memory.navigate.recall import teleport
-from mcp_memory.navigate.scope import Scope
 from mcp_memory.ports.library import Library
+from mcp_memory.search.around import asks_for_anything
+from mcp_memory.search.asked import Wanted
+from mcp_memory.search.found import Advice, Found
+from mcp_memory.search.nearest import nearest_days
+from mcp_memory.search.question import question_of
+from mcp_memory.search.recall import teleport
+from mcp_memory.search.scope import Scope
 
 #: Below this score the best hit is a guess, and a word that memory does not know may be the reason.
 _WEAK = 0.3

@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
-from mcp_memory.domain.steps import FOUND_NOW
 from mcp_memory.domain.toc import Level, parse_node_id
-from mcp_memory.errors import Step, UsageError
+from mcp_memory.errors import FOUND_NOW, Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
-from mcp_memory.navigate.around import found_around
-from mcp_memory.navigate.asked import KINDS, Search, Wanted, offset_of
-from mcp_memory.navigate.beside import with_surroundings
-from mcp_memory.navigate.found import Found
-from mcp_memory.navigate.nearest import nearest_days
-from mcp_memory.navigate.of_time import found_in
 from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.question import question_of
-from mcp_memory.navigate.recall import teleport
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.scope import Reach, Scope, ref_of, scope_of
 from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of
-from mcp_memory.navigate.when import TimeRange, find, resolve
 from mcp_memory.ports.library import Library
 from mcp_memory.ports.work import Clock
+from mcp_memory.search.around import found_around
+from mcp_memory.search.asked import KINDS, Search, Wanted, offset_of
+from mcp_memory.search.beside import with_surroundings
+from mcp_memory.search.found import Found
+from mcp_memory.search.nearest import nearest_days
+from mcp_memory.search.of_time import found_in
+from mcp_memory.search.question import question_of
+from mcp_memory.search.recall import teleport
+from mcp_memory.search.scope import Reach, Scope, ref_of, scope_of
+from mcp_memory.times.phrases import TimeRange, find, resolve
 
 MAX_BUDGET = 20_000
 MAX_AROUND = 20

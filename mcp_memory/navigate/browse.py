@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.domain.grips import State, locate, place_in
-from mcp_memory.domain.steps import SEE_ALL
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.nodes import Node, State, locate, place_in
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import NotFound
+from mcp_memory.errors import SEE_ALL, NotFound
 from mcp_memory.navigate.names import grip_key, no_grip
-from mcp_memory.navigate.scope import Scope, ref_of
 from mcp_memory.navigate.topic import Topic, topic_of
-from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import GripRecord, Library
+from mcp_memory.search.scope import Scope, ref_of
+from mcp_memory.times.phrases import TimeRange
 
 _DAY_MS = 86_400_000
 _LIMIT = 400

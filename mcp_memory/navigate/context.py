@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.assembly import (
+from mcp_memory.domain.budget import (
     ORDERS,
     SEPARATOR,
     Block,
@@ -20,16 +20,14 @@ from mcp_memory.domain.assembly import (
     pack,
     total,
 )
-from mcp_memory.domain.safe import safe
-from mcp_memory.domain.snapshots import Position, decode, encode
-from mcp_memory.domain.steps import SEE_ALL, TO_WORDS, listed
-from mcp_memory.domain.toc import Level
-from mcp_memory.errors import BadId, NotFound, Step, UsageError
+from mcp_memory.domain.text import safe
+from mcp_memory.domain.toc import Level, Position, decode, encode
+from mcp_memory.errors import SEE_ALL, TO_WORDS, BadId, NotFound, Step, UsageError, listed
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.packing import Page, with_count
 from mcp_memory.navigate.places import Place, Places, View
-from mcp_memory.navigate.scope import Scope
 from mcp_memory.ports.context import Chronicle
+from mcp_memory.search.scope import Scope
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.domain.grips import parse_grip_id, parse_short_grip_id
-from mcp_memory.domain.steps import SEE_GRIPS, SEE_WHOLE_GRIP
-from mcp_memory.errors import NotFound
+from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
+from mcp_memory.errors import SEE_GRIPS, SEE_WHOLE_GRIP, NotFound
 from mcp_memory.ports.context import Chronicle
 from mcp_memory.ports.library import Library
 

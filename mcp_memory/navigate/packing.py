@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain import steps
+from mcp_memory import errors
 from mcp_memory.errors import Step
 
 SMALLEST_BUDGET = 60
@@ -111,7 +111,7 @@ class Packer:
         """The text, or its beginning and the least budget for all of it: no answer exceeds its budget."""
         if self.count(text) <= budget:
             return text
-        note = self.say(steps.too_small(least))
+        note = self.say(errors.too_small(least))
         room = budget - self.count(f"\n{note}") - 1
         short = f"{self.cut_to(text, room).rstrip()}\n{note}" if room >= _SOME_WORDS else note
         return self.cut_to(short, budget)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.assembly import Block, Kind
-from mcp_memory.domain.events import Event
-from mcp_memory.domain.grips import event_grip_id, parse_grip_id
-from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.budget import Block, Kind
+from mcp_memory.domain.events import Event, parse_ulid
+from mcp_memory.domain.nodes import Node, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import body_lines
-from mcp_memory.domain.safe import clean, safe
-from mcp_memory.domain.snapshots import Position
-from mcp_memory.domain.steps import FIND_OTHERWISE, FIND_TERMS, KEEP_NOTE
-from mcp_memory.domain.summaries import Node
-from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
-from mcp_memory.errors import BadId, NotFound
+from mcp_memory.domain.text import clean, safe
+from mcp_memory.domain.toc import Level, NodeRef, Position, ancestors, parse_node_id
+from mcp_memory.errors import FIND_OTHERWISE, FIND_TERMS, KEEP_NOTE, BadId, NotFound
 from mcp_memory.navigate.answers import Answers
-from mcp_memory.navigate.asked import Search
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.scope import ALL, Scope, ref_of
 from mcp_memory.ports.context import Chronicle, Words
+from mcp_memory.search.asked import Search
+from mcp_memory.search.scope import ALL, Scope, ref_of
 
 _WORDS = 1_600
 _GIST = 240

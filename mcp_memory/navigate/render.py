@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import zip_longest
 
-from mcp_memory.domain import steps
+from mcp_memory import errors
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.domain.safe import clean, safe, squeezed
-from mcp_memory.domain.summaries import Bullet, Node
-from mcp_memory.domain.text import terms
+from mcp_memory.domain.nodes import Bullet, Node
+from mcp_memory.domain.text import clean, safe, squeezed, terms
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import Opened, Place, Root, Span
-from mcp_memory.navigate.found import Advice, Found, Hit
 from mcp_memory.navigate.packing import Block, Packer, Page
-from mcp_memory.navigate.passage import Mark, Passage
 from mcp_memory.navigate.render_hits import HitLines
 from mcp_memory.navigate.render_ids import Ids
-from mcp_memory.navigate.scope import Scope
 from mcp_memory.navigate.topic import Topic
-from mcp_memory.navigate.when import TimeRange
+from mcp_memory.search.found import Advice, Found, Hit
+from mcp_memory.search.passage import Mark, Passage
+from mcp_memory.search.scope import Scope
+from mcp_memory.times.phrases import TimeRange
 
 #: Percent of an opened grip's budget that its own words may take.
 _WORDS_SHARE = 60
@@ -65,13 +64,13 @@ class Renderer(Packer):
         blocks += [Block((ids.line(month),), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
         for day in root.days:
             blocks.append(Block((ids.line(day), *(ids.bullet(bullet) for bullet in day.bullets[:1])), rank=2))
-        step = steps.listed(steps.DOWN, steps.TERM, steps.TIME)
-        more = steps.more_in(scope.id_of(latest.node_id, latest.project))
+        step = errors.listed(errors.DOWN, errors.TERM, errors.TIME)
+        more = errors.more_in(scope.id_of(latest.node_id, latest.project))
         return self.page(f"Memory of {name}: table of contents.{note}", blocks, step, budget, more)
 
     def _empty_root(self, topic: Topic | None, note: str, budget: int, waiting: str) -> Page:
         about = f" about {safe(topic.text, 60)!r}" if topic else " yet"
-        step = steps.listed(steps.ALL_TOPICS, steps.OTHER_WORDS) if topic else steps.NOTES
+        step = errors.listed(errors.ALL_TOPICS, errors.OTHER_WORDS) if topic else errors.NOTES
         head = f"Nothing is {'summarized' if waiting else 'remembered'}{about}.{waiting}{note}"
         return self.page(head, [], step, budget)
 
@@ -86,7 +85,7 @@ class Renderer(Packer):
             lines += [line for hit in said for line in ids.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
             blocks.append(Block((ids.line(day), *lines)))
         blocks += [Block((ids.line(node),), rank=1) for node in (*root.months, *root.years)]
-        return self.page(head, blocks, steps.listed(steps.DOWN_TOPIC, steps.TO_WORDS), budget, steps.MORE)
+        return self.page(head, blocks, errors.listed(errors.DOWN_TOPIC, errors.TO_WORDS), budget, errors.MORE)
 
     def node(self, place: Place, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
         """Passages of a topic and titles of children are as long as all of them fit."""
@@ -110,7 +109,7 @@ class Renderer(Packer):
         ]
         extras = [Block((line,), item=False, rank=5) for line in self._around(place, scope)]
         name = scope.id_of(node.node_id, node.project)
-        more = Step(f'… {{}} more: get_node("{name}", cursor=…)', steps.MORE.command)
+        more = Step(f'… {{}} more: get_node("{name}", cursor=…)', errors.MORE.command)
         blocks = [*_missed(place, topic), *told, *children, *extras]
         return self.page(head, blocks, _onward(place, topic), budget, more)
 
@@ -144,13 +143,13 @@ class Renderer(Packer):
         nodes, ids = span.nodes[offset:], Ids(scope)
         lines = next((lines for most, lines in _LINES if len(nodes) <= most), 1)
         blocks = [Block(self._in_short(node, ids, topic, lines)) for node in nodes]
-        return self.page(head, blocks, steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS), budget, steps.MORE_OF_TIME)
+        return self.page(head, blocks, errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS), budget, errors.MORE_OF_TIME)
 
     def _nothing_in(self, span: Span, head: str, note: str, budget: int) -> Page:
-        step = steps.listed(steps.ALL_TIMES, steps.FINDS_TERMS)
+        step = errors.listed(errors.ALL_TIMES, errors.FINDS_TERMS)
         if span.missed:
             told = f"nothing of {_many(span.missed, span.level.label)} speaks of that."
-            step = steps.listed(steps.WITHOUT_TOPIC, steps.OTHER_WORDS)
+            step = errors.listed(errors.WITHOUT_TOPIC, errors.OTHER_WORDS)
         else:
             told = f"nothing is {'in its summaries' if 'open' in note else 'remembered'}.{note}"
         return self.page(f"{head} {told}", [], step, budget)
@@ -169,18 +168,18 @@ class Renderer(Packer):
         if not found.hits:
             told = [Block((line,), item=False) for line in [*near, *self._elsewhere(found)]]
             head = f"No hit{times} for {safe(found.query, 80)!r}.{found.note}{note}"
-            return self.page(head, told, steps.ASK_OTHERWISE, budget)
+            return self.page(head, told, errors.ASK_OTHERWISE, budget)
         order = f", {found.order}, preferring those{times}" if _reach_beyond(found) else f"{times}, {found.order}"
         head = "".join([f"Records{order}:{note}", *(f" {line}" for line in [*near, *self._projects(found)])])
         page = self._hits(found.hits, head, budget)
         if page.left and (self.typed or not page.shown):
             # An agent is told of what is left by a cursor; without a hit it would not know that there is any.
-            counted = self._hits(found.hits, head, budget, steps.MORE)
+            counted = self._hits(found.hits, head, budget, errors.MORE)
             page = counted if counted.shown >= min(page.shown, 1) else page
         return page
 
     def _hits(self, hits: Sequence[Hit], head: str, budget: int, more: Step | None = None) -> Page:
-        step = steps.TO_WORDS if any(hit.role for hit in hits) else steps.listed(steps.MORE_OF_ONE, steps.TO_WORDS)
+        step = errors.TO_WORDS if any(hit.role for hit in hits) else errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS)
         room = self.room(head, step, budget, more)
         lines = HitLines(self.count, self.moment).lines(hits, room)
         return self.page(head, [Block(each) for each in lines], step, budget, more)
@@ -195,12 +194,12 @@ class Renderer(Packer):
         lines += self._projects(found)
         if advice and advice.days:
             which = "nearest" if advice.nearest else "latest"
-            lines.append(f"The {which} days: {', '.join(advice.days)}; {self.say(steps.ANY_OTHER_DAY)}")
+            lines.append(f"The {which} days: {', '.join(advice.days)}; {self.say(errors.ANY_OTHER_DAY)}")
         return lines
 
     def _projects(self, found: Found) -> list[str]:
         where = ", ".join(f"{slug} ({count})" for slug, count in found.elsewhere.items())
-        return [f"Other projects have hits: {where}; {self.say(steps.PASS_PROJECT)}"] if where else []
+        return [f"Other projects have hits: {where}; {self.say(errors.PASS_PROJECT)}"] if where else []
 
     def grip(self, opened: Opened, scope: Scope, budget: int) -> Page:
         """The words, then what was said around them: what answers them first, what led to them next."""
@@ -213,7 +212,7 @@ class Renderer(Packer):
             words = self.cut_to(_words(cited, opened), max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
         project = cited.project if cited else ""
-        step = _segment_step(scope.id_of(record.node_id, project)) if record.node_id else steps.ALL_TIMES
+        step = _segment_step(scope.id_of(record.node_id, project)) if record.node_id else errors.ALL_TIMES
         page = self.page(head, [], step, budget)
         for width in _WIDTHS:
             page = self.page(head, self._surroundings(opened, width), step, budget)
@@ -308,10 +307,10 @@ def _missed(place: Place, topic: Topic | None) -> list[Block]:
 def _onward(place: Place, topic: Topic | None) -> Step:
     """The next steps from a node."""
     if place.missed:
-        return steps.listed(steps.WITHOUT_TOPIC, steps.TO_WORDS)
+        return errors.listed(errors.WITHOUT_TOPIC, errors.TO_WORDS)
     if place.node.level is Level.SEGMENT:
-        return steps.TO_WORDS
-    return steps.listed(steps.DOWN_TOPIC if topic else steps.DOWN, steps.TO_WORDS)
+        return errors.TO_WORDS
+    return errors.listed(errors.DOWN_TOPIC if topic else errors.DOWN, errors.TO_WORDS)
 
 
 def _child(ids: Ids, child: Node, width: int) -> str:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.grips import event_grip_id, parse_grip_id, short_grip_id
-from mcp_memory.domain.ids import parse_ulid
-from mcp_memory.domain.safe import safe
-from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.events import parse_ulid
+from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, parse_grip_id, short_grip_id
+from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level
-from mcp_memory.navigate.found import Hit
-from mcp_memory.navigate.scope import Scope
+from mcp_memory.search.found import Hit
+from mcp_memory.search.scope import Scope
 
 _TITLE, _BULLET = 140, 240
 #: From here on the id of something said also tells where in its event the passage stands.

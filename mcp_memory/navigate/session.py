@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.grips import event_grip_id
+from mcp_memory.domain.nodes import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
-from mcp_memory.domain.safe import safe
-from mcp_memory.domain.steps import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, listed
-from mcp_memory.errors import NotFound
+from mcp_memory.domain.text import safe
+from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.names import session_name
 from mcp_memory.navigate.packing import Block, Page

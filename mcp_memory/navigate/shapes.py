@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.grips import event_grip_id
-from mcp_memory.domain.summaries import Node
-from mcp_memory.navigate.asked import cursor_of
-from mcp_memory.navigate.found import Beside, Found, Hit
-from mcp_memory.navigate.scope import Scope
-from mcp_memory.navigate.when import TimeRange
+from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.search.asked import cursor_of
+from mcp_memory.search.found import Beside, Found, Hit
+from mcp_memory.search.scope import Scope
+from mcp_memory.times.phrases import TimeRange
 
 #: Characters of a passage in a shape.
 _SNIPPET = 300

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcp_memory.domain.segments import busy
+from mcp_memory.models.port import Ledger
 from mcp_memory.navigate.shapes import iso
 from mcp_memory.ports.context import CompactionStore
 from mcp_memory.ports.index import IndexKeeper
 from mcp_memory.ports.library import Library
-from mcp_memory.ports.models import Ledger
 from mcp_memory.ports.work import Clock
 
 

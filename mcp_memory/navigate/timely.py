@@ -9,12 +9,12 @@ import re
 from datetime import datetime
 
 from mcp_memory.domain.toc import Level
-from mcp_memory.navigate.around import asks_for_anything
-from mcp_memory.navigate.found import Hit
-from mcp_memory.navigate.nearest import Order
-from mcp_memory.navigate.scope import Scope
-from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
+from mcp_memory.search.around import asks_for_anything
+from mcp_memory.search.found import Hit
+from mcp_memory.search.nearest import Order
+from mcp_memory.search.scope import Scope
+from mcp_memory.times.phrases import TimeRange
 
 _EVER_MS = 1 << 53
 #: What is recent: the latest days on which anything was.

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.indexing import terms_of
-from mcp_memory.domain.offers import Within
-from mcp_memory.domain.summaries import Bullet, Node
+from mcp_memory.domain.matches import Within
+from mcp_memory.domain.nodes import Bullet, Node
+from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
-from mcp_memory.navigate.asked import LEVELS, Wanted
-from mcp_memory.navigate.beside import with_replies
-from mcp_memory.navigate.found import Found, Hit
-from mcp_memory.navigate.passage import passage_of
-from mcp_memory.navigate.question import Question, question_of
-from mcp_memory.navigate.recall import teleport
-from mcp_memory.navigate.scope import Scope
-from mcp_memory.navigate.when import TimeRange
 from mcp_memory.ports.library import Library
+from mcp_memory.search.asked import LEVELS, Wanted
+from mcp_memory.search.beside import with_replies
+from mcp_memory.search.found import Found, Hit
+from mcp_memory.search.passage import passage_of
+from mcp_memory.search.question import Question, question_of
+from mcp_memory.search.recall import teleport
+from mcp_memory.search.scope import Scope
+from mcp_memory.times.phrases import TimeRange
 
 _HITS, _NODES, _ENOUGH = 16, 40, 12
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.

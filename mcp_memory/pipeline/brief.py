@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.safe import safe
+from mcp_memory.domain.text import safe
 from mcp_memory.ports.tree import BriefSource, BriefStore
 from mcp_memory.ports.work import Clock
 

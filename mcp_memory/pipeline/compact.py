@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mcp_memory.domain.assembly import Tokenizer
+from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
@@ -23,12 +23,11 @@ from mcp_memory.domain.compaction import (
 )
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Body, Record, body_text, clipped, follow, record_key, renew, shortened
-from mcp_memory.domain.steps import SEE_SESSIONS
-from mcp_memory.errors import NotFound, SummarizerError
+from mcp_memory.errors import SEE_SESSIONS, NotFound, SummarizerError
+from mcp_memory.models.port import RecordAuthor
 from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
 from mcp_memory.ports.context import Account, CompactionStore
-from mcp_memory.ports.models import RecordAuthor
 from mcp_memory.ports.work import Clock, Share
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.records import Record, body_lines
-from mcp_memory.domain.safe import safe
+from mcp_memory.domain.text import safe
 from mcp_memory.pipeline.brief import MAX_CHARS
 from mcp_memory.ports.context import Account
 

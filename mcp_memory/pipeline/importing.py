@@ -17,11 +17,11 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
 from mcp_memory.capture.project import detect
+from mcp_memory.clients.port import BadLine, ClientAdapter, Told
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import checkpoint_name, is_enough, portions
 from mcp_memory.pipeline.prepare import Cleared, Intaker
-from mcp_memory.ports.clients import BadLine, ClientAdapter, Told
 from mcp_memory.ports.events import EventLog, Intake, Trial
 
 _TURN_SECONDS = 0.0002

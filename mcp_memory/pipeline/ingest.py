@@ -18,10 +18,9 @@ from anyio import to_thread
 from mcp_memory.capture.clipping import clean
 from mcp_memory.capture.payload import client_of
 from mcp_memory.capture.redaction import redact, redact_json
-from mcp_memory.domain.events import TIMES, Captured
-from mcp_memory.domain.ids import opaque
+from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
+from mcp_memory.domain.events import TIMES, Captured, opaque
 from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.ports.events import EventLog, InboxRow, Intake
 from mcp_memory.ports.work import Share
 

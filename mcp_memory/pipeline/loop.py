@@ -12,8 +12,10 @@ from pathlib import Path
 import anyio
 
 from mcp_memory import __version__
+from mcp_memory.clients.port import ClientAdapter
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
+from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import drain_spool, ingest
@@ -22,10 +24,8 @@ from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports.clients import ClientAdapter
 from mcp_memory.ports.events import EventLog
 from mcp_memory.ports.index import IndexKeeper
-from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentStore
 from mcp_memory.ports.tree import TreeStore
 from mcp_memory.ports.work import Backlog, Clock, Lease, Share

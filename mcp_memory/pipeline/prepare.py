@@ -9,8 +9,7 @@ from typing import Any
 
 from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.redaction import Clean, redact, redact_json
-from mcp_memory.domain.events import TIMES, Captured, Event, Role, event_key
-from mcp_memory.domain.ids import opaque
+from mcp_memory.domain.events import TIMES, Captured, Event, Role, event_key, opaque
 
 CountAll = Callable[[Sequence[str]], list[int]]
 Cleared = tuple[Clean, bool]

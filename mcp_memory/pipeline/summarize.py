@@ -13,15 +13,13 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.depth import measure
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.grips import Grip, grip_key
+from mcp_memory.domain.nodes import Bullet, DraftBullet, Grip, Node, SegmentSummary, grip_key, measure
 from mcp_memory.domain.segments import QUIET_MS, busy, segment_ulid
-from mcp_memory.domain.summaries import Bullet, DraftBullet, Node, SegmentSummary
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
+from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.prepare import CountAll
-from mcp_memory.ports.models import Summarizer
 from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
 from mcp_memory.ports.tree import TreeStore
 from mcp_memory.ports.work import Share

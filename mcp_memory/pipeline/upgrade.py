@@ -22,12 +22,12 @@ from mcp_memory.errors import (
     Passing,
     SummarizerError,
 )
+from mcp_memory.models.port import Author, Upgrade, UpgradeStore
 from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node, size_of
 from mcp_memory.pipeline.summarize import counted, node_text, segment_write
 from mcp_memory.ports.context import Rewrite
-from mcp_memory.ports.models import Author, Upgrade, UpgradeStore
 from mcp_memory.ports.work import Clock, Lease
 
 logger = logging.getLogger(__name__)

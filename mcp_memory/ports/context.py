@@ -8,10 +8,9 @@ from typing import Protocol
 
 from mcp_memory.domain.compaction import Asked, Turn
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.records import Facets, Record
-from mcp_memory.domain.snapshots import Position
-from mcp_memory.domain.summaries import Node
-from mcp_memory.domain.toc import NodeRef
+from mcp_memory.domain.toc import NodeRef, Position
 
 
 class FacetFinder(Protocol):

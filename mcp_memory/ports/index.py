@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.indexing import Term
-from mcp_memory.domain.offers import Candidate, Pool, Within
+from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.terms import Term
 
 
 class SearchIndex(Protocol):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.offers import Candidate, Within
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.matches import Candidate, Within
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports.clients import BadLine
 from mcp_memory.ports.index import SearchIndex
 
 T = TypeVar("T")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.grips import Grip
+from mcp_memory.domain.nodes import Grip, Node
 from mcp_memory.domain.segments import Mark
-from mcp_memory.domain.summaries import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.ports.segments import SegmentWrite
 

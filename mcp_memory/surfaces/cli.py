@@ -101,7 +101,7 @@ class _Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        from mcp_memory.domain.safe import clean
+        from mcp_memory.domain.text import clean
 
         message = clean(message)
         if self.as_json:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_memory.app import App
-from mcp_memory.domain.safe import clean
+from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
-from mcp_memory.navigate.asked import Search, offset_of
-from mcp_memory.navigate.found import Hit
 from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.scope import ALL, ref_of
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, time_shape
 from mcp_memory.navigate.status import status
 from mcp_memory.navigate.topic import topic_of
 from mcp_memory.pipeline.notes import remember
+from mcp_memory.search.asked import Search, offset_of
+from mcp_memory.search.found import Hit
+from mcp_memory.search.scope import ALL, ref_of
 from mcp_memory.surfaces import output, writing
 
 BUDGET = 2_000

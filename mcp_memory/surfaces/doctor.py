@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcp_memory import config
-from mcp_memory.adapters import diagnosis, integrity
-from mcp_memory.adapters.diagnosis import Facts, Problem
-from mcp_memory.adapters.folders import Folders, of_user
-from mcp_memory.adapters.registration import health
-from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, Client, project_root
-from mcp_memory.adapters.registration.launch import this_installation
-from mcp_memory.adapters.registration.record import FILE, Entry, Record
-from mcp_memory.adapters.summarizers.models.health import model_problems
-from mcp_memory.adapters.whoosh.diagnosis import index_problems
 from mcp_memory.capture.project import detect
+from mcp_memory.clients.folders import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault, SettingsError
+from mcp_memory.install import health
+from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root
+from mcp_memory.install.launch import this_installation
+from mcp_memory.install.record import FILE, Entry, Record
+from mcp_memory.models.health import model_problems
+from mcp_memory.store.sqlite import diagnosis, integrity
+from mcp_memory.store.sqlite.diagnosis import Facts, Problem
+from mcp_memory.store.whoosh.diagnosis import index_problems
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.gaps import last_heard, newest_transcript
 

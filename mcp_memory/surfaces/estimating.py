@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from mcp_memory.adapters.sqlite.upgrades import SqliteUpgrades
 from mcp_memory.app import App, rules_of
 from mcp_memory.config import SummarizerSettings
-from mcp_memory.domain.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
-from mcp_memory.domain.depth import THRESHOLDS, Depth, depth_of
+from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
+from mcp_memory.models.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.pipeline.condense import PART_TOKENS
 from mcp_memory.pipeline.rollup import is_open_at
+from mcp_memory.store.sqlite.upgrades import SqliteUpgrades
 
 #: What goes with each text: the rules, the form of the answer, and the context before a segment.
 _FRAME_TOKENS = 750

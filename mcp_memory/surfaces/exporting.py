@@ -13,17 +13,17 @@ from typing import Any, TextIO
 
 import anyio
 
-from mcp_memory.adapters.sqlite.migrations import backup as copy_database
-from mcp_memory.adapters.sqlite.migrations import remove_partial
-from mcp_memory.adapters.sqlite.place import uri
 from mcp_memory.app import App
 from mcp_memory.capture.home import private_dir
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.safe import clean
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.shapes import event_shape, iso
+from mcp_memory.store.sqlite.migrations import backup as copy_database
+from mcp_memory.store.sqlite.migrations import remove_partial
+from mcp_memory.store.sqlite.place import uri
 from mcp_memory.surfaces import output
 
 _PAGE = 1_000

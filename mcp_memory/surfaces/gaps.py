@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 from pathlib import Path
 
-from mcp_memory.adapters import diagnosis
-from mcp_memory.adapters.clients import default_places
-from mcp_memory.adapters.diagnosis import Facts
-from mcp_memory.adapters.folders import Folders, of_user
-from mcp_memory.adapters.registration.catalog import CLIENTS, Client
-from mcp_memory.adapters.registration.record import Record
+from mcp_memory.clients import default_places
+from mcp_memory.clients.folders import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault
+from mcp_memory.install.catalog import CLIENTS, Client
+from mcp_memory.install.record import Record
+from mcp_memory.store.sqlite import diagnosis
+from mcp_memory.store.sqlite.diagnosis import Facts
 
 GAP_MS = 24 * 3_600_000
 #: More directories are not looked into; those that changed last come first.

@@ -8,14 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_memory.adapters.folders import Folders, of_user
-from mcp_memory.adapters.registration import changes as making
-from mcp_memory.adapters.registration.catalog import CLIENTS, PROJECT, USER, Client, project_root
-from mcp_memory.adapters.registration.changes import Change
-from mcp_memory.adapters.registration.launch import SECOND_NAME, this_installation
-from mcp_memory.adapters.registration.record import Record
+from mcp_memory.clients.folders import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import UsageError
+from mcp_memory.install import changes as making
+from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, Client, project_root
+from mcp_memory.install.changes import Change
+from mcp_memory.install.launch import SECOND_NAME, this_installation
+from mcp_memory.install.record import Record
 from mcp_memory.surfaces import output
 
 _WORDS = {

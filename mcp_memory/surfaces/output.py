@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_memory.domain.safe import clean, clean_json, safe
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.text import clean, clean_json, safe
 from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.packing import Page
     from mcp_memory.navigate.render import Renderer
-    from mcp_memory.navigate.scope import Scope
+    from mcp_memory.search.scope import Scope
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100

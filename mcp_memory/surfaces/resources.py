@@ -63,7 +63,7 @@ class Shelf:
 
     async def status(self) -> str:
         app = await self._memory.app()
-        from mcp_memory.domain.safe import clean_json
+        from mcp_memory.domain.text import clean_json
         from mcp_memory.navigate.status import status
 
         facts = await status(app)
@@ -98,7 +98,7 @@ def _told(read: Reader[Arguments]) -> Reader[Arguments]:
 
     @wraps(read)
     async def reading(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
-        from mcp_memory.domain.safe import clean
+        from mcp_memory.domain.text import clean
 
         try:
             return await read(*args, **kwargs)
@@ -200,7 +200,7 @@ def add_completions(server: MCPServer[Any], memory: Memory) -> None:
         name, known = asked.argument.name, await _arguments_of(server, asked.ref)
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"There is no argument {name[:40]!r} here. Known: {known or 'none'}.")
-        from mcp_memory.domain.safe import safe
+        from mcp_memory.domain.text import safe
         from mcp_memory.navigate.completing import COMPLETERS, MOST
 
         completer = COMPLETERS.get(name)

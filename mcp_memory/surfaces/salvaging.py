@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.adapters.sqlite.aside import set_aside as move
-from mcp_memory.adapters.sqlite.meta import system_timezone
-from mcp_memory.adapters.sqlite.salvage import Salvaged
 from mcp_memory.config import Settings
 from mcp_memory.errors import UsageError
+from mcp_memory.store.sqlite.aside import set_aside as move
+from mcp_memory.store.sqlite.meta import system_timezone
+from mcp_memory.store.sqlite.salvage import Salvaged
 from mcp_memory.surfaces import output
 
 _IMPORT = "`mcp-memory import` loads what the transcripts of your agents still hold of it."

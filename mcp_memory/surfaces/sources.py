@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from mcp_memory.adapters.clients import ADAPTERS, default_places, detect
-from mcp_memory.adapters.folders import Folders
+from mcp_memory.clients import ADAPTERS, default_places, detect
+from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import BadLine, ClientAdapter
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.ingest import reason_of
-from mcp_memory.ports.clients import BadLine, ClientAdapter
 
 #: Directories that hold a program's own files, and no one's history.
 _PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})

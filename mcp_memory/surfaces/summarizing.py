@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.adapters import tokens
-from mcp_memory.adapters.summarizers.models.adaptive import AdaptiveSummarizer, SummaryResult
-from mcp_memory.adapters.summarizers.models.model_summarizer import ModelWriter
-from mcp_memory.adapters.summarizers.models.plain import PlainWriter
 from mcp_memory.app import App
 from mcp_memory.capture.redaction import redact
 from mcp_memory.errors import NotFound, SummarizerError, UsageError
+from mcp_memory.models import tokens
+from mcp_memory.models.adaptive import AdaptiveSummarizer, SummaryResult
+from mcp_memory.models.model_summarizer import ModelWriter
+from mcp_memory.models.plain import PlainWriter
 from mcp_memory.surfaces import output
 
 logger = logging.getLogger(__name__)

@@ -15,19 +15,19 @@ from typing import Any
 import anyio
 
 from mcp_memory import sample
-from mcp_memory.adapters.clients.jsonl import told_of
-from mcp_memory.adapters.folders import of_user
-from mcp_memory.adapters.registration.catalog import project_root
-from mcp_memory.adapters.sqlite.meta import rebuild, system_timezone
-from mcp_memory.adapters.sqlite.projects import merge, rename, slugify, trust
 from mcp_memory.app import App
 from mcp_memory.capture.project import detect
+from mcp_memory.clients.folders import of_user
+from mcp_memory.clients.jsonl import told_of
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, UsageError
+from mcp_memory.install.catalog import project_root
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.ports.events import Intake
+from mcp_memory.store.sqlite.meta import rebuild, system_timezone
+from mcp_memory.store.sqlite.projects import merge, rename, slugify, trust
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.estimating import estimate
 from mcp_memory.surfaces.sources import find_sources, laid_out, looked_for

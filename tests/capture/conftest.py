@@ -15,7 +15,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 HOOK = REPO / "hooks" / "capture.py"
-SCHEMA = REPO / "mcp_memory" / "adapters" / "sqlite" / "schema" / "0001_memory.sql"
+SCHEMA = REPO / "mcp_memory" / "store" / "sqlite" / "schema" / "0001_memory.sql"
 
 
 class Machine:

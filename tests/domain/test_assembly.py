@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.adapters import tokens
-from mcp_memory.domain.assembly import (
+from mcp_memory.domain.budget import (
     ORDERS,
     SEPARATOR,
     Block,
@@ -21,6 +20,7 @@ from mcp_memory.domain.assembly import (
     total,
     u_curve,
 )
+from mcp_memory.models import tokens
 
 TOKENIZER = Tokenizer(tokens.count, tokens.cut_to)
 KINDS: tuple[Kind, ...] = ("memo", "summary", "summary", "focus", "linked", "item")

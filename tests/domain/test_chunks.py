@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.adapters.tokens import count
-from mcp_memory.domain.chunks import GAP, chunk_text, groups_of, middle_truncate, truncate_to_tokens
-from mcp_memory.domain.depth import Depth, depth_of, measure
+from mcp_memory.domain.nodes import Depth, depth_of, measure
+from mcp_memory.models.chunks import GAP, chunk_text, groups_of, middle_truncate, truncate_to_tokens
+from mcp_memory.models.tokens import count
 
 
 def paragraphs(number: int, words: int = 60) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_memory.domain.compounds import compound_in, compound_of, written
+from mcp_memory.domain.terms import compound_in, compound_of, compound_pattern
 
 
 def test_a_verb_and_its_particle_are_known_in_one_word_and_in_two() -> None:
@@ -15,9 +15,9 @@ def test_a_verb_and_its_particle_are_known_in_one_word_and_in_two() -> None:
 
 @pytest.mark.parametrize("text", ["login", "the logins", "log in", "logged in", "log-in", "logging in."])
 def test_each_way_to_write_it_is_found(text: str) -> None:
-    assert written("log", "in").search(text)
+    assert compound_pattern("log", "in").search(text)
 
 
 @pytest.mark.parametrize("text", ["blog in", "log inside", "logistics in", "log the plugin", "logo, in"])
 def test_other_words_are_not_taken_for_it(text: str) -> None:
-    assert not written("log", "in").search(text)
+    assert not compound_pattern("log", "in").search(text)

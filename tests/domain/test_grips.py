@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.grips import Grip, event_grip_id, grip_id, grip_key, locate, parse_grip_id
-from mcp_memory.domain.ids import ulid
+from mcp_memory.domain.events import ulid
+from mcp_memory.domain.nodes import Grip, event_grip_id, grip_id, grip_key, locate, parse_grip_id
 from mcp_memory.errors import BadId
 
 TIMES = st.integers(-62_135_596_800_000, (1 << 48) - 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.ids import KEY_BYTES, parse_ulid, ulid
+from mcp_memory.domain.events import KEY_BYTES, parse_ulid, ulid
 from mcp_memory.errors import BadId
 
 TIMES = st.integers(0, (1 << 48) - 1)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain import indexing
-from mcp_memory.domain.indexing import MAX_TERMS, event_columns, match_expression, shorten_tool, terms_of
+from mcp_memory.domain import terms
+from mcp_memory.domain.terms import MAX_TERMS, event_columns, match_expression, shorten_tool, terms_of
 
 
 def shown(query: str) -> list[str]:
@@ -75,5 +75,5 @@ def test_any_text_is_a_question(text: str) -> None:
 @pytest.mark.parametrize("piece", ["x", "A", "é", "1"])
 def test_an_endless_word_is_read_once(piece: str) -> None:
     """Going back at every letter, a question with one would hold up its server; this test would not end."""
-    assert indexing._INNER.search(piece * 2_000_000) is None
+    assert terms._INNER.search(piece * 2_000_000) is None
     assert len(terms_of(piece * 20_000)) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_memory.domain.memo import Memo
+from mcp_memory.domain.text import Memo
 
 
 def test_a_function_is_called_once_for_each_word() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.adapters import tokens
 from mcp_memory.domain import records
 from mcp_memory.domain.records import ActionItem, Body, Facets, body_text, clipped, fold, follow, renew, shortened
+from mcp_memory.models import tokens
 
 
 def topic(name: str, many: int) -> list[str]:

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from mcp_memory.domain.safe import clean, clean_json, safe
+from mcp_memory.domain.text import clean, clean_json, safe
 
 #: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt.
 IGNORABLE = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.ids import parse_ulid
+from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.segments import Cut, Mark, Rules, cut, segment_key, segment_ulid
 
 RULES = Rules()

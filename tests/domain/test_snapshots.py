@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.snapshots import Position, decode, encode
+from mcp_memory.domain.toc import Position, decode, encode
 from mcp_memory.errors import BadId
 
 NUMBER = st.integers(0, (1 << 48) - 1)

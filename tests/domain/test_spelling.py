@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.spelling import slips
+from mcp_memory.domain.terms import slips
 
 
 @pytest.mark.parametrize("slip", ["tokne", "toke", "tokken", "tomen", "otken", "tokens"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_memory.domain.windows import DEFAULT, at_least, context_length, parse_table
+from mcp_memory.domain.compaction import DEFAULT, at_least, context_length, parse_table
 
 
 @pytest.mark.parametrize(

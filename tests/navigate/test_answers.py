@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.adapters import tokens
+from mcp_memory import errors
 from mcp_memory.app import App
-from mcp_memory.domain import steps
 from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
-from mcp_memory.navigate.asked import Search
+from mcp_memory.models import tokens
 from mcp_memory.navigate.context import Request
 from mcp_memory.navigate.packing import Block
 from mcp_memory.navigate.render import Renderer
+from mcp_memory.search.asked import Search
 from mcp_memory.surfaces.writing import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
 
@@ -189,7 +189,7 @@ async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=30), st.integers(1, 500), st.text(max_size=300))
 def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -> None:
     blocks = [Block((text,)) for text in texts]
-    page = UTC_RENDERER.page(head, blocks, steps.SEE_ALL, budget, steps.MORE)
+    page = UTC_RENDERER.page(head, blocks, errors.SEE_ALL, budget, errors.MORE)
     assert page.tokens == tokens.count(page.text)
     assert page.tokens <= max(budget, 60)
     assert 0 <= page.shown <= len(texts)

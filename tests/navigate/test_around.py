@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.navigate.around import Around, around
-from mcp_memory.navigate.asked import Search, cursor_of
+from mcp_memory.search.around import Around, around
+from mcp_memory.search.asked import Search, cursor_of
 from tests.support import learn, memory, said
 
 TOLD = [

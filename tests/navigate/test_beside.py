@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.grips import short_grip_id
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.found import Found
+from mcp_memory.domain.nodes import short_grip_id
+from mcp_memory.search.asked import Search
+from mcp_memory.search.found import Found
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mcp_memory.domain.offers import Spot
-from mcp_memory.navigate.confidence import scores
-from mcp_memory.navigate.order import Weighed
+from mcp_memory.domain.matches import Spot
+from mcp_memory.search.confidence import scores
+from mcp_memory.search.order import Weighed
 
 
 def weighed(value: float, *near: int, alike: int | None = None) -> Weighed:

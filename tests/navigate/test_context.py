@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters import tokens
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.sqlite.forgetting import Wish, forget
 from mcp_memory.app import App
-from mcp_memory.domain.assembly import joined
-from mcp_memory.domain.snapshots import Position, decode, encode
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.budget import joined
+from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
+from mcp_memory.models import tokens
 from mcp_memory.navigate.context import Context, Request, levels_of
 from mcp_memory.pipeline.notes import remember
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.forgetting import Wish, forget
 from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.navigate.question import question_of
-from mcp_memory.navigate.sought import folded
+from mcp_memory.search.question import question_of
+from mcp_memory.search.sought import folded
 
 WRITTEN = ("refreshToken", "refresh_token", "refresh-token", "RefreshToken", "refresh token", "REFRESH_TOKEN")
 

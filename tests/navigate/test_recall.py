@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
-from mcp_memory.domain.grips import parse_grip_id, short_grip_id
-from mcp_memory.domain.ids import parse_ulid
-from mcp_memory.domain.indexing import terms_of
+from mcp_memory.domain.events import parse_ulid
+from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
+from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import UsageError
-from mcp_memory.navigate.asked import KINDS, Search
-from mcp_memory.navigate.found import Hit
+from mcp_memory.search.asked import KINDS, Search
+from mcp_memory.search.found import Hit
 from tests.support import conversation, learn, memory, said, tell
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters import tokens
 from mcp_memory.app import App
-from mcp_memory.navigate.asked import Search
+from mcp_memory.models import tokens
+from mcp_memory.search.asked import Search
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

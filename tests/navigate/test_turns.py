@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.offers import Pool, Spot
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.turns import closing, name_end, only_asks, speakers
+from mcp_memory.domain.matches import Pool, Spot
+from mcp_memory.search.asked import Search
+from mcp_memory.search.turns import closing, name_end, only_asks, speakers
 from tests.support import memory, said, tell
 
 

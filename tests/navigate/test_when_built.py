@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from mcp_memory.navigate.when import resolve
+from mcp_memory.times.phrases import resolve
 from tests.navigate.test_when import BERLIN, HOUR, NOW, bounds, day_range, local
 
 

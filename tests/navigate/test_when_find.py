@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given, settings
 
-from mcp_memory.navigate.when import find, resolve
+from mcp_memory.times.phrases import find, resolve
 from tests.navigate.test_when import BERLIN, MOMENTS, NOW, TEXTS
 
 

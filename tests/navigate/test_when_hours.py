@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.errors import UnknownTimePhrase
-from mcp_memory.navigate.when import resolve
+from mcp_memory.times.phrases import resolve
 from tests.navigate.test_when import BERLIN, NOW, bounds, local
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.navigate.asked import Search
-from mcp_memory.navigate.question import question_of
+from mcp_memory.search.asked import Search
+from mcp_memory.search.question import question_of
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters import integrity
-from mcp_memory.adapters.sqlite.compactions import forget_records, text_key
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.records import Record, body_text
-from mcp_memory.domain.summaries import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.navigate.status import status
 from mcp_memory.pipeline import condense as stage
+from mcp_memory.store.sqlite import integrity
+from mcp_memory.store.sqlite.compactions import forget_records, text_key
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.summaries.extractive import ExtractiveSummarizer
 from tests.support import StoppedClock, learn, said
 
 pytestmark = pytest.mark.anyio
@@ -399,7 +399,7 @@ async def test_the_last_two_messages_are_kept_even_by_force(tmp_path: Path) -> N
 
 
 async def test_records_outlive_a_rebuild_and_their_texts_come_back(tmp_path: Path) -> None:
-    from mcp_memory.adapters.sqlite.meta import rebuild
+    from mcp_memory.store.sqlite.meta import rebuild
 
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters.clients import ADAPTERS
-from mcp_memory.adapters.clients.jsonl import GenericJsonl
-from mcp_memory.adapters.folders import Folders
-from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.app import App
+from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.jsonl import GenericJsonl
+from mcp_memory.clients.port import BadLine, Told, TranscriptState
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import PORTION
-from mcp_memory.ports.clients import BadLine, Told, TranscriptState
+from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces.sources import find_sources, laid_out
 from tests.support import SHARED, all_nodes, conversation, memory, said
 

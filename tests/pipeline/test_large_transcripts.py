@@ -14,11 +14,11 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.app import App
+from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import PORTION, checkpoint_name, ingest
-from mcp_memory.ports.clients import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.ports.work import Share
 from tests.support import memory
 

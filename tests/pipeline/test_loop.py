@@ -10,16 +10,16 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.clients.port import Hooked
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.summaries import SegmentSummary
+from mcp_memory.domain.nodes import SegmentSummary
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.summarize import PORTION
-from mcp_memory.ports.clients import Hooked
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.summaries.extractive import ExtractiveSummarizer
 from tests.support import all_nodes, conversation, learn, memory, tell
 
 pytestmark = pytest.mark.anyio

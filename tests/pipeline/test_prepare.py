@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters.sqlite.database import explain
 from mcp_memory.domain.events import TIMES, Captured, EventType, Role
 from mcp_memory.errors import StoreCorrupt
 from mcp_memory.pipeline.prepare import Intaker
+from mcp_memory.store.sqlite.database import explain
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -13,13 +13,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from mcp_memory.adapters.sqlite.compactions import forget_records
-from mcp_memory.adapters.summarizers.models.retry import Backoff
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings, SummarizerSettings
 from mcp_memory.domain.records import Record, body_text
+from mcp_memory.models.retry import Backoff
 from mcp_memory.pipeline import condense, rewrite
-from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
+from mcp_memory.store.sqlite.compactions import forget_records
+from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.pipeline.test_compact import all_records, before_forgetting, chain, talk
 from tests.pipeline.test_upgrade import SIGNED, settle, upgrades
 from tests.support import StoppedClock, learn, said

@@ -11,8 +11,8 @@ import pytest
 
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import logs
-from tests.adapters.sqlite.test_migrations import WORDLESS, older
 from tests.pipeline.test_ingest import KEY, Client, texts
+from tests.store.sqlite.test_migrations import WORDLESS, older
 from tests.support import learn, memory
 
 pytestmark = pytest.mark.anyio

@@ -13,17 +13,17 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.sqlite.meta import rebuild
-from mcp_memory.adapters.summarizers.models.retry import Backoff
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, SummarizerSettings
-from mcp_memory.domain.summaries import Node
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.models.retry import Backoff
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.navigate.status import status
 from mcp_memory.pipeline.upgrade import Upgrades
-from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.meta import rebuild
+from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.support import REPO, StoppedClock, all_nodes, learn, said
 
 pytestmark = pytest.mark.anyio
@@ -348,7 +348,7 @@ import os, sys
 from pathlib import Path
 import anyio
 from tests.pipeline.test_upgrade import opened, settle, talk
-from tests.adapters.summarizers.models.scripted import Scripted, honest, scripted
+from tests.models.scripted import Scripted, honest, scripted
 from tests.support import learn
 
 def deadly(asked):
@@ -380,7 +380,7 @@ async def test_a_kill_during_a_call_costs_at_most_that_call(tmp_path: Path) -> N
 
 def test_the_summarizer_starts_no_process() -> None:
     """What is not started cannot be captured by our own hook."""
-    folder = REPO / "mcp_memory" / "adapters" / "summarizers"
+    folder = REPO / "mcp_memory" / "summaries"
     found = [
         path.name for path in folder.rglob("*.py") if "subprocess" in path.read_text() or "Popen" in path.read_text()
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory import __version__
-from mcp_memory.adapters.registration.catalog import CLIENTS
+from mcp_memory.install.catalog import CLIENTS
 from release.manifests import cursor_link, documents, outdated, registry
 from tests.support import REPO
 

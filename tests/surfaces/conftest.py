@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from mcp_memory import sample
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
 from tests.support import conversation

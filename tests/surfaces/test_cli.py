@@ -72,7 +72,7 @@ def test_an_empty_search_names_other_projects(loaded: Shell) -> None:
 
 
 def test_a_budget_is_kept(loaded: Shell) -> None:
-    from mcp_memory.adapters.tokens import count
+    from mcp_memory.models.tokens import count
 
     for budget in (80, 150, 400):
         found = loaded.json("search", "login timeout", "--project", "*", "--budget", str(budget), "--limit", "50")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters.tokens import count
 from mcp_memory.config import Settings
+from mcp_memory.models.tokens import count
 from tests.support import conversation
 from tests.surfaces.client import ask, connected, read, refused
 from tests.surfaces.shell import Shell

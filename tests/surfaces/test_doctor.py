@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters import diagnosis
-from mcp_memory.adapters.sqlite.migrations import latest
 from mcp_memory.pipeline.ingest import checkpoint_name
+from mcp_memory.store.sqlite import diagnosis
+from mcp_memory.store.sqlite.migrations import latest
 from tests.support import REPO, needs_whoosh
 from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
@@ -244,7 +244,7 @@ def test_the_text_gives_each_problem_with_its_reason_and_its_remedy(machine: Mac
 
 
 def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_memory.adapters.whoosh.diagnosis.find_spec", lambda name: None)
+    monkeypatch.setattr("mcp_memory.store.whoosh.diagnosis.find_spec", lambda name: None)
     (problem,) = problems(installed, MCP_MEMORY_INDEX_KIND="whoosh")
     assert problem["what"] == "the package for the Whoosh index is missing"
     assert "pip install '.[whoosh]'" in problem["fix"]

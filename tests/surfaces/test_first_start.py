@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Database
+from mcp_memory.store.sqlite.database import Database
 from tests.support import REPO
 from tests.surfaces.machine import Machine
 from tests.surfaces.shell import SCRIPT

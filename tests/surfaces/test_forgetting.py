@@ -14,20 +14,20 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_memory.adapters.clients.jsonl import told_of
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.sqlite.forgetting import Wish
-from mcp_memory.adapters.sqlite.projects import rename
 from mcp_memory.app import App
+from mcp_memory.clients.jsonl import told_of
 from mcp_memory.errors import LeaseLost
-from mcp_memory.navigate.asked import Search
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.ports.events import Intake
+from mcp_memory.search.asked import Search
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.forgetting import Wish
+from mcp_memory.store.sqlite.projects import rename
 from mcp_memory.surfaces import forgetting
 from mcp_memory.surfaces.forgetting import carry_out, key_of
-from tests.adapters.whoosh.indexed import memory as indexed
 from tests.pipeline.test_ingest import Client
+from tests.store.whoosh.indexed import memory as indexed
 from tests.support import all_nodes, conversation, learn, memory, needs_whoosh, said, tell
 from tests.surfaces.shell import Shell
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Transaction
-from mcp_memory.adapters.sqlite.forgetting import Wish
-from mcp_memory.adapters.sqlite.meta import index_all
 from mcp_memory.app import App
+from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.forgetting import Wish
+from mcp_memory.store.sqlite.meta import index_all
 from mcp_memory.surfaces.forgetting import carry_out
 from mcp_memory.surfaces.writing import until_idle
 from tests.support import all_nodes, conversation, learn, memory, said

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.adapters.sqlite.database import Transaction
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.ports.events import Intake
+from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
 from tests.support import conversation, learn, memory
 from tests.surfaces import client as mcp

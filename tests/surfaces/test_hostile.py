@@ -14,7 +14,7 @@ import pytest
 from mcp import MCPError
 
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.safe import clean
+from mcp_memory.domain.text import clean
 from tests.support import REPO, said
 from tests.surfaces.client import GRIP, ask, connected, read, refused
 from tests.surfaces.shell import Shell

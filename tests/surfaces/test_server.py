@@ -16,10 +16,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from mcp_memory import sample
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import opening

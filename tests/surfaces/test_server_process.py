@@ -22,8 +22,8 @@ from mcp.client.stdio import stdio_client
 from mcp_types import TextContent
 
 from mcp_memory import sample
-from mcp_memory.adapters.clients import ADAPTERS
 from mcp_memory.app import open_app
+from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from tests.support import conversation, tell

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_memory import config
 from mcp_memory.errors import SettingsError
-from tests.adapters.summarizers.models.scripted import KEY, Asked, Http, Raw, Scripted, honest, scripted
+from tests.models.scripted import KEY, Asked, Http, Raw, Scripted, honest, scripted
 from tests.pipeline.test_upgrade import talk
 from tests.surfaces.machine import Machine
 from tests.surfaces.shell import SCRIPT

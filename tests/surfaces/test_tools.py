@@ -9,9 +9,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from mcp_memory.adapters.tokens import count
 from mcp_memory.config import Settings
-from mcp_memory.domain.grips import parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
+from mcp_memory.models.tokens import count
 from mcp_memory.navigate.answers import Answers
 from tests.surfaces.client import GRIP, Era, ask, connected, refused
 

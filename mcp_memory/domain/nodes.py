@@ -1,0 +1,205 @@
+"""How deep a text is summarized: by how long it is. And how much a summary compresses what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from mcp_memory.domain.events import parse_ulid, ulid
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.errors import SEE_GRIPS, BadId
+
+
+class Depth(StrEnum):
+    """Ordered from the shortest texts to the longest."""
+
+    NONE = "none"
+    BRIEF = "brief"
+    STANDARD = "standard"
+    DETAILED = "detailed"
+    HIERARCHICAL = "hierarchical"
+
+
+#: A text of fewer tokens than this is summarized to this depth; a longer one hierarchically.
+THRESHOLDS = {Depth.NONE: 100, Depth.BRIEF: 500, Depth.STANDARD: 3_000, Depth.DETAILED: 15_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What a summary was made of and what came out; `compression_ratio` is output by input, from 0 to 1."""
+
+    depth: Depth
+    input_tokens: int
+    output_tokens: int
+    compression_ratio: float
+
+
+def depth_of(tokens: int) -> Depth:
+    return next((depth for depth, limit in THRESHOLDS.items() if tokens < limit), Depth.HIERARCHICAL)
+
+
+def measure(input_tokens: int, output_tokens: int, depth: Depth | None = None) -> Metrics:
+    """The metrics of a summary; a summary longer than its text counts as no compression."""
+    ratio = min(max(output_tokens / input_tokens, 0.0), 1.0) if input_tokens > 0 else 1.0
+    return Metrics(depth or depth_of(input_tokens), input_tokens, output_tokens, round(ratio, 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where a bullet's words stand: characters `start` to `end` of one event's text."""
+
+    event_key: bytes
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftBullet:
+    """A bullet of a segment. Without evidence it gets no grip, rather than a wrong one."""
+
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """A segment's summary; `written_by` is who wrote it, if not the summarizer that was asked."""
+
+    title: str
+    bullets: tuple[DraftBullet, ...]
+    keywords: tuple[str, ...]
+    written_by: str = ""
+    metrics: Metrics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """A stored bullet: its grips lead to the words, its children to where it came from."""
+
+    text: str
+    grip_ids: tuple[str, ...] = ()
+    child_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RollupSummary:
+    """A period's summary: `topic` joins the calendar title, bullets carry grips and children upward."""
+
+    topic: str
+    bullets: tuple[Bullet, ...]
+    keywords: tuple[str, ...]
+    written_by: str = ""
+    metrics: Metrics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One version of one node."""
+
+    ref: NodeRef
+    project: str
+    version: int
+    title: str
+    start_ms: int
+    end_ms: int
+    bullets: tuple[Bullet, ...]
+    keywords: tuple[str, ...]
+    child_ids: tuple[str, ...]
+    open: bool
+    written_by: str
+    input_hash: str
+    tokens: int = 0
+    removed: bool = False
+    created_ms: int = 0
+    session_id: str | None = None
+    metrics: Metrics | None = None
+    #: How much lies beneath: the tokens of conversation.
+    weight: int = 0
+
+    @property
+    def level(self) -> Level:
+        return self.ref.level
+
+    @property
+    def node_id(self) -> str:
+        return self.ref.node_id()
+
+
+State = Literal["exact", "moved", "gone"]
+#: An id may end in a place within its event, such as +1200: words that stand deep in a long text are opened there.
+_PLACE = re.compile(r"\+([0-9]{1,9})\s*\Z")
+_SHORT = re.compile(r"grip:([0-9A-HJKMNP-TV-Z]{8})", re.I)
+#: What was said before 1970, as a wrong clock or an imported diary tells, has a time below zero.
+_FORM = re.compile(r"grip:(-?[0-9]{1,15}):([0-9A-Za-z]{26})(?:@([\w.-]+))?", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Grip:
+    """An excerpt of one event, with the range of events that belong to it."""
+
+    key: bytes
+    timestamp_ms: int
+    event_key: bytes
+    start: int
+    end: int
+    excerpt: str
+    first_event_key: bytes
+    last_event_key: bytes
+
+    @property
+    def grip_id(self) -> str:
+        return grip_id(self.timestamp_ms, self.key)
+
+
+def grip_id(timestamp_ms: int, key: bytes) -> str:
+    return f"grip:{timestamp_ms}:{ulid(timestamp_ms, key)}"
+
+
+def grip_key(event_key: bytes, start: int, end: int) -> bytes:
+    name = event_key + f"{start}:{end}".encode()
+    return hashlib.blake2b(name, digest_size=10, person=b"grip").digest()
+
+
+def event_grip_id(timestamp_ms: int, event_key: bytes) -> str:
+    """Every event can be gripped whole, without a bullet: its own key stands in the id."""
+    return grip_id(timestamp_ms, event_key)
+
+
+def short_grip_id(key: bytes) -> str:
+    """The beginning of a key, enough to find it again: for long lists, where a whole id costs more than its line."""
+    return f"grip:{ulid(0, key)[10:18]}"
+
+
+def parse_short_grip_id(text: str) -> bytes | None:
+    """The first bytes of the key that a short id names; None for anything else."""
+    match = _SHORT.fullmatch(_PLACE.sub("", text).strip())
+    return parse_ulid(f"0000000000{match[1]}00000000")[1][:5] if match else None
+
+
+def place_in(text: str) -> int:
+    """The place within the event that an id ends with; 0 if it names none."""
+    match = _PLACE.search(text)
+    return int(match[1]) if match else 0
+
+
+def parse_grip_id(text: str) -> tuple[int, bytes, str | None]:
+    """Time, key and project of a grip id."""
+    match = _FORM.fullmatch(_PLACE.sub("", text).strip())
+    if not match:
+        raise BadId(
+            f"{text[:80]!r} is not a grip id. Grip ids look like grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE.",
+            SEE_GRIPS,
+        )
+    _, key = parse_ulid(match[2])
+    return int(match[1]), key, match[3]
+
+
+def locate(text: str, excerpt: str, start: int, end: int) -> tuple[State, int, int]:
+    """Whether the excerpt still stands where it stood, elsewhere in the text, or nowhere."""
+    if text[start:end] == excerpt:
+        return "exact", start, end
+    found = text.find(excerpt)
+    return ("moved", found, found + len(excerpt)) if found >= 0 else ("gone", 0, 0)

@@ -1,0 +1,360 @@
+"""What the search index sees of a text, and how a question is put to it.
+
+The tokenizer splits at everything that is not a letter or digit, so snake_case, kebab-case and paths fall apart by
+themselves. What it cannot see is added: the words inside camelCase, and pairs of characters of unspaced scripts.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from mcp_memory.domain.abbreviations import shortened, written
+from mcp_memory.domain.stems import forms, root
+from mcp_memory.domain.synonyms import synonyms
+from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts
+
+#: Possessive, because most words are not of this kind and should be left at the first letter that tells.
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z]|[A-Z]{2,}+[a-z])[A-Za-z0-9]*+")
+#: Every character by its kind: a, A and 0 for letters and digits, a space for all else.
+_KINDS = bytes(
+    ord("a" if chr(code).islower() else "A" if chr(code).isupper() else "0")
+    if chr(code).isascii() and chr(code).isalnum()
+    else ord(" ")
+    for code in range(256)
+)
+_CHANGES = (b"aA", b"0A", b"AAa")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f]+"
+)
+#: What a question is made of: quoted strings and what stands between two blanks.
+#: Single quotes only begin before a word and end after one, unlike the apostrophes of don't and users'.
+CHUNK = re.compile(
+    r"\"[^\"\n]{2,200}\"|`[^`\n]{2,200}`|[“„][^“”\n]{2,200}[“”]|«[^»\n]{2,200}»"
+    r"|(?<!\w)'[^'\n]{2,200}'(?!\w)|(?<!\w)‘[^‘’\n]{2,200}’(?!\w)|\S+"
+)
+_CLOSED_BY = {'"': '"', "`": "`", "'": "'", "‘": "’", "“": "”", "„": "“”", "«": "»"}
+_TOKEN = re.compile(r"[^\W_]+")
+#: Tried only where a word begins, and without going back: an endless word is read once.
+_INNER = re.compile(r"(?<![^\W_])[^\W_]++[_./:\\-]++[^\W_]")
+_ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
+
+#: Figures and letters of a hexadecimal number, as commits are named; words have no figures, most numbers no letters.
+_COMMIT = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}")
+SHORTEST_COMMIT = 7
+
+TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
+MAX_TERMS = 24
+#: Words of asking, counting and dating: they say less about what was said than their rarity promises.
+_WEAK = frozenset(
+    root(word)
+    for word in """
+    ago amount average bit chat conversation current currently day different discuss discussed discussion earliest five
+    four happen happened kind lately latest mention mentioned month name number past percentage previous previously
+    recent recently recommendation remember remind second six suggestion third three time tip today total two type week
+    wonder wondering year
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The text of one document by field, in the order of the index's columns."""
+
+    head: str = ""
+    user: str = ""
+    assistant: str = ""
+    tool: str = ""
+    parts: str = ""
+
+    @property
+    def values(self) -> tuple[str, str, str, str, str]:
+        return self.head, self.user, self.assistant, self.tool, self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing asked for: how it was written, its words as the index knows them, and how much it weighs.
+
+    It is found where any of its `phrases` stands: words in a row; with `prefix`, the first of them is how a word
+    begins. `match` says the same as an expression of FTS5, and is the name by which the term is counted. `others` may
+    stand for it: the short form of a long word, or the other way round.
+    """
+
+    shown: str
+    words: tuple[str, ...]
+    weight: float
+    phrases: tuple[tuple[str, ...], ...]
+    prefix: bool = False
+    others: tuple[Term, ...] = ()
+    #: Whether its words are a verb and its particle, which stands in any form of it.
+    compound: bool = False
+    match: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "match", _expression(self.phrases, self.prefix))
+
+
+def event_columns(role: str, event_type: str, text: str) -> Columns:
+    """The fields of an event; a long tool result counts by its head, its tail and its error lines."""
+    if role == "user" or event_type == "note":
+        return Columns(user=text, parts=hidden_parts(text))
+    if role == "assistant":
+        return Columns(assistant=text, parts=hidden_parts(text))
+    shown = shorten_tool(text)
+    return Columns(tool=shown, parts=hidden_parts(shown))
+
+
+def node_columns(title: str, bullets: list[str], keywords: list[str]) -> Columns:
+    head = " ".join([title, *keywords])
+    body = "\n".join(bullets)
+    return Columns(head=head, assistant=body, parts=hidden_parts(f"{head}\n{body}"))
+
+
+def shorten_tool(text: str, head: int = TOOL_HEAD, tail: int = TOOL_TAIL, most: int = TOOL_ERRORS) -> str:
+    """The head, the error lines and the tail of what a tool said, each at most so long."""
+    if len(text) <= head + tail + most:
+        return text
+    errors, size = [], 0
+    for line in _error_lines(text[head:-tail]):
+        size += len(line)
+        if size > most:
+            break
+        errors.append(line)
+    return "\n".join([text[:head], *errors, text[-tail:]])
+
+
+def _error_lines(text: str) -> Iterator[str]:
+    """The beginnings of the lines that speak of an error; the word is looked for first, which most lines lack."""
+    lower = text.lower()
+    # A few letters grow when lowered; then the places would not agree.
+    lower = lower if len(lower) == len(text) else text
+    match = _ERROR.search(lower)
+    while match:
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+        end = end if end >= 0 else len(text)
+        yield text[start : min(end, start + 300)]
+        match = _ERROR.search(lower, end)
+
+
+def hidden_parts(text: str) -> str:
+    """The words inside camelCase identifiers, then the bigrams of unspaced scripts."""
+    camel = [_SPREAD[word] if len(word) < _LONG else _spread(word) for word in _camel_words(text)]
+    if has_unspaced_script(text):
+        camel += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
+    return " . ".join(camel)
+
+
+def _spread(identifier: str) -> str:
+    return " ".join(identifier_parts(identifier))
+
+
+#: A project's identifiers come back all the time; what is longer than any of them is not kept.
+_SPREAD, _LONG = Memo(_spread, 1 << 13), 80
+
+
+def _camel_words(text: str) -> Iterable[str]:
+    """The words with a capital inside, each once: `_CAMEL`, told by where the kind of letter changes.
+
+    The text is looked at as a row of kinds, in which such a change is found three times as fast as by the expression.
+    """
+    kinds = text.encode("latin-1", "replace").translate(_KINDS)
+    found: dict[str, None] = {}
+    for change in _CHANGES:
+        at = kinds.find(change)
+        while at >= 0:
+            end = kinds.find(b" ", at)
+            end = end if end >= 0 else len(kinds)
+            found[text[kinds.rfind(b" ", 0, at) + 1 : end]] = None
+            at = kinds.find(change, end)
+    return found
+
+
+def terms_of(query: str) -> list[Term]:
+    """What a question asks for: any text gives terms, unless it holds no letter or digit at all."""
+    found: dict[str, Term] = {}
+    before = ""
+    # Letters in one piece with their accents; one Turkish letter would come in two pieces when lowered.
+    query = unicodedata.normalize("NFC", query[:20_000]).replace("İ", "I")
+    for chunk in CHUNK.findall(query):
+        low = chunk.lower().rstrip(".,;:?!)")
+        terms = _terms_of_chunk(chunk)
+        if parts := compound_in(before, low):
+            terms = [_compound(f"{before} {low}", parts), *terms]
+        for term in terms:
+            found.setdefault(term.match, term)
+        before = low
+        if len(found) >= MAX_TERMS * 4:
+            break
+    terms = _abbreviated([term for term in found.values() if not _is_noise(term)] or list(found.values()))
+    if len(terms) <= MAX_TERMS:
+        return terms
+    telling = sorted(terms, key=lambda term: -term.weight * len(term.shown))[:MAX_TERMS]
+    return [term for term in terms if term in telling]
+
+
+def _abbreviated(terms: list[Term]) -> list[Term]:
+    """Where words of the question are a long form (pull request), its short form tells each of them."""
+    short = shortened([" ".join(term.words) for term in terms])
+    return [_or(term, [short[place]]) if place in short else term for place, term in enumerate(terms)]
+
+
+def meaning(term: Term) -> list[Term]:
+    """The words that mean nearly the same as a term."""
+    if len(term.words) > 1 and not term.compound:
+        return []
+    return [_synonym(other, term.weight) for other in synonyms("".join(term.words))]
+
+
+def _synonym(word: str, weight: float) -> Term:
+    if parts := compound_of(word):
+        return _compound(word, parts)
+    return Term(word, (word,), weight, tuple((form,) for form in forms(word)))
+
+
+def match_expression(terms: Sequence[Term]) -> str:
+    return " OR ".join(term.match for term in terms)
+
+
+def _is_noise(term: Term) -> bool:
+    return len(term.words) == 1 and (
+        term.words[0] in STOP_WORDS or (len(term.words[0]) == 1 and term.words[0].isalpha())
+    )
+
+
+def quoted_in(chunk: str) -> str:
+    """What stands between the quotes of a piece of a question; nothing if it is not quoted."""
+    return chunk[1:-1] if len(chunk) > 2 and chunk[-1] in _CLOSED_BY.get(chunk[0], ()) else ""
+
+
+def _terms_of_chunk(chunk: str) -> list[Term]:
+    quoted = quoted_in(chunk)
+    inner = quoted or chunk
+    if has_unspaced_script(inner):
+        return _unspaced_terms(inner)
+    words = [word.lower() for word in _TOKEN.findall(inner)]
+    if not words:
+        return []
+    if quoted and len(words) > 1:
+        return [Term(inner, tuple(words), 1.5, (tuple(words),)), *_single(words)]
+    if parts := compound_of("".join(words)):
+        return [_compound(inner.strip("\"'`.,;:?!()[]{}<>"), parts)]
+    if _INNER.search(inner) or _CAMEL.search(inner):
+        return _identifier(inner)
+    return [_or(term, written(term.words[0])) for term in _single(words)]
+
+
+def _identifier(chunk: str) -> list[Term]:
+    """An identifier or path: found as a whole or by its parts in a row, however it is written."""
+    # Where figures follow letters the index does not part them: utf8mb4 is one word.
+    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(chunk))
+    words = list(chain.from_iterable(tokens))[:12]
+    if len(words) < 2:
+        return _single(words)
+    whole = "".join(words)
+    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, ((whole,), tuple(words)))
+    return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
+
+
+def _compound(shown: str, parts: Compound) -> Term:
+    """A verb with its particle, found written together or apart."""
+    return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
+
+
+def _unspaced_terms(text: str) -> list[Term]:
+    terms = []
+    for run in _UNSPACED.findall(text):
+        pairs = bigrams(run)
+        if len(run) == 1:
+            terms.append(Term(run, (run,), 1.0, ((run,),), prefix=True))
+        elif len(run) <= 4:
+            terms.append(Term(run, (run,), 1.5, (tuple(pairs),)))
+        else:
+            terms += [Term(pair, (pair,), 0.5, ((pair,),)) for pair in dict.fromkeys(pairs)]
+    rest = _UNSPACED.sub(" ", text)
+    return terms + _single([word.lower() for word in _TOKEN.findall(rest)])
+
+
+def _single(words: list[str]) -> list[Term]:
+    return [_commit(word) if _COMMIT.fullmatch(word) else _word(word) for word in words]
+
+
+def _word(word: str) -> Term:
+    return Term(word, (word,), _weight(word), tuple((form,) for form in forms(word)))
+
+
+def _commit(word: str) -> Term:
+    """The name of a commit, of which any beginning of some length is as good as the whole."""
+    shorter = tuple((word[:length],) for length in range(SHORTEST_COMMIT, len(word)))
+    return Term(word, (word,), _weight(word), ((word,), *shorter), prefix=True)
+
+
+def _or(term: Term, others: Sequence[tuple[str, ...]]) -> Term:
+    """The term, or one of the others in its place."""
+    if not others:
+        return term
+    terms = [Term(" ".join(words), words, term.weight, (words,)) for words in others]
+    return replace(term, others=(*term.others, *terms))
+
+
+def _weight(word: str) -> float:
+    return 0.5 if root(word) in _WEAK else 1.0
+
+
+def _expression(phrases: Sequence[Sequence[str]], prefix: bool) -> str:
+    quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in phrases]
+    if prefix:
+        quoted[0] += "*"
+    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
+
+
+_KNOWN = """
+add-on back-up black-out break-down build-up call-back check-in check-out clean-up cut-off fall-back follow-up
+go-live hand-off hand-over hold-up kick-off lay-off lay-out lock-down lock-out log-in log-off log-on log-out look-up
+mark-up mock-up opt-in opt-out pay-back pay-off pick-up play-back plug-in pop-up print-out ramp-up roll-back
+roll-out round-up run-down scale-up set-up shut-down sign-in sign-off sign-on sign-out sign-up slow-down speed-up
+spin-up stand-in stand-up start-up step-down take-over tear-down time-out trade-off turn-over walk-through warm-up
+work-around wrap-up write-up
+"""
+_PARTS = [tuple(word.split("-")) for word in _KNOWN.split()]
+_WHOLE = {"".join(parts): (parts[0], parts[1]) for parts in _PARTS}
+_ROOTS = {(root(parts[0]), parts[1]): (parts[0], parts[1]) for parts in _PARTS}
+
+Compound = tuple[str, str]
+
+
+def compound_of(word: str) -> Compound | None:
+    """The verb and particle of a lower-case word, singular or plural, in which they are written together."""
+    return _WHOLE.get(word) or _WHOLE.get(word.removesuffix("s"))
+
+
+def compound_in(first: str, second: str) -> Compound | None:
+    """The verb and particle of two lower-case words, the first of them in any form."""
+    return _ROOTS.get((root(first), second))
+
+
+def compound_pattern(verb: str, particle: str) -> re.Pattern[str]:
+    """How they stand in a folded text: login, logins, log in, logged in, log-in."""
+    start = verb.removesuffix("e")
+    return re.compile(rf"(?<![^\W_]){start}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])")
+
+
+_LETTERS = string.ascii_lowercase
+_SHORTEST, _LONGEST = 4, 24
+
+
+def slips(word: str) -> list[str]:
+    """All words at that distance, a few hundred; none for a word too short to be told by the rest of its letters."""
+    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
+        return []
+    word = word.lower()
+    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
+    shorter = [left + right[1:] for left, right in halves if right]
+    changed = [left + letter + right[1:] for left, right in halves if right for letter in _LETTERS]
+    longer = [left + letter + right for left, right in halves for letter in _LETTERS]
+    return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]

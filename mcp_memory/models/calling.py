@@ -1,0 +1,256 @@
+"""One question to a model: answered from what is paid for, or by a call that is counted, retried and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Generic
+
+import anyio
+
+from mcp_memory.errors import (
+    AuthRefused,
+    CapReached,
+    ContextTooLong,
+    InvalidOutput,
+    ModelMissing,
+    ModelPaused,
+    ModelTimeout,
+    ModelUnusable,
+    Passing,
+    RateLimited,
+    RequestRefused,
+    SummarizerError,
+    TransportFailed,
+    how_to_add,
+)
+from mcp_memory.models.port import Ledger, PlannedCall, Readiness
+from mcp_memory.models.prompts import Question, again
+from mcp_memory.models.provider import Provider, Reply, Request
+from mcp_memory.models.retry import THRESHOLD, Backoff, Breaker, after_failure, retrying
+from mcp_memory.models.structured import SCHEMAS, A, parse
+from mcp_memory.ports.work import Clock
+
+#: What providers add to a prompt: the tool or schema, and the roles.
+_FRAME_TOKENS = 120
+BREAKER, STOPPED = "breaker", "stopped"
+_OUTCOMES: dict[type[SummarizerError], str] = {
+    RateLimited: "rate_limit",
+    ModelTimeout: "timeout",
+    TransportFailed: "transport",
+    AuthRefused: "auth",
+    ModelMissing: "model_missing",
+    InvalidOutput: "invalid_output",
+    ContextTooLong: "context_too_long",
+    RequestRefused: "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the settings allow. `fingerprint` stands for those that decide whether a key is accepted."""
+
+    models: tuple[str, ...]
+    max_output_tokens: int = 1_024
+    timeout_seconds: float = 60.0
+    concurrency: int = 4
+    fingerprint: str = ""
+    needs_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[A]):
+    """An answer and who gave it."""
+
+    answer: A
+    written_by: str
+
+
+class Caller:
+    """Asks the preferred models in order. Owns the provider's connection."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        ledger: Ledger,
+        limits: Limits,
+        count: Callable[[str], int],
+        clock: Clock,
+        *,
+        backoff: Backoff | None = None,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._provider, self._ledger, self._limits = provider, ledger, limits
+        self._count, self._clock, self._sleep, self._chance = count, clock, sleep, chance
+        self.backoff = backoff or Backoff()
+        self._turns = anyio.Semaphore(limits.concurrency)
+        self._by_words: set[str] = set()
+        self._noting = anyio.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._signed(self._limits.models[0])
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    async def readiness(self) -> Readiness:
+        """Whether a call makes sense now: only one at a time while a model has yet to prove that it is back."""
+        reason = self._unprepared() or await self._refusal() or await self._pause()
+        if not reason and await self._ledger.room() <= 0:
+            reason = "The day's tokens are spent (summarizer.daily_token_cap)."
+        if reason:
+            return Readiness(0, reason)
+        return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self._limits.concurrency)
+
+    async def ask(self, question: Question[A], node_id: str = "") -> Asked[A]:
+        """The answer of the first model that gives one. Raises what kept the last one from it."""
+        for model in self._limits.models:
+            kept = await self._ledger.answer(self._key(model, question))
+            if kept is not None:
+                return Asked(parse(kept, question.form), self._signed(model))
+        blocked = self._unprepared() or await self._refusal()
+        if blocked:
+            raise AuthRefused(blocked)
+        if paused := await self._pause():
+            raise ModelPaused(paused)
+        return await self._first_answer(question, node_id)
+
+    async def _first_answer(self, question: Question[A], node_id: str) -> Asked[A]:
+        failure: SummarizerError | None = None
+        refusal: AuthRefused | None = None
+        for model in self._limits.models:
+            try:
+                answer = await self._of_model(model, question, node_id)
+            except (ContextTooLong, CapReached, ModelPaused):
+                raise
+            except AuthRefused as error:
+                refusal = error
+                if not error.for_model:
+                    break
+            except SummarizerError as error:
+                failure = error
+            else:
+                await self._note_success()
+                return Asked(answer, self._signed(model))
+        if refusal and not (refusal.for_model and failure):
+            await self._ledger.set_state(STOPPED, {"fingerprint": self._limits.fingerprint, "reason": str(refusal)})
+            raise refusal
+        failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
+        await self._note_failure(failure)
+        raise failure
+
+    async def _of_model(self, model: str, question: Question[A], node_id: str) -> A:
+        try:
+            reply, answer = await self._retried(model, question, node_id)
+        except InvalidOutput as error:
+            reply, answer = await self._retried(model, again(question, str(error)), node_id)
+        await self._ledger.keep(self._key(model, question), reply.text)
+        return answer
+
+    async def _retried(self, model: str, question: Question[A], node_id: str) -> tuple[Reply, A]:
+        async def once() -> tuple[Reply, A]:
+            async with self._turns:
+                if paused := await self._pause():
+                    raise ModelPaused(paused)
+                return await self._call(model, question, node_id, structured=model not in self._by_words)
+
+        try:
+            return await retrying(once, self.backoff, self._sleep, self._chance)
+        except RequestRefused:
+            if model in self._by_words:
+                raise
+            # Many servers refuse forms that they do not know; the prompt tells the form as well.
+            self._by_words.add(model)
+            return await retrying(once, self.backoff, self._sleep, self._chance)
+
+    async def _call(self, model: str, question: Question[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
+        most = self._limits.max_output_tokens
+        request = Request(question.system, question.prompt, "summary", SCHEMAS[question.form], most)
+        tokens = self._count(question.system) + self._count(question.prompt) + _FRAME_TOKENS
+        number = await self._ledger.reserve(PlannedCall(question.purpose, node_id, self._signed(model), tokens, most))
+        started = time.monotonic()
+        spent, outcome = (0, 0), "failed"
+        try:
+            reply = await self._timely(model, request, structured)
+            spent = (reply.input_tokens or tokens, reply.output_tokens or self._count(reply.text))
+            answer = _checked(reply, question)
+            outcome = "ok"
+            return reply, answer
+        except SummarizerError as error:
+            outcome = _OUTCOMES.get(type(error), "failed")
+            if isinstance(error, ModelTimeout) or (isinstance(error, TransportFailed) and not error.answered):
+                spent = (tokens, 0)  # it may have been worked on, and be paid for
+            raise
+        except anyio.get_cancelled_exc_class():
+            number = 0  # interrupted: the reservation stands
+            raise
+        finally:
+            if number:
+                latency = round((time.monotonic() - started) * 1000)
+                await self._ledger.settle(number, outcome, *spent, latency)
+
+    async def _timely(self, model: str, request: Request, structured: bool) -> Reply:
+        try:
+            with anyio.fail_after(self._limits.timeout_seconds):
+                return await self._provider.ask(model, request, structured)
+        except TimeoutError:
+            raise ModelTimeout(f"{model} did not answer within {self._limits.timeout_seconds:g} s.") from None
+        except SummarizerError:
+            raise
+        except Exception as error:
+            # Whatever an SDK makes of an answer that it did not expect. Its words may hold the key, its type does not.
+            raise TransportFailed(f"The answer of {model} could not be read ({type(error).__name__}).") from None
+
+    def _signed(self, model: str) -> str:
+        return f"{self._provider.kind}:{model}"
+
+    def _key(self, model: str, question: Question[A]) -> str:
+        text = "\x1f".join((self._signed(model), question.form.__name__, question.system, question.prompt))
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+
+    def _unprepared(self) -> str:
+        """What is missing on this machine, whatever the provider would say."""
+        kind = self._provider.kind
+        if find_spec(kind) is None:
+            return f"The package {kind} is not installed: {how_to_add(kind)}."
+        if self._limits.needs_key:
+            return f"There is no key: set {kind.upper()}_API_KEY or summarizer.api_key_file."
+        return ""
+
+    async def _refusal(self) -> str:
+        """Why the provider refused these very settings before."""
+        stopped = await self._ledger.state(STOPPED)
+        return str(stopped["reason"]) if stopped.get("fingerprint") == self._limits.fingerprint and stopped else ""
+
+    async def _pause(self) -> str:
+        breaker = await self._breaker()
+        return f"The model is left alone for a while: {breaker.reason}" if breaker.is_open(self._clock.now_ms()) else ""
+
+    async def _breaker(self) -> Breaker:
+        return Breaker(**await self._ledger.state(BREAKER))
+
+    async def _note_success(self) -> None:
+        async with self._noting:
+            if (await self._breaker()).failures:
+                await self._ledger.set_state(BREAKER, asdict(Breaker()))
+
+    async def _note_failure(self, error: SummarizerError) -> None:
+        asked = error.retry_after if isinstance(error, Passing) else None
+        async with self._noting:
+            breaker = after_failure(await self._breaker(), str(error), self._clock.now_ms(), asked)
+            await self._ledger.set_state(BREAKER, asdict(breaker))
+
+
+def _checked(reply: Reply, question: Question[A]) -> A:
+    try:
+        return parse(reply.text, question.form)
+    except InvalidOutput as error:
+        if reply.cut_off:
+            raise InvalidOutput("The answer was cut off at its greatest length. Write less.") from None
+        raise error

@@ -1,0 +1,297 @@
+"""Segments and periods written by a model: every bullet leads to the words, or to the bullets it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Depth,
+    DraftBullet,
+    Evidence,
+    Metrics,
+    Node,
+    RollupSummary,
+    SegmentSummary,
+    depth_of,
+    measure,
+)
+from mcp_memory.domain.text import similar, terms
+from mcp_memory.domain.toc import BULLETS, Level
+from mcp_memory.models import prompts
+from mcp_memory.models.adaptive import deepening, in_layers
+from mcp_memory.models.calling import Caller
+from mcp_memory.models.chunks import OVERLAP_TOKENS, Count, chunk_text, truncate_to_tokens
+from mcp_memory.models.evidence import cite, transcript
+from mcp_memory.models.port import Readiness, Summarizer
+from mcp_memory.models.structured import (
+    MAX_BULLET,
+    MergeAnswer,
+    clean_line,
+    clean_prose,
+    keywords_of,
+    title_of,
+)
+
+SEGMENT_KEYWORDS, PERIOD_KEYWORDS = 10, 7
+_SECTION_BULLETS = (2, 8)
+_CONTEXT_TOKENS = 500
+_MAX_EVIDENCE = 4
+_MAX_GRIPS, _MAX_CHILDREN = 6, 12
+#: A bullet that names no source belongs to the point it is most alike, if it is that much alike.
+_ALIKE = 0.35
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Point(Generic[M]):
+    """A statement on its way up, with the marks of where it came from; `heading` names its part of the whole."""
+
+    text: str
+    marks: tuple[M, ...]
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft(Generic[M]):
+    """A summary before it is a segment's or a period's."""
+
+    title: str
+    points: tuple[Point[M], ...]
+    keywords: tuple[str, ...]
+    written_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a summary is for: whose it is, how long it may be, and what an earlier version said."""
+
+    level: Level
+    node_id: str
+    prior: str
+
+    @property
+    def what(self) -> str:
+        if self.level is Level.SEGMENT:
+            return "one conversation"
+        return f"a {self.level.label} of a developer's work with a coding agent"
+
+    @property
+    def keywords(self) -> int:
+        return SEGMENT_KEYWORDS if self.level is Level.SEGMENT else PERIOD_KEYWORDS
+
+
+class ModelSummarizer:
+    """Implements the `Author` port, and with it `Summarizer`. What is too short for a model stays extractive."""
+
+    def __init__(self, caller: Caller, short: Summarizer, count: Count) -> None:
+        self._caller, self._short, self._count = caller, short, count
+
+    @property
+    def name(self) -> str:
+        return self._caller.name
+
+    async def readiness(self) -> Readiness:
+        return await self._caller.readiness()
+
+    async def close(self) -> None:
+        await self._caller.close()
+
+    async def segment(
+        self, events: Sequence[Event], context: Sequence[Event], *, prior: str = "", node_id: str = ""
+    ) -> SegmentSummary:
+        text = transcript(events)
+        tokens = self._count(text)
+        spare = await self._short.segment(events, context)
+        if depth_of(tokens) is Depth.NONE:
+            metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
+            return SegmentSummary(spare.title, spare.bullets, spare.keywords, self._short.name, metrics)
+        task = _Task(Level.SEGMENT, node_id, prior)
+        before = truncate_to_tokens(transcript(context), self._count, _CONTEXT_TOKENS)
+
+        async def work(depth: Depth, size: int) -> tuple[Depth, Draft[Evidence]]:
+            if depth in (Depth.BRIEF, Depth.STANDARD):
+                return depth, await self._section(text, events, before, task, "segment", BULLETS[Level.SEGMENT])
+            return depth, await self._sections(text, events, task, depth, size)
+
+        depth, draft = await deepening(tokens, work)
+        keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
+        title = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.title
+        bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE]) for point in draft.points)
+        metrics = self._measured(tokens, depth, title, bullets, keywords)
+        return SegmentSummary(title, bullets, keywords, draft.written_by, metrics)
+
+    async def rollup(
+        self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
+    ) -> RollupSummary:
+        points = [
+            Point(bullet.text, ((at, index),), child.title)
+            for at, child in enumerate(children)
+            for index, bullet in enumerate(child.bullets)
+        ]
+        tokens = self._count(_listing(points))
+        spare = await self._short.rollup(level, children)
+        if depth_of(tokens) is Depth.NONE:
+            # So little needs no summary: it is told as it is, if it fits.
+            fits = len(points) <= BULLETS[level][1]
+            bullets = tuple(_parent_bullet(point, children) for point in points) if fits else spare.bullets
+            metrics = self._measured(tokens, Depth.NONE, spare.topic, bullets, spare.keywords)
+            return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
+        task = _Task(level, node_id, prior)
+
+        async def work(depth: Depth, size: int) -> tuple[Depth, Draft[tuple[int, int]]]:
+            if depth in (Depth.BRIEF, Depth.STANDARD):
+                return depth, await self._merged(points, task, level.label, BULLETS[level])
+            packs = _packs(points, self._count, size)
+            return depth, await self._layered(packs, task, depth)
+
+        depth, draft = await deepening(tokens, work)
+        keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
+        topic = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.topic
+        bullets = tuple(_parent_bullet(point, children) for point in draft.points)
+        metrics = self._measured(tokens, depth, topic, bullets, keywords)
+        return RollupSummary(topic, bullets, keywords, draft.written_by, metrics)
+
+    def _measured(
+        self, tokens: int, depth: Depth, title: str, bullets: Sequence[Bullet | DraftBullet], keywords: Sequence[str]
+    ) -> Metrics:
+        """How far so many tokens were compressed to what a summary says."""
+        text = "\n".join([title, *(bullet.text for bullet in bullets), *keywords])
+        return measure(tokens, self._count(text), depth)
+
+    async def _section(
+        self, text: str, events: Sequence[Event], before: str, task: _Task, purpose: str, bullets: tuple[int, int]
+    ) -> Draft[Evidence]:
+        question = prompts.section(
+            purpose, text, context=before, prior=task.prior, bullets=bullets, keywords=task.keywords
+        )
+        asked = await self._caller.ask(question, task.node_id)
+        points = []
+        for item in asked.answer.bullets[: bullets[1]]:
+            line = clean_line(item.text, MAX_BULLET)
+            if line:
+                points.append(Point(line, cite(item.quote, line, events)))
+        return Draft(asked.answer.title, tuple(points), tuple(asked.answer.keywords), asked.written_by)
+
+    async def _sections(
+        self, text: str, events: Sequence[Event], task: _Task, depth: Depth, size: int
+    ) -> Draft[Evidence]:
+        """The layers of a long segment: sections with their quotes, then the points of all of them."""
+        bare = _Task(task.level, task.node_id, "")
+
+        async def leaf(chunk: str) -> Draft[Evidence]:
+            return await self._section(chunk, events, "", bare, "segment chunk", _SECTION_BULLETS)
+
+        async def merge(drafts: Sequence[Draft[Evidence]], final: bool) -> Draft[Evidence]:
+            return await self._joined(drafts, task, final)
+
+        chunks = chunk_text(text, self._count, size, min(OVERLAP_TOKENS, size // 5))
+        return (await in_layers(chunks, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
+
+    async def _layered(self, packs: Sequence[Sequence[Point[M]]], task: _Task, depth: Depth) -> Draft[M]:
+        """The layers of a period with many children."""
+        bare = _Task(task.level, task.node_id, "")
+
+        async def leaf(pack: Sequence[Point[M]]) -> Draft[M]:
+            return await self._merged(pack, bare, f"{task.level.label} chunk", _SECTION_BULLETS)
+
+        async def merge(drafts: Sequence[Draft[M]], final: bool) -> Draft[M]:
+            return await self._joined(drafts, task, final)
+
+        return (await in_layers(packs, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
+
+    async def _joined(self, drafts: Sequence[Draft[M]], task: _Task, final: bool) -> Draft[M]:
+        points = [Point(point.text, point.marks, draft.title) for draft in drafts for point in draft.points]
+        if final:
+            return await self._merged(points, task, f"{task.level.label} merge", BULLETS[task.level])
+        return await self._merged(
+            points, _Task(task.level, task.node_id, ""), f"{task.level.label} group", _SECTION_BULLETS
+        )
+
+    async def _merged(
+        self, points: Sequence[Point[M]], task: _Task, purpose: str, bullets: tuple[int, int]
+    ) -> Draft[M]:
+        question = prompts.merge(
+            purpose, _listing(points), task.what, prior=task.prior, bullets=bullets, keywords=task.keywords
+        )
+        asked = await self._caller.ask(question, task.node_id)
+        return Draft(
+            asked.answer.title,
+            tuple(_united(asked.answer, points, bullets[1])),
+            tuple(asked.answer.keywords),
+            asked.written_by,
+        )
+
+
+class ModelWriter:
+    """Writes prose by a model, for the adaptive summarizer."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self.written_by = caller.name
+
+    async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
+        question = prompts.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
+        asked = await self._caller.ask(question)
+        self.written_by = asked.written_by
+        return clean_prose(asked.answer.summary)
+
+
+def _first(draft: Draft[M]) -> str:
+    return draft.points[0].text if draft.points else ""
+
+
+def _united(answer: MergeAnswer, points: Sequence[Point[M]], most: int) -> list[Point[M]]:
+    """The answer's bullets with the marks of the points they name, or of the one they are most alike."""
+    found = []
+    for item in answer.bullets[:most]:
+        line = clean_line(item.text, MAX_BULLET)
+        sources = [points[number - 1] for number in dict.fromkeys(item.sources) if 0 < number <= len(points)]
+        marks = dict.fromkeys(mark for point in sources or _alike(line, points) for mark in point.marks)
+        if line:
+            found.append(Point(line, tuple(marks)))
+    return found
+
+
+def _alike(line: str, points: Sequence[Point[M]]) -> list[Point[M]]:
+    own = terms(line)
+    best = max(points, key=lambda point: similar(own, terms(point.text)), default=None)
+    return [best] if best and similar(own, terms(best.text)) >= _ALIKE else []
+
+
+def _listing(points: Sequence[Point[M]]) -> str:
+    """Points with their numbers, under the names of the parts they belong to."""
+    lines, heading = [], ""
+    for number, point in enumerate(points, 1):
+        if point.heading != heading:
+            heading = point.heading
+            lines.append(f"\n{heading}")
+        lines.append(f"[{number}] {point.text}")
+    return "\n".join(lines).strip("\n")
+
+
+def _packs(points: Sequence[Point[M]], count: Count, size: int) -> list[list[Point[M]]]:
+    """Neighbouring points in packs of at most so many tokens."""
+    packs: list[list[Point[M]]] = [[]]
+    room = size
+    for point in points:
+        tokens = count(point.text) + 8
+        if tokens > room and packs[-1]:
+            packs.append([])
+            room = size
+        packs[-1].append(point)
+        room -= tokens
+    return packs
+
+
+def _parent_bullet(point: Point[tuple[int, int]], children: Sequence[Node]) -> Bullet:
+    grips = dict.fromkeys(grip for at, index in point.marks for grip in children[at].bullets[index].grip_ids)
+    ids = dict.fromkeys(children[at].node_id for at, _ in point.marks)
+    if not ids:
+        # Without a source there is nothing to hold on to, but the bullet still came from one of the children.
+        ids = dict.fromkeys(child.node_id for child in children)
+    return Bullet(point.text, tuple(grips)[:_MAX_GRIPS], tuple(ids)[:_MAX_CHILDREN])

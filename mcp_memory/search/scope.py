@@ -1,0 +1,120 @@
+"""Which project an answer is about, and how ids are written so that they can be followed from the current one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
+from mcp_memory.errors import SEE_ALL, SEE_PROJECTS, NoProject, NotFound, OutOfReach
+from mcp_memory.ports.library import Library
+
+ALL = "*"
+#: How many projects are named to choose from.
+_NAMED = 8
+
+
+class Reach(Enum):
+    """What may be read: where no project is known, everything (the command line) or nothing; or ever only home."""
+
+    EVERYTHING = "everything"
+    NAMED = "named"
+    HOME = "home"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`home` is the current project, if known; `project` the one that is asked about, None for all of them.
+
+    `alone`: nothing of other projects may be told, not even that they have something.
+    """
+
+    home: str | None
+    project: str | None
+    alone: bool = False
+
+    def admit(self, project: str) -> None:
+        """Refuse what belongs to a project that may not be read."""
+        if self.alone and project != self.home:
+            raise out_of_reach(self.home)
+
+    def id_of(self, node_id: str, project: str) -> str:
+        """A node id as seen from home: those of other projects carry their slug."""
+        return node_id if project == self.home else f"{node_id}@{project}"
+
+    def short_id_of(self, ref: NodeRef, project: str) -> str:
+        return ref.short_id(None if project == self.home else project)
+
+
+async def scope_of(library: Library, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
+    """The scope of a request: the project asked for, else home. `here` is how the place is called if it has none."""
+    if reach is Reach.HOME and asked and asked != home:
+        raise out_of_reach(home)
+    if asked == ALL:
+        return Scope(home, None)
+    if asked and not await library.has_project(asked):
+        known = ", ".join((await library.slugs())[:12]) or "none yet"
+        raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
+    if not asked and not home and reach is not Reach.EVERYTHING:
+        await _refuse_all(library, reach, here)
+    return Scope(home, asked or home, reach is Reach.HOME)
+
+
+async def _refuse_all(library: Library, reach: Reach, here: str) -> None:
+    """Say that nothing is looked up, and how to widen; an empty memory has nothing to refuse."""
+    slugs = await library.slugs()
+    if not slugs:
+        return
+    ways = ""
+    if reach is Reach.NAMED:
+        some = ", ".join(slugs[:_NAMED]) + (", …" if len(slugs) > _NAMED else "")
+        ways = f' Pass project with a slug ({some}), or project="*" for all of them.'
+    raise NoProject(
+        f"Memory knows no project {here}, so nothing was looked up.{ways} A server that is started in a project's "
+        "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one as "
+        "soon as something is captured or remembered here."
+    )
+
+
+def out_of_reach(home: str | None) -> OutOfReach:
+    only = f"only this project, {home}, can" if home else "and here memory knows no project, so nothing can"
+    return OutOfReach(
+        f"The user's setting [privacy] isolate is on: over MCP {only} be reached. Go on without it; the user can look "
+        "it up on the command line, or turn the setting off."
+    )
+
+
+async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
+    """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
+    ref, named = parse_node_id(node_id)
+    scope.admit(named or scope.project or "")
+    if ref.shortened:
+        return await _whole(library, ref, named or scope.project)
+    if named:
+        if not await library.has_project(named):
+            raise NotFound(f"There is no project {named!r} in memory.", SEE_PROJECTS)
+        return ref, named
+    if scope.project:
+        return ref, scope.project
+    holders = [slug for slug in await library.slugs() if await library.node(slug, ref)]
+    if len(holders) == 1:
+        return ref, holders[0]
+    if holders:
+        choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:8])
+        raise NotFound(f"{len(holders)} projects have a node {ref.node_id()}: say which one, {choices}.")
+    raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
+
+
+async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
+    """The segment that a shortened id means."""
+    found = [
+        (whole, slug)
+        for slug in ([project] if project else await library.slugs())
+        for whole in await library.nodes_named(slug, Level.SEGMENT, ref.key, 2)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = ", ".join(whole.node_id(slug) for whole, slug in found[:8])
+        raise NotFound(f"{ref.node_id()} is the beginning of several segments: say which one, {choices}.")
+    raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)

@@ -1,0 +1,397 @@
+"""The one SQLite file: its connections, one lock for writing, errors that tell the next step."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import aiosqlite
+import anyio
+from anyio import to_thread
+
+from mcp_memory.capture.home import private_dir
+from mcp_memory.domain.text import holds
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
+from mcp_memory.store.sqlite.erasures import DUE, scrub
+from mcp_memory.store.sqlite.migrations import latest, migrate, newer, version_of
+from mcp_memory.store.sqlite.place import Opened, damaged, holder, is_fixed, uri
+
+Row = tuple[Any, ...]
+P = ParamSpec("P")
+Result = TypeVar("Result")
+#: A write waits for those before it, the longest of which put a whole index in order. A read waits for no write: what
+#: keeps it out is a program that wants the file for itself, and who waits should hear of it soon.
+_WRITING_MS, _READING_MS = 15_000, 4_000
+_TOGETHER = 100
+#: What SQLite says of tables that are not those of this version.
+_UNLIKE = ("no such table", "no such column")
+_PRAGMAS = (
+    f"PRAGMA busy_timeout = {_READING_MS}",
+    "PRAGMA cache_size = -32000",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA mmap_size = 268435456",
+)
+_WRITABLE = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    # What is deleted is overwritten: the file must not tell what was forgotten.
+    "PRAGMA secure_delete = ON",
+)
+
+
+class Transaction:
+    """A write in progress; handed out by `Database.write` only, to a function that runs in a worker thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._next: dict[str, int] = {}
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._connection.execute(sql, values)
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def insert(self, into: str, rows: Sequence[Sequence[Any]], *, known: str = "") -> None:
+        """Insert many rows by few statements: a statement lets other threads run, and waits for them when it is done.
+
+        `into` names the table and its columns; `known` says what is done about a row that is there already.
+        """
+        for start in range(0, len(rows), _TOGETHER):
+            part = rows[start : start + _TOGETHER]
+            marks = f"({', '.join('?' * len(part[0]))})"
+            values = [value for row in part for value in row]
+            self._connection.execute(f"INSERT INTO {into} VALUES {', '.join([marks] * len(part))} {known}", values)
+
+    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def next_id(self, table: str, many: int = 1) -> int:
+        """The first of as many new ids of a table; safe because no one else writes during this transaction.
+
+        Where ids are places in the log, one that was given away is not given again after its row is gone.
+        """
+        if table not in self._next:
+            rows = self.fetch(
+                f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
+                "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
+                (table,),
+            )
+            self._next[table] = int(rows[0][0])
+        first = self._next[table]
+        self._next[table] += many
+        return first
+
+
+class Reads(Protocol):
+    """What can be read from: the database as it stands, or a snapshot of it."""
+
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]: ...
+
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        """The first column of the first row, None if there is no row."""
+        ...
+
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """Reads that belong together: all see one committed state."""
+        ...
+
+
+class Snapshot:
+    """One committed state, read in the thread that holds it; handed out by `Database.at_once` only.
+
+    Nothing here ever waits, so that what awaits nothing else runs to its end without an event loop.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        row = self._connection.execute(sql, values).fetchone()
+        return row[0] if row else None
+
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        return work(self._connection, *args, **named)
+
+
+class Database:
+    """Owns the connections. Reads see the last committed state; writes go through `write`.
+
+    Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own, and so do
+    reads that belong together.
+    """
+
+    def __init__(self, opened: Opened, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
+        self.path = opened.path
+        self._opened = opened
+        self._writer = writer
+        self._reader = reader
+        self._lock = anyio.Lock()
+        self._together: sqlite3.Connection | None = None
+        self._reading = anyio.Lock()
+        # Held in the threads themselves: an interrupt gives up waiting for a thread, and the thread goes on.
+        self._in_write, self._in_read = threading.Lock(), threading.Lock()
+        self._changed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[Database]:
+        """Open the file, creating or migrating it where needed."""
+        async with AsyncExitStack() as stack:
+            with told(path):
+                prepare_folder(path.parent)
+                await to_thread.run_sync(migrate, path)
+                opened = Opened.at(path)
+                writer = stack.enter_context(_writer(path))
+                reader = await stack.enter_async_context(_reader(path))
+            database = cls(opened.with_log(), writer, reader)
+            stack.callback(database._close)
+            yield database
+
+    def is_replaced(self) -> bool:
+        """Whether another file has taken this one's name, or none has it any more."""
+        return self._opened.is_replaced()
+
+    async def write(
+        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """One write: all that `work` does or nothing, whatever happens meanwhile.
+
+        It runs in one worker thread from begin to commit, and is not given up half way when its caller is cancelled.
+        """
+        async with self._lock:
+            with self._told():
+                return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
+
+    def write_here(
+        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """The same in the caller's own thread, which must not be that of the event loop."""
+        with self._told():
+            return self._write(lambda tx: work(tx, *args, **named))
+
+    def _write(self, work: Callable[[Transaction], Result]) -> Result:
+        with self._in_write:
+            return self._transact(work)
+
+    def _transact(self, work: Callable[[Transaction], Result]) -> Result:
+        tx = Transaction(self._writer)
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            if (version := version_of(self._writer)) > latest():
+                raise newer(version, self.path)
+            result = work(tx)
+            self._commit()
+        except BaseException:
+            # A full disk makes SQLite roll back by itself.
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+        return result
+
+    def _commit(self) -> None:
+        # Whoever is told that something is kept may throw away where it came from.
+        self._opened.check()
+        self._writer.execute("COMMIT")
+        self._changed = True
+
+    async def scrub(self, wait_ms: int = 0) -> str:
+        """Take what was erased out of the file and its log; what keeps it there for now, or nothing.
+
+        It costs one read where nothing is due.
+        """
+        if not await self.fetch(DUE):
+            return ""
+        if is_fixed(self.path):
+            return f"{self.path.parent} cannot be written"
+
+        def work() -> str:
+            with self._in_write:
+                return scrub(self._writer, self.path, wait_ms)
+
+        async with self._lock:
+            with self._told():
+                return await to_thread.run_sync(work)
+
+    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+        with self._told():
+            return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
+
+    async def read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
+    ) -> Result:
+        """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
+        async with self._reading:
+            with self._told():
+                return await to_thread.run_sync(self._read, lambda connection: work(connection, *args, **named))
+
+    async def at_once(self, work: Callable[[Snapshot], Coroutine[Any, Any, Result]]) -> Result:
+        """Read and think in one go, in one worker thread: handing over to it and back takes longer than most reads.
+
+        What `work` does with the snapshot sees one committed state; it must not wait for anything else.
+        """
+        return await self.read(lambda connection: _finished(work(Snapshot(connection))))
+
+    def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with self._in_read:
+            return self._snapshot(work)
+
+    def _snapshot(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        if self._together is None:
+            self._together = _connected(self.path)
+            self._together.execute("PRAGMA query_only = 1")
+        self._together.execute("BEGIN")
+        try:
+            return work(self._together)
+        finally:
+            self._together.execute("COMMIT")
+
+    def _told(self) -> AbstractContextManager[None]:
+        self._opened.check()
+        return told(self.path, changed=self._changed)
+
+    def _close(self) -> None:
+        """Wait for what other threads are at, after which nothing begins any more.
+
+        A connection that is closed while a thread uses it takes the whole process down.
+        """
+        with self._in_write:
+            self._opened = replace(self._opened, file=None)
+            self._writer.close()
+        with self._in_read:
+            if self._together is not None:
+                self._together.close()
+
+    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        rows = await self.fetch(sql, values)
+        return rows[0][0] if rows else None
+
+    async def data_version(self) -> int:
+        """A number that changes whenever another connection has written."""
+        return int(await self.value("PRAGMA data_version"))
+
+
+def _finished(work: Coroutine[Any, Any, Result]) -> Result:
+    """What a coroutine gives that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # it carries what the coroutine returned
+    work.close()
+    raise RuntimeError("Only the snapshot may be awaited here; nothing else could answer in this thread.")
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[sqlite3.Connection]:
+    """The writing connection. Worker threads use it in turn, each under the lock of `Database.write`."""
+    connection = _connected(path)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection that worker threads may use in turn."""
+    name, pragmas = _way_to(path)
+    connection = sqlite3.connect(name, isolation_level=None, cached_statements=256, check_same_thread=False, uri=True)
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma)
+        connection.create_function("holds", 2, holds, deterministic=True)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _way_to(path: Path) -> tuple[str, Sequence[str]]:
+    """What to connect to, and what to say first."""
+    return (uri(path), _PRAGMAS) if is_fixed(path) else (str(path), (*_PRAGMAS, *_WRITABLE))
+
+
+@asynccontextmanager
+async def _reader(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    # Cancelled half way, the connection's thread would be left without an owner.
+    with anyio.CancelScope(shield=True):
+        name, pragmas = _way_to(path)
+        connection = await aiosqlite.connect(name, isolation_level=None, cached_statements=256, uri=True)
+    try:
+        for pragma in (*pragmas, "PRAGMA query_only = 1"):
+            await connection.execute(pragma)
+        yield connection
+    finally:
+        with anyio.CancelScope(shield=True):
+            await connection.close()
+
+
+def prepare_folder(folder: Path) -> None:
+    """The data directory belongs to its user alone."""
+    private_dir(str(folder))
+    if os.name == "posix" and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.getuid():
+        folder.chmod(0o700)
+
+
+@contextmanager
+def told(path: Path, *, changed: bool = False) -> Iterator[None]:
+    """Turn SQLite's and the system's errors into ours, which say what to do. `changed`: we have written before."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain(error, path, changed=changed) from error
+    except UnicodeEncodeError as error:
+        # Half of a pair, as bytes that are not UTF-8 become on the command line: no text can hold it.
+        raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None
+    except OSError as error:
+        raise StoreFull(
+            f"{path.parent} cannot be written: {error.strerror or error}. Free some space, correct the permissions, "
+            "or set MCP_MEMORY_HOME to another directory."
+        ) from error
+
+
+def _version(path: Path) -> int:
+    try:
+        with closing(sqlite3.connect(uri(path), uri=True)) as connection:
+            return version_of(connection)
+    except sqlite3.Error:
+        return 0
+
+
+def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> StoreError:
+    text = str(error).lower()
+    if "locked" in text or "busy" in text:
+        return StoreBusy(
+            f"{path} is locked by {holder(path)}. Try again; if it stays so, end the one that has it open."
+        )
+    if text.startswith(_UNLIKE) and (version := _version(path)) > latest():
+        return newer(version, path)
+    signs = (
+        *("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed"),
+        *(*_UNLIKE, "has no column", "already exists"),  # not the tables its version has
+    )
+    undecodable = text.startswith("could not decode to utf-8")
+    if undecodable or any(sign in text for sign in signs):
+        # SQLite would quote what it cannot decode, which is of no use to anyone.
+        error = sqlite3.DatabaseError("it holds text that is not UTF-8") if undecodable else error
+        kept = "What could not be finished was undone." if changed else "Nothing was changed."
+        return damaged(path, str(error), kept)
+    if any(sign in text for sign in ("full", "readonly", "read-only", "unable to open", "disk i/o")):
+        return StoreFull(
+            f"{path} cannot be written ({error}). Free some space, correct the permissions, or set MCP_MEMORY_HOME "
+            "to another directory."
+        )
+    return StoreError(f"{path}: {error}. `mcp-memory doctor` looks for what is wrong.")

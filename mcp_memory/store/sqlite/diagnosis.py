@@ -1,0 +1,334 @@
+"""Looking at the data directory and its database for trouble, without needing either to be in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mcp_memory.errors import UPDATE
+from mcp_memory.store.sqlite.erasures import DUE
+from mcp_memory.store.sqlite.events import SET_ASIDE
+from mcp_memory.store.sqlite.migrations import EMPTY, create, latest, rescue_of
+from mcp_memory.store.sqlite.place import holder, uri
+from mcp_memory.store.sqlite.projects import Claim, claim_of
+
+_MINUTE = 60_000
+#: Less than this is too little for a database that is being written to.
+_LEAST_FREE = 100 * 1024 * 1024
+#: SQLite's names for not being able to write, whose words are those it has for a damaged file.
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
+#: A running server takes up what waits within seconds.
+_LATE_MS = 10 * _MINUTE
+_AHEAD_MS = 10 * _MINUTE
+_PROCESS = "mcp-memory process"
+_SET_ASIDE = "mcp-memory process --set-aside-corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, why that is so or matters, and the command or step that mends it."""
+
+    what: str
+    why: str
+    fix: str
+
+
+class Damage(Problem):
+    """The database file itself is not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included.
+
+    `unknown` are the payloads of no known form: how many of each client, and when the last of them came.
+    """
+
+    last_ms: dict[str, int] = field(default_factory=dict)
+    oldest_waiting_ms: int | None = None
+    waiting: int = 0
+    newest_ms: int | None = None
+    holder: str = ""
+    lease_until_ms: int = 0
+    set_aside: tuple[tuple[str, int, str], ...] = ()
+    unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Whether something was erased and has not been scrubbed from the file yet.
+    unscrubbed: bool = False
+
+
+def disk(home: Path) -> list[Problem]:
+    """Whether the data directory can be written."""
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    fix = f"Free some space, correct the permissions of {home}, or set MCP_MEMORY_HOME and install again."
+    try:
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(b"x" * 4096)
+            probe.flush()
+    except OSError as error:
+        return [Problem(f"{place} cannot be written", f"{error.strerror}: nothing can be captured.", fix)]
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_FREE:
+        return [Problem(f"the disk of {place} is nearly full", f"Only {free // 1024**2} MB are free.", fix)]
+    return []
+
+
+def database(path: Path) -> tuple[Facts, list[Problem]]:
+    """What the database knows, and whether it is whole. A missing one is new, not broken."""
+    if rescue_of(path).exists():
+        why = "Until that is done, memory cannot be used; what is captured is kept."
+        return Facts(), [Problem(f"{path} is being made anew, or that was interrupted", why, _SET_ASIDE)]
+    if not path.exists():
+        return Facts(), []
+    facts, problems = examine(path)
+    return facts, problems or _guarded(path)
+
+
+def _guarded(path: Path) -> list[Problem]:
+    """Files of the database that can be read and not written, as after a run by another user."""
+    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+    found = [file for file in files if file.exists() and not os.access(file, os.W_OK)]
+    if not found or not os.access(path.parent, os.W_OK):  # which is told of the directory
+        return []
+    why = "It belongs to another user or is write-protected. What is captured waits in the spool."
+    return [Problem(f"{found[0]} cannot be written", why, _permissions(found[0]))]
+
+
+def _permissions(path: Path) -> str:
+    name = shlex.quote(str(path))
+    return f'Make {path} yours again (sudo chown "$USER" {name}; chmod u+rwX {name}), then: {_PROCESS}'
+
+
+def examine(path: Path) -> tuple[Facts, list[Problem]]:
+    """The same of a file that is there."""
+    if not path.stat().st_size:
+        return Facts(), [_damaged(path, EMPTY)]
+    try:
+        with _reading(path) as connection:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version > latest():
+                why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
+                return Facts(), [Problem(f"{path} is of a newer version", why, UPDATE)]
+            if not version and _is_empty(connection):  # the first command that opens it makes its tables
+                return Facts(), []
+            check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            check = _tables(connection, version) if check == "ok" else check
+            check = _contents(connection) if check == "ok" else check
+            if check != "ok":
+                return Facts(), [_damaged(path, check)]
+            return _facts(connection), []
+    except sqlite3.OperationalError as error:
+        # What Python finds wrong, such as text that cannot be decoded, has no name of SQLite's.
+        return Facts(), [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
+    except sqlite3.DatabaseError as error:
+        return Facts(), [_damaged(path, str(error))]
+
+
+def facts(path: Path) -> Facts:
+    """What the database knows, without looking whether it is whole, which takes as long as it is large."""
+    try:
+        with _reading(path) as connection:
+            return _facts(connection)
+    except sqlite3.Error:
+        return Facts()
+
+
+def claim(path: Path, root: str, label: str) -> Claim:
+    """Whether the name that a directory claims counts; it does where the database cannot tell."""
+    try:
+        with _reading(path) as connection:
+            return claim_of(lambda sql, values: connection.execute(sql, values).fetchall(), root, label)
+    except sqlite3.Error:
+        return Claim()
+
+
+def _tables(connection: sqlite3.Connection, version: int) -> str:
+    """Whether the tables and columns are there that a file of this version has."""
+    if version < 1:
+        return "it has tables, but bears no version"
+    if version < latest():
+        return "ok"
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        create(new)
+        missing = _names(new) - _names(connection)
+    return f"{min(missing)} is missing" if missing else "ok"
+
+
+_COLUMNS = """
+    SELECT m.name || '.' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'
+"""
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute(_COLUMNS)}
+
+
+_TEXTS = """
+    SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+    WHERE m.type = 'table' AND m.rootpage > 0 AND c.type = 'TEXT'
+"""
+
+
+def _contents(connection: sqlite3.Connection) -> str:
+    """What SQLite's own check does not look into: the words of the index, and whether texts can be read at all."""
+    connection.execute("CREATE VIRTUAL TABLE temp.word USING fts5vocab('main', 'search', 'row')")
+    connection.execute("SELECT sum(cnt) FROM temp.word").fetchone()
+    try:
+        for table, column in connection.execute(_TEXTS).fetchall():
+            for (text,) in connection.execute(f"SELECT CAST({column} AS BLOB) FROM {table}"):
+                bytes(text or b"").decode()
+    except UnicodeDecodeError:
+        return "it holds text that is not UTF-8"
+    return "ok"
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+
+
+def _failed(path: Path, error: str, name: str) -> Problem:
+    """What it means that the database cannot be looked at."""
+    if "locked" in error or "busy" in error:
+        fix = "End the other program that has it open, then run: mcp-memory doctor"
+        return Problem(f"{path} is locked", f"It is held exclusively by {holder(path)}.", fix)
+    if "unable to open" in error or "readonly" in error or "authorized" in error:
+        fix = f"Correct the permissions of {path}, or set MCP_MEMORY_HOME to another directory."
+        return Problem(f"{path} cannot be opened", f"{error}.", fix)
+    if name.startswith(_NO_ROOM):
+        why = f"{error}: even reading takes some room beside it, and there is none."
+        fix = "Free some space on its disk or in your quota, then run: mcp-memory doctor"
+        return Problem(f"{path} cannot be looked at", why, fix)
+    return _damaged(path, error)
+
+
+def _damaged(path: Path, why: str) -> Problem:
+    fix = f"End your agents, then run: {_SET_ASIDE} (or put a backup in its place)"
+    return Damage(f"{path} is damaged", f"{why}.", fix)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(uri(path), uri=True, timeout=2)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+_LAST = """
+    SELECT client, max(last_ms) FROM (
+        SELECT s.client AS client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id)) AS last_ms
+        FROM session s GROUP BY 1
+        UNION ALL
+        SELECT client, max(received_ms) FROM inbox GROUP BY 1
+    ) WHERE last_ms IS NOT NULL GROUP BY 1
+"""
+
+
+_UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
+_HOOKED = """
+    SELECT EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')
+"""
+
+
+def _facts(connection: sqlite3.Connection) -> Facts:
+    waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
+    lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
+    held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
+    last = dict(connection.execute(_LAST).fetchall())
+    aside = tuple(connection.execute(SET_ASIDE).fetchall())
+    unknown = {client: (count, last_ms) for client, count, last_ms in connection.execute(_UNKNOWN)}
+    due = bool(connection.execute(DUE).fetchone())
+    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside, unknown, due)
+
+
+def has_captured(path: Path) -> bool:
+    """Whether a hook ever told anything that is in the database. It may look at every event."""
+    try:
+        with _reading(path) as connection:
+            return bool(connection.execute(_HOOKED).fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
+def unread(client: str, count: int) -> str:
+    return (
+        f"{count} payloads of {client} are of no known form"
+        if count > 1
+        else f"1 payload of {client} is of no known form"
+    )
+
+
+def unread_payloads(facts: Facts) -> list[Problem]:
+    """What a client's hook told that no one could read."""
+    fix = f"{UPDATE}; then mcp-memory process reads them. If this is the latest version, tell its makers of the client."
+    return [
+        Problem(unread(client, count), f"They are kept, and not in memory. The last came on {_day(last_ms)}.", fix)
+        for client, (count, last_ms) in facts.unknown.items()
+    ]
+
+
+def _day(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def flow(facts: Facts, now_ms: int) -> list[Problem]:
+    """Whether what was captured is taken up, and whether its times can be true."""
+    problems = []
+    if facts.oldest_waiting_ms is not None and facts.oldest_waiting_ms < now_ms - _LATE_MS:
+        problems.append(_stuck(facts, now_ms))
+    if facts.newest_ms is not None and facts.newest_ms > now_ms + _AHEAD_MS:
+        minutes = (facts.newest_ms - now_ms) // _MINUTE
+        why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
+        fix = "Set the clock (timedatectl set-ntp true); what is in the future comes right by itself with time."
+        problems.append(Problem("events lie in the future", why, fix))
+    if facts.unscrubbed:
+        why = "A program was reading an earlier state when something was forgotten, or the disk was full."
+        fix = "End programs that have the memory open and free some space, then: mcp-memory status"
+        problems.append(Problem("what was forgotten is still in the file", why, fix))
+    for path, line, reason in facts.set_aside:
+        if os.path.lexists(path):
+            where = f" (line {line})" if line else ""
+            fix = f"It is read again once it has changed; to try now: mcp-memory import {shlex.quote(path)}"
+            problems.append(Problem(f"{path} was set aside", f"{reason[:1].upper()}{reason[1:]}{where}.", fix))
+    return problems
+
+
+def _stuck(facts: Facts, now_ms: int) -> Problem:
+    age = (now_ms - (facts.oldest_waiting_ms or now_ms)) // _MINUTE
+    if facts.lease_until_ms > now_ms:
+        pid = facts.holder.rpartition(":")[2]
+        why = f"{facts.holder} holds the lease but has left {facts.waiting} events untouched for {age} minutes."
+        return Problem("the lease of the pipeline is stuck", why, f"kill {pid}; then: {_PROCESS}")
+    why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
+    return Problem("captured events are waiting", why, _PROCESS)
+
+
+def spool(folder: Path, now_ms: int) -> list[Problem]:
+    """Files that the hook left because the database would not take them, and that no one has taken up."""
+    if not folder.is_dir():
+        return []
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        why = "What the hook cannot write to the database at once is lost."
+        return [Problem(f"{folder} cannot be used", why, _permissions(folder))]
+    entries = [(entry.name, entry.stat().st_mtime_ns // 1_000_000) for entry in os.scandir(folder) if entry.is_file()]
+    problems = []
+    if aside := [name for name, _ in entries if name.endswith(".unreadable")]:
+        why = f"{len(aside)} files in {folder} are no captures, or cut off, and were set aside."
+        problems.append(
+            Problem("the spool holds files that cannot be read", why, f"rm {shlex.quote(str(folder))}/*.unreadable")
+        )
+    ages = [now_ms - changed_ms for name, changed_ms in entries if not name.endswith(".unreadable")]
+    late = [age for age in ages if age > _LATE_MS]
+    if not late:
+        return problems
+    why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // _MINUTE} minutes."
+    why += " The database was locked or missing when they came."
+    return [*problems, Problem("the spool is growing", why, _PROCESS)]

@@ -1,0 +1,357 @@
+"""The event log: inbox rows in, events out, each event once however often and whichever way it is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType, event_key
+from mcp_memory.domain.terms import event_columns
+from mcp_memory.ports.events import InboxRow, Intake
+from mcp_memory.store.sqlite.database import Database, Row, Transaction
+from mcp_memory.store.sqlite.lease import check_lease
+from mcp_memory.store.sqlite.projects import project_of
+
+#: Within this time, the same words of the same role told by hook and transcript are one event.
+SAME_WITHIN_MS = 120_000
+#: By which ways an event is told.
+_SOURCES = ("hook", "hook-after", "transcript", "export")
+EVENT = 0
+Fetch = Callable[[str, Sequence[Any]], list[Row]]
+_CHUNK = 500
+
+_INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
+_TO_REOPEN = (
+    "SELECT 1 FROM inbox WHERE state = 1 "
+    "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
+)
+_ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
+_EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
+_INDEX = "search (rowid, head, user, assistant, tool, parts)"
+#: A session is to be cut into segments anew, from a time on.
+CUT_ANEW = (
+    "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
+    "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
+)
+_ASKED_TOO = (
+    "ON CONFLICT (session) DO UPDATE SET seq = seq + 1, asked = max(asked, excluded.asked), "
+    "retry_ms = iif(excluded.asked = '', retry_ms, 0)"
+)
+_ADD_GROWN = f"INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) {_ASKED_TOO}"
+_ADD_ASKED = (
+    "INSERT INTO dirty_compaction (session, asked) SELECT id, 'client' FROM session "
+    f"WHERE client = ? AND session_id = ? {_ASKED_TOO}"
+)
+_NEARBY = (
+    "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
+)
+_SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
+#: The transcripts that were set aside: path, line and reason.
+SET_ASIDE = """
+    SELECT json_extract(failed, '$.path'), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
+        SELECT CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
+        FROM checkpoint WHERE name LIKE 'transcript:%'
+    ) WHERE failed IS NOT NULL ORDER BY 1
+"""
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+class SqliteEvents:
+    """Implements the EventLog port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def inbox(self, limit: int) -> list[InboxRow]:
+        return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
+
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            tx.run_many(_ADD_INBOX, rows)
+
+        await self._database.write(write)
+
+    async def reopen(self, version: str = "") -> None:
+        if not await self._database.value(_TO_REOPEN, (version,)):
+            return
+
+        def write(tx: Transaction) -> None:
+            tx.run("UPDATE inbox SET state = 0 WHERE state = 1")
+            tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('read_by', ?)", (version,))
+
+        await self._database.write(write)
+
+    async def checkpoint(self, name: str) -> dict[str, Any]:
+        position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))
+        return dict(json.loads(position)) if position else {}
+
+    async def add(
+        self,
+        intakes: Sequence[Intake],
+        *,
+        consumed: Sequence[int] = (),
+        unknown: Sequence[int] = (),
+        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+        compacting: Sequence[tuple[str, str]] = (),
+        lease_token: int | None = None,
+    ) -> int:
+        def write(tx: Transaction) -> int:
+            check_lease(tx, lease_token)
+            added = _add_events(tx, intakes) if intakes else 0
+            tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
+            tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
+            positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
+            tx.run_many(_SAVE_CHECKPOINT, positions)
+            tx.run_many(_ADD_ASKED, compacting)
+            return added
+
+        return await self._database.write(write)
+
+    def trial(self) -> _Trial:
+        return _Trial(self._database)
+
+
+class _Trial:
+    """Implements the Trial port: sorts events out as `add` does, and keeps what it would store in mind."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[bytes, tuple[str, ...]] = {}
+        self._twins: dict[tuple[str, str], _Twins] = {}
+
+    async def add(self, intakes: Sequence[Intake]) -> list[Intake]:
+        return await self._database.read(self._sort_out, intakes)
+
+    def _sort_out(self, connection: sqlite3.Connection, intakes: Sequence[Intake]) -> list[Intake]:
+        def fetch(sql: str, values: Sequence[Any] = ()) -> list[Row]:
+            return connection.execute(sql, values).fetchall()
+
+        self._known |= _told(fetch, intakes)
+        fresh = []
+        for intake in intakes:
+            events = [event for event in intake.events if event.key not in self._known]
+            if events:
+                name = (events[0].client, events[0].session_id)
+                session = _session_named(fetch, name)
+                stored = _Twins(_nearby(fetch, session, events) if session is not None else [])
+                events = [event for event in events if stored.find(event) is None]
+                twins = self._twins.setdefault(name, _Twins([]))
+                place = {"root": _root_of(fetch, session), "label": ""} if session is not None else {}
+                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0]), **place))
+                twins.settle()
+        return fresh
+
+
+def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+    known = _told(tx.fetch, intakes)
+    fresh: list[tuple[int, Event]] = []
+    retold: list[tuple[bytes, Event]] = []
+    for intake in intakes:
+        retold += [(event.key, event) for event in intake.events if event.key in known]
+        events = [event for event in intake.events if event.key not in known]
+        if events:
+            session, existed = _session(tx, intake)
+            twins = _Twins(_nearby(tx.fetch, session, events) if existed else [])
+            new, told_before = _parted(events, twins, known)
+            fresh += [(session, event) for event in new]
+            retold += told_before
+    _insert(tx, fresh)
+    _name_sources(tx, retold, known)
+    return len(fresh)
+
+
+def _parted(
+    events: Sequence[Event], twins: _Twins, known: dict[bytes, tuple[str, ...]]
+) -> tuple[list[Event], list[tuple[bytes, Event]]]:
+    """The events that are new, which are `known` from now on, and those that another source told, by their keys."""
+    new, told_before = list[Event](), list[tuple[bytes, Event]]()
+    for event in events:
+        twin = twins.find(event)
+        if twin is not None:
+            told_before.append((twin, event))
+        elif event.key not in known:
+            known[event.key] = event.source_ids
+            twins.add(event)
+            new.append(event)
+    return new, told_before
+
+
+def _told(fetch: Fetch, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, ...]]:
+    """Those of the events that are stored or forgotten, with the source lines they are known by."""
+    events = [event for intake in intakes for event in intake.events]
+    known = _known(fetch, [event.key for event in events])
+    if fetch("SELECT 1 FROM forgotten_words LIMIT 1", ()):
+        left = [event for event in events if event.key not in known]
+        known |= {event.key: () for event in left if _is_forgotten(fetch, event)}
+    return known
+
+
+def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
+    """The events that are stored already, with the source lines they are known by."""
+    known: dict[bytes, tuple[str, ...]] = {}
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        marks = ",".join("?" * len(part))
+        rows = fetch(
+            f"SELECT key, source_ids FROM event WHERE key IN ({marks}) "
+            f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks})",
+            (*part, *part),
+        )
+        known.update((key, tuple(json.loads(sources)) if sources else ()) for key, sources in rows)
+    return known
+
+
+def _name_sources(tx: Transaction, retold: Sequence[tuple[bytes, Event]], known: dict[bytes, tuple[str, ...]]) -> None:
+    """A hook knows no line of the transcript; when the transcript tells the same event, its lines are added."""
+    for key, event in retold:
+        if key not in known:
+            known |= _known(tx.fetch, [key])
+        names = known.get(key, ())
+        added = [name for name in event.source_ids if name not in names]
+        if added:
+            # The transcript's own lines come first: they are what others know the event by.
+            merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
+            known[key] = merged
+            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (_JSON.encode(merged), key))
+
+
+def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
+    """The session's row, made on first sight; a session stays in the project it began in."""
+    event = intake.events[0]
+    name = (event.client, event.session_id)
+    known = _session_named(tx.fetch, name)
+    if known is not None:
+        return known, True
+    project = project_of(tx, intake.root, intake.label)
+    session = tx.next_id("session")
+    tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
+    return session, False
+
+
+def _session_named(fetch: Fetch, name: tuple[str, str]) -> int | None:
+    rows = fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
+    return int(rows[0][0]) if rows else None
+
+
+def _root_of(fetch: Fetch, session: int) -> str:
+    """Where the project is that a session began in, and stays in."""
+    rows = fetch("SELECT p.root FROM session s JOIN project p ON p.id = s.project WHERE s.id = ?", (session,))
+    return str(rows[0][0])
+
+
+def _nearby(fetch: Fetch, session: int, events: Sequence[Event]) -> list[Row]:
+    times = [event.timestamp_ms for event in events]
+    return fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
+
+
+class _Twins:
+    """Finds the event that another source told already. Texts are compared only where there are two sources."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._told: dict[str, list[tuple[int, bytes, str, str, str]]] = {}
+        self._seen: dict[str, dict[tuple[str, bytes], list[tuple[int, bytes]]]] = {}
+        for key, timestamp_ms, kind, role, text, metadata in rows:
+            via = json.loads(metadata).get("via", "") if "via" in metadata else ""
+            self._told.setdefault(via, []).append((timestamp_ms, key, kind, role, text))
+
+    def add(self, event: Event) -> None:
+        told = (event.timestamp_ms, event.key, event.event_type, event.role, event.text)
+        self._told.setdefault(event.metadata.get("via", ""), []).append(told)
+
+    def find(self, event: Event) -> bytes | None:
+        via = event.metadata.get("via", "")
+        others = [other for other in self._told if other and other != via]
+        if not others or not via or event.event_type in LIFECYCLE:
+            return None
+        wanted = _fingerprint(event.event_type, event.role, event.text)
+        for other in others:
+            for when, key in self._by_words(other).get(wanted, ()):
+                if abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
+                    return key
+        return None
+
+    def settle(self) -> None:
+        """Keep what tells the texts apart instead of the texts."""
+        for via in self._told:
+            self._by_words(via)
+
+    def _by_words(self, via: str) -> dict[tuple[str, bytes], list[tuple[int, bytes]]]:
+        seen = self._seen.setdefault(via, {})
+        told = self._told[via]
+        for timestamp_ms, key, kind, role, text in told:
+            seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, key))
+        told.clear()
+        return seen
+
+
+def _fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
+    """Two accounts of one compaction never use the same words, so there the time alone decides."""
+    if kind == EventType.COMPACTION:
+        return kind, b""
+    return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def words_keys(
+    client: str, session_id: str, kind: str, role: str, text: str, timestamp_ms: int, via: str, *, around: int
+) -> list[bytes]:
+    """Hashes of what an event says and about when, by which another source that tells it is known after it is gone."""
+    if not via or kind in LIFECYCLE or not text.strip():
+        return []
+    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, _fingerprint(kind, role, text)
+    slots = range(slot - around, slot + around + 1)
+    return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
+
+
+def _is_forgotten(fetch: Fetch, event: Event) -> bool:
+    """Whether another source told the same about the same time, and it was forgotten."""
+    via = event.metadata.get("via", "")
+    told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
+    keys = [key for other in _SOURCES if via and other != via for key in words_keys(*told, other, around=1)]
+    marks = ",".join("?" * len(keys))
+    return bool(keys and fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks}) LIMIT 1", keys))
+
+
+def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
+    if not fresh:
+        return
+    first = tx.next_id("event", len(fresh))
+    numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
+    tx.insert(_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
+    index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
+    earliest: dict[int, int] = {}
+    for _, session, event in numbered:
+        earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
+    tx.run_many(CUT_ANEW, earliest.items())
+    forgetting = {session for _, session, event in numbered if event.event_type is EventType.COMPACTION}
+    tx.run_many(_ADD_GROWN, [(session, "client" if session in forgetting else "") for session in earliest])
+
+
+def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
+    """Index events given as number, role, type and text."""
+    documents = [
+        (number * 4 + EVENT, *event_columns(role, kind, text).values)
+        for number, role, kind, text in events
+        if kind not in LIFECYCLE and text.strip()
+    ]
+    tx.insert(_INDEX, documents)
+
+
+def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:
+    return (
+        number,
+        event.key,
+        session,
+        event.timestamp_ms,
+        str(event.event_type),
+        str(event.role),
+        event.text,
+        event.tokens,
+        int(event.truncated),
+        _JSON.encode(event.source_ids),
+        _JSON.encode(event.metadata),
+    )

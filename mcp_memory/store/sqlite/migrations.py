@@ -1,0 +1,206 @@
+"""Numbered migrations: schema/NNNN_name.sql, each applied once, in a transaction, after a backup of what was there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+
+from mcp_memory.capture.inbox import RESCUE
+from mcp_memory.domain.events import opaque
+from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
+from mcp_memory.store.sqlite.place import damaged, is_fixed, uri
+
+#: How long a file is waited for that another program wants for itself, and for another that migrates it.
+_SECONDS = 4
+_MIGRATING_MS = 15_000
+#: What is added to the name of a new database until it is whole, and when one that is not yet will not be.
+_NEW = ".new-"
+_ABANDONED_SECONDS = 60
+EMPTY = "it is empty: zero bytes, where a memory was"
+_NAME = re.compile(r"(\d{4})_\w+\.sql")
+#: Before this version, readers of transcripts kept words; a copy of such a file is made without them.
+_WORDLESS = 4
+_DROP_WORDS = """
+    UPDATE checkpoint SET position = json_remove(position, '$.memory.tools', '$.memory.queue', '$.memory.agents',
+        '$.memory.calls', '$.memory.running', '$.memory.held', '$.memory.answer')
+"""
+
+
+@cache
+def steps() -> Sequence[tuple[int, str]]:
+    """All migrations, in order: number and SQL. Read once: an update under a running server is not for its code."""
+    found = []
+    for entry in Path(__file__).with_name("schema").iterdir():
+        match = _NAME.fullmatch(entry.name)
+        if match:
+            found.append((int(match[1]), entry.read_text("utf-8")))
+    return tuple(sorted(found))
+
+
+def latest() -> int:
+    return steps()[-1][0]
+
+
+def rescue_of(path: Path) -> Path:
+    """The name under which a new database is made from a damaged one; while it is there, no one opens the memory."""
+    return path.with_name(path.name + RESCUE)
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Give an empty file the latest schema."""
+    _apply(connection, steps())
+
+
+def migrate(path: Path) -> None:
+    """Bring the file to the latest schema. A newer one is refused before anything is written."""
+    if rescue_of(path).exists():
+        raise StoreBusy(
+            f"{path} is being made anew from a damaged one. Wait for that to end; if it was interrupted, run "
+            "`mcp-memory process --set-aside-corrupt` again. What is captured meanwhile is kept."
+        )
+    fixed = is_fixed(path)
+    _clear_unfinished(path)
+    if not path.exists():
+        _make(path)
+    elif not path.stat().st_size:
+        # Ours never has this name before it is whole: what was in it is gone.
+        raise damaged(path, EMPTY)
+    name = uri(path) if fixed else str(path)
+    with closing(sqlite3.connect(name, isolation_level=None, timeout=_SECONDS, uri=True)) as connection:
+        version = version_of(connection)
+        todo = [step for step in steps() if step[0] > version]
+        if version > latest():
+            raise newer(version, path)
+        if todo and fixed:
+            raise StoreFull(
+                f"{path} is of an older version, and {path.parent} cannot be written, so that it cannot be brought up "
+                "to date. Correct the permissions, or copy it elsewhere and set MCP_MEMORY_HOME to that directory."
+            )
+        if todo:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
+            _apply(connection, todo, path)
+
+
+def _make(path: Path) -> None:
+    """A new database, which gets its name when it is whole, so that an empty file of that name is no new memory.
+
+    Of several processes that make one at once, the first gives it the name, and all take that one.
+    """
+    partial = path.with_name(f"{path.name}{_NEW}{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+            create(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return
+        except OSError:
+            # A file system without links. There a second process that does the same in this moment may win.
+            if not path.exists():
+                os.rename(partial, path)
+    finally:
+        remove_partial(partial)
+
+
+def _clear_unfinished(path: Path) -> None:
+    """What a killed process left of a new database: half of it, or the name it had before it was whole."""
+    before = time.time() - _ABANDONED_SECONDS
+    for left in path.parent.glob(f"{path.name}{_NEW}*"):
+        with suppress(OSError):  # another process may be at it
+            found = left.stat()
+            if found.st_nlink > 1 or found.st_mtime < before:
+                remove_partial(left)
+
+
+def newer(version: int, path: Path) -> StoreNewer:
+    """What to say of a file that a later version of this program has written, also while this one had it open."""
+    return StoreNewer(
+        f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. Update mcp-memory "
+        f"({UPDATE}) and start your agent anew, or set MCP_MEMORY_HOME to another directory."
+    )
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def backup(connection: sqlite3.Connection, target: Path) -> None:
+    """A complete copy, made under a temporary name and then renamed."""
+    partial = target.with_name(target.name + ".tmp")
+    partial.unlink(missing_ok=True)
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_RDWR, 0o600))
+        copy = sqlite3.connect(partial)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+        os.replace(partial, target)
+    finally:
+        remove_partial(partial)
+
+
+def copies_of(path: Path) -> list[Path]:
+    """The copies that were made before the file was brought to a later version."""
+    return sorted(path.parent.glob(f"{path.name}.schema-*.bak"))
+
+
+def _drop_words(copy: Path) -> None:
+    """Take out of a copy what readers of transcripts kept, and what is left of it in the file's free space."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(copy, isolation_level=None, timeout=_SECONDS)) as connection:
+        connection.execute(_DROP_WORDS)
+        connection.execute("VACUUM")
+
+
+def remove_partial(path: Path) -> None:
+    """What was left of a file that could not be finished takes the room of the one that is tried next."""
+    for name in (path.name, *(f"{path.name}{suffix}" for suffix in ("-journal", "-wal", "-shm"))):
+        with suppress(OSError):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path: Path | None = None) -> None:
+    """Take the steps in one transaction; a file that holds something is copied first."""
+    connection.create_function("opaque", 1, opaque, deterministic=True)
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while this one waited for the lock.
+        done = version_of(connection)
+        if path and 0 < done < todo[-1][0]:
+            # Under the lock, lest two programs that were started at once write to the same copy.
+            with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
+                backup(before, path.with_name(f"{path.name}.schema-{done}.bak"))
+            for copy in copies_of(path) if done < _WORDLESS else ():
+                _drop_words(copy)
+        for number, sql in todo:
+            if number > done:
+                for statement in statements(sql):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk makes SQLite roll back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def statements(sql: str) -> list[str]:
+    """Split a script into statements, since executescript would commit the transaction around it."""
+    found, current = [], ""
+    for line in sql.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            found.append(current)
+            current = ""
+    return found + ([current] if current.strip() and not current.strip().startswith("--") else [])

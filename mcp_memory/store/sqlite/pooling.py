@@ -1,0 +1,333 @@
+"""Teleport's candidates: which events are worth ranking for a question, read in a bounded number of steps.
+
+The index counts how often each term occurs, offers the best events for the rarer ones, and their neighbours are read
+by key. Common words find little that rarer ones do not, but cost a scan of half the history. So they find only what was
+said by the one whose words are meant, and the commonest only rank.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mcp_memory.domain.matches import Pool, Spot, Within
+from mcp_memory.domain.stems import beginning
+from mcp_memory.domain.terms import Term, match_expression, shorten_tool
+from mcp_memory.store.sqlite.database import Reads, Row
+
+#: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
+COUNTED = 2_000
+#: How many occurrences of terms one question may scan, beyond its rarest term.
+SCANNED = 40_000
+#: How many of them in the words of anyone: so many, or this share of all documents.
+ANYWHERE, SHARE = 600, 20
+#: What stands in one of so many documents tells too little to be sought at all.
+COMMON = 3
+#: What stands beside the best third is read as well, and beside so many at least.
+BESIDE = 20
+#: Of an endless text so much is weighed, and of what a tool said even less: its beginning, and as much around each of
+#: the rarest words that stand further on.
+LONGEST, BEGINNING, AROUND = 6_000, 3_000, 600
+#: What lies beyond is found by the index but not weighed.
+ENDLESS = 100_000
+#: The head, the tail and the error lines of it.
+_OF_TOOL = 2_000, 400, 400
+_CHUNK, _STEPS = 500, 20
+#: Where so large a share of what was offered is said over and over, only so many of each are taken, and others are
+#: looked for among so many of the best.
+_REPEATED, _OF_EACH, DEEPEST = 0.5, 2, 5_000
+#: What is said again with other figures, such as how long something took, is the same; this much of it is compared.
+_NO_FIGURES, _END, _COMPARED, _BEGIN = str.maketrans("", "", "0123456789"), 80, 64, 24
+_ENDS = f"SELECT e.id, substr(e.text, 1, {_END}), substr(e.text, -{_END}) FROM event e WHERE e.id IN ({{marks}})"
+_COLUMNS = ("user", "assistant")
+
+_COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
+_RANKED = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {kept} ORDER BY {order} LIMIT ?"
+#: The same order told in two ways: SQLite keeps no more than the best rows and sorts them, which is faster than sorting
+#: all; or the index hands over its rows best first, so that a filter sees no more of them than are needed.
+_SORTED, _HANDED = "bm25(search, 3.0, 2.0, 1.2, 0.6, 0.8)", "rank"
+_KEPT = (
+    "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
+)
+#: Where little was said in a time, its events are looked up first, and no others are ranked.
+_AMONG = "AND +rowid IN (SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where})"
+_LITTLE = 1_000
+_SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
+_ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
+_EVER = 1 << 62
+_SPOTS = (
+    "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
+    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
+    "FROM event e WHERE e.id IN ({marks})"
+)
+KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
+_CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
+#: Tool results between two messages do not part them, unless there are many.
+_STEP = (
+    "(SELECT group_concat(id) FROM (SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session "
+    "AND (n.timestamp_ms, n.id) {than} (e.timestamp_ms, e.id) ORDER BY n.timestamp_ms {way}, n.id {way} LIMIT 8) "
+    "WHERE role IN ('user', 'assistant') LIMIT 2))"
+)
+_BESIDE = (
+    f"SELECT e.id, {_STEP.format(than='<', way='DESC')}, {_STEP.format(than='>', way='ASC')} "
+    "FROM event e WHERE e.id IN ({marks})"
+)
+
+
+async def pool(
+    database: Reads,
+    terms: Sequence[Term],
+    within: Within,
+    cited: bool,
+    limit: int,
+    speaker: str = "",
+    counted: Counted | None = None,
+) -> Pool:
+    """`counted` remembers how often terms occur, for further questions about the same state of the database."""
+
+    def read(connection: sqlite3.Connection) -> Pool:
+        documents, counts = _frequencies(connection, terms, counted if counted is not None else Counted())
+        match = expression(terms, counts, documents, speaker)
+        where, values = _conditions(connection, within, cited)
+        said = _said(connection, within)
+        numbers = _ranked(connection, match, where, values, limit, said <= _LITTLE) if match and said else []
+        starts = _starts(terms, counts)
+        spots = _spots(connection, numbers, starts)
+        if len(numbers) == limit and is_flooded(spots):
+            spots = _spots(connection, _originals(connection, match, where, values, limit), starts)
+        return _beside_of(connection, spots, cited, documents, counts)
+
+    return await database.read(read)
+
+
+async def is_silent(database: Reads, within: Within) -> bool:
+    """Whether nothing was said there; where much was said by anyone, it is taken that some of it was."""
+
+    def read(connection: sqlite3.Connection) -> bool:
+        said = _said(connection, within)
+        if not said or said > _LITTLE:
+            return not said
+        where, values = _conditions(connection, within, cited=False)
+        return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
+
+    return await database.read(read)
+
+
+async def pool_of(
+    database: Reads, terms: Sequence[Term], numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
+    """The events that an index found, best first, with what stands beside them."""
+    return await database.read(_pool_of, terms, numbers, cited, documents, counts)
+
+
+async def conditions(database: Reads, within: Within, cited: bool) -> tuple[str, list[object]]:
+    return await database.read(_conditions, within, cited)
+
+
+async def by_number(
+    database: Reads, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
+) -> list[Row]:
+    return await database.read(_by_number, sql, numbers, where, values)
+
+
+def _pool_of(
+    connection: sqlite3.Connection,
+    terms: Sequence[Term],
+    numbers: Sequence[int],
+    cited: bool,
+    documents: int,
+    counts: dict[str, int],
+) -> Pool:
+    spots = _spots(connection, numbers, _starts(terms, counts))
+    return _beside_of(connection, spots, cited, documents, counts)
+
+
+def _beside_of(
+    connection: sqlite3.Connection, spots: list[Spot], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
+    messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
+    beside = _beside(connection, messages[: max(BESIDE, len(spots) // 3)])
+    known = {spot.number for spot in spots}
+    others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
+    around = [] if cited else _spots(connection, list(others))
+    return Pool((*spots, *around), len(spots), beside, counts, documents)
+
+
+@dataclass(slots=True)
+class Counted:
+    """In how many documents terms occur, by their expressions, and how many documents there are."""
+
+    documents: int = -1
+    of: dict[str, int] = field(default_factory=dict)
+
+
+def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: Counted) -> tuple[int, dict[str, int]]:
+    """In how many documents each term occurs, counting no more than a bounded number of them."""
+    if known.documents < 0:
+        (known.documents,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
+    new = [term.match for term in terms if term.match not in known.of]
+    sql = " UNION ALL ".join([_COUNT] * len(new))
+    values = [value for number, match in enumerate(new) for value in (number, match, COUNTED)]
+    for number, count, reached in connection.execute(sql, values) if new else ():
+        share = (known.documents * 4) / max(reached, 1) if count == COUNTED else 1.0
+        known.of[new[number]] = round(count * max(share, 1.0))
+    return known.documents, {term.match: known.of[term.match] for term in terms}
+
+
+def expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
+    """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
+    anywhere = scannable(terms, counts, max(ANYWHERE, min(documents // SHARE, SCANNED)))
+    match = match_expression(anywhere)
+    usual = documents // COMMON
+    more = [term for term in scannable(terms, counts) if term not in anywhere and counts[term.match] <= usual]
+    if not more or speaker not in _COLUMNS:
+        return match
+    return f"{match} OR {{{speaker}}} : ({match_expression(more)})"
+
+
+def scannable(terms: Sequence[Term], counts: dict[str, int], most: int = SCANNED) -> list[Term]:
+    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
+    chosen: list[Term] = []
+    scanned = 0
+    for term in sorted(terms, key=lambda term: counts[term.match]):
+        count = counts[term.match]
+        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
+            chosen.append(term)
+            scanned += count
+    return chosen
+
+
+def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
+    clauses, values = [], list[object]()
+    if within.project is not None:
+        rows = connection.execute("SELECT id, slug FROM project LIMIT 2").fetchall()
+        # A memory of one project needs no filter; that is how most are used.
+        if len(rows) != 1 or rows[0][1] != within.project:
+            clauses.append("s.project = (SELECT id FROM project WHERE slug = ?)")
+            values.append(within.project)
+    for clause, value in (("e.timestamp_ms >= ?", within.start_ms), ("e.timestamp_ms < ?", within.end_ms)):
+        if value is not None:
+            clauses.append(clause)
+            values.append(value)
+    if cited:
+        clauses.append(_CITED)
+    return " AND ".join(clauses), values
+
+
+def _said(connection: sqlite3.Connection, within: Within) -> int:
+    """How many events there are in a time, counted no further than to tell whether they are few; with no time, many."""
+    if within.start_ms is None and within.end_ms is None:
+        return _LITTLE + 1
+    start, end = within.start_ms, within.end_ms
+    values = (-_EVER if start is None else start, _EVER if end is None else end, _LITTLE + 1)
+    return int(connection.execute(_SAID, values).fetchone()[0])
+
+
+def _ranked(
+    connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int, little: bool
+) -> list[int]:
+    """The best events that fit, best first; `little`: few events lie in their time."""
+    kept, order = (_KEPT.format(where=where), _HANDED) if where else ("", _SORTED)
+    if where and little:
+        kept, order = _AMONG.format(where=where), _SORTED
+    sql = _RANKED.format(kept=kept, order=order)
+    return [number for (number,) in connection.execute(sql, (match, *values, limit))]
+
+
+def is_flooded(spots: Sequence[Spot]) -> bool:
+    """Whether much of what was offered is said over and over, so that other words may not have been offered at all."""
+    least = (1 - _REPEATED) * len(spots)
+    # Most texts are told apart by how they begin.
+    if len({spot.text[:_BEGIN].translate(_NO_FIGURES) for spot in spots}) >= least:
+        return False
+    return len({_gist(spot.text[:_END], spot.text[-_END:]) for spot in spots}) < least
+
+
+def _gist(head: str, tail: str) -> str:
+    """What two texts have in common that say the same; short ones must be equal."""
+    if len(head) < _END:
+        return head
+    return head.translate(_NO_FIGURES)[:_COMPARED] + tail.translate(_NO_FIGURES)[-_COMPARED:]
+
+
+def _originals(
+    connection: sqlite3.Connection, match: str, where: str, values: Sequence[object], limit: int
+) -> list[int]:
+    """The best events that fit, best first, of those that are said over and over only a few, if there are others."""
+    kept = _KEPT.format(where=where) if where else ""
+    handed = connection.execute(_RANKED.format(kept=kept, order=_HANDED), (match, *values, DEEPEST))
+    parts = iter(lambda: [number for (number,) in handed.fetchmany(_CHUNK)], [])
+    return _few_of_each(connection, parts, limit)
+
+
+async def few_of_each(database: Reads, numbers: Sequence[int], limit: int) -> list[int]:
+    """The first of these events, of those that are said over and over only a few, if there are others."""
+    parts = [numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK)]
+    return await database.read(_few_of_each, parts, limit)
+
+
+def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:
+    seen: dict[str, int] = {}
+    chosen, others = list[int](), list[int]()
+    for part in parts:
+        gists = {number: _gist(head, tail) for number, head, tail in _by_number(connection, _ENDS, part)}
+        for number in part:
+            often = seen[gists[number]] = seen.get(gists[number], 0) + 1
+            (chosen if often <= _OF_EACH else others).append(number)
+        if len(chosen) >= limit:
+            break
+    return [*chosen, *others][:limit]
+
+
+def _spots(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Spot]:
+    found = {row[0]: _spot(Spot(*row), starts) for row in _by_number(connection, _SPOTS, numbers)}
+    return [found[number] for number in numbers if number in found]
+
+
+def _spot(spot: Spot, starts: Sequence[str]) -> Spot:
+    if spot.role == "tool":
+        return spot._replace(text=shorten_tool(spot.text, *_OF_TOOL))
+    return spot if len(spot.text) <= LONGEST else spot._replace(text=_told_of(spot.text, starts))
+
+
+def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:
+    """What the words sought begin with, the rarest first."""
+    rarest = sorted((term for term in terms if counts[term.match]), key=lambda term: counts[term.match])
+    return [beginning(term.words[0]) for term in rarest]
+
+
+def _told_of(text: str, starts: Sequence[str]) -> str:
+    """The beginning of an endless text, and what stands around the words sought further on."""
+    low, parts = text.lower(), [(0, BEGINNING)]
+    if not any(low.find(start, LONGEST) >= 0 for start in starts):
+        return text[:LONGEST]
+    for start in starts:
+        place = low.find(start, BEGINNING)
+        inside = any(begin <= place < end for begin, end in parts)
+        if place >= 0 and not inside and BEGINNING + len(parts) * AROUND <= LONGEST:
+            parts.append((max(place - AROUND // 2, BEGINNING), place + AROUND // 2))
+    return "\n…\n".join(text[begin:end] for begin, end in sorted(parts))
+
+
+def _beside(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    beside = {}
+    for number, before, after in _by_number(connection, _BESIDE, numbers):
+        beside[number] = tuple(int(each) for side in (before, after) if side for each in side.split(","))
+    return beside
+
+
+def _by_number(
+    connection: sqlite3.Connection,
+    sql: str,
+    numbers: Sequence[int],
+    where: str = "",
+    values: Sequence[object] = (),
+) -> list[Row]:
+    rows: list[Row] = []
+    for start in range(0, len(numbers), _CHUNK):
+        part = numbers[start : start + _CHUNK]
+        # Some are named twice, so that a few statements do for any number of them and need not be prepared anew.
+        part = [*part, *[part[-1]] * (-len(part) % _STEPS)]
+        rows += connection.execute(sql.format(marks=",".join("?" * len(part)), where=where), (*part, *values))
+    return rows

@@ -1,0 +1,151 @@
+"""Projects: a root directory or a chosen name, and the short slug that people and ids use for it.
+
+A directory may claim a name, in a file that anyone can have written. A name that no one has becomes its own; one that
+is another project's counts only where the user has agreed, which an alias of the claim and the directory says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_memory.capture.project import places
+from mcp_memory.capture.redaction import redact
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.store.sqlite.database import Database, Transaction
+from mcp_memory.store.sqlite.nodes import remove_node
+
+#: By the places under which it may be known, the first of them first; a name that the user gave also means the project
+#: that already has it as its slug.
+FIND = """
+    SELECT id, slug, root FROM project WHERE id = coalesce(
+        (SELECT project FROM project_alias WHERE root = ?1), (SELECT id FROM project WHERE root = ?1),
+        (SELECT project FROM project_alias WHERE root = ?2), (SELECT id FROM project WHERE root = ?2),
+        (SELECT id FROM project WHERE slug = ?3))
+"""
+_UNFIT = re.compile(r"[^\w.]+")
+_Fetch = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
+
+
+def sought(root: str, label: str) -> tuple[str, str, str]:
+    """What FIND is asked for: by a root and the label that is claimed there, or by a label that the user gave."""
+    first, *more = places(root, label)
+    return first, more[0] if more else first, slugify(label) if label and not root else ""
+
+
+def project_of(tx: Transaction, root: str, label: str) -> int:
+    """The project's row for a root, with what is claimed there, or for a label that the user gave; made on sight."""
+    root, label = redact(root), redact(label)
+    rows = tx.fetch(FIND, sought(root, label))
+    if rows:
+        return int(rows[0][0])
+    place = places(root, label)[-1]
+    # A name that someone else has is not given to whoever claims it, not even with something added to it.
+    free = label and not tx.fetch(FIND, sought("", label))
+    slug = slugify(label if free or not root else re.split(r"[\\/]", root.rstrip("\\/"))[-1])
+    if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
+    project = tx.next_id("project")
+    tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
+    return project
+
+
+#: The project of a place whose name holds nothing to call it by.
+_NAMELESS = "home"
+
+
+def slugify(name: str) -> str:
+    """Letters, digits, dots, hyphens; never empty."""
+    return _UNFIT.sub("-", name.strip()).strip("-.").lower()[:60] or _NAMELESS
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A name that a directory claims. `owner` is the other project that has it, none if the claim counts, and `whose`
+    says where that one is; `own` is what the directory is called meanwhile, if anything is known of it."""
+
+    owner: str = ""
+    whose: str = ""
+    own: str = ""
+
+
+def claim_of(fetch: _Fetch, root: str, label: str) -> Claim:
+    """Whether a claim counts."""
+    here, named = fetch(FIND, sought(root, label)), fetch(FIND, sought("", label))
+    if not named or (here and here[0][0] == named[0][0]):
+        return Claim()
+    (_, owner, place), own = named[0], here[0][1] if here else ""
+    return Claim(owner, "a project that has a name alone" if place.startswith("label:") else f"that of {place}", own)
+
+
+async def trust(database: Database, root: str, label: str) -> Claim:
+    """Let a claim count from now on. What was captured until then stays where it is."""
+    return await database.write(_trust, root, label)
+
+
+def _trust(tx: Transaction, root: str, label: str) -> Claim:
+    root, label = redact(root), redact(label)
+    claim = claim_of(tx.fetch, root, label)
+    if claim.owner:
+        project = _number(tx, claim.owner)
+        tx.run("INSERT OR REPLACE INTO project_alias (root, project) VALUES (?, ?)", (places(root, label)[0], project))
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return claim
+
+
+async def rename(database: Database, old: str, new: str) -> str:
+    """Give a project another slug; ids of other projects that name it must be looked up anew."""
+    slug = slugify(new)
+    if slug == _NAMELESS and _NAMELESS not in new.lower():
+        raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
+    return await database.write(_rename, old, slug)
+
+
+def _rename(tx: Transaction, old: str, slug: str) -> str:
+    project = _number(tx, old)
+    if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
+    tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
+    # The old name leads here no longer, unless it is also the project's root.
+    tx.run("DELETE FROM brief WHERE root = ? AND root NOT IN (SELECT root FROM project)", (f"label:{old}",))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return slug
+
+
+async def merge(database: Database, source: str, target: str) -> int:
+    """Move all sessions of one project into another, whose tree is then made anew by the pipeline."""
+    return await database.write(_merge, source, target)
+
+
+def _merge(tx: Transaction, source: str, target: str) -> int:
+    old, new = _number(tx, source), _number(tx, target)
+    if old == new:
+        raise UsageError(f"{source!r} cannot be merged into itself.")
+    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
+        remove_node(tx, node)
+    sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
+    for (session,) in sessions:
+        tx.run("DELETE FROM segment WHERE session = ?", (session,))
+        tx.run(
+            "INSERT OR REPLACE INTO dirty_session (session, from_ms) "
+            "SELECT session, min(timestamp_ms) FROM event WHERE session = ? GROUP BY session",
+            (session,),
+        )
+    tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
+    tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
+    tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
+    for table in ("dirty_node", "dirty_brief"):
+        tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
+    tx.run("DELETE FROM brief WHERE root = (SELECT root FROM project WHERE id = ?)", (old,))
+    tx.run("DELETE FROM project WHERE id = ?", (old,))
+    return len(sessions)
+
+
+def _number(tx: Transaction, slug: str) -> int:
+    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+    if not rows:
+        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
+    return int(rows[0][0])

@@ -1,0 +1,362 @@
+"""Which words matter in a piece of conversation, and which of them one would search for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import NamedTuple, cast
+
+from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
+from mcp_memory.summaries.common_words import (
+    COMMON_STEMS,
+    COMPARING,
+    FOREIGN,
+    GENERIC_STEMS,
+    UNSPACED_COMMON,
+    VERBS,
+)
+from mcp_memory.summaries.expressions import Expression
+
+_NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
+_STOPS = '.,;:!?()"\n'
+_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[{_STOPS}]+")
+_SCRIPT = Expression("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
+_HIRAGANA = Expression("[\u3041-\u3096]+")
+_HAN = Expression("[\u4e00-\u9fff]{2}")
+_IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
+_HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F]{6}")
+_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+_HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
+_ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
+_INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
+_ACRONYMS = re.compile(r"[A-Z]{2,}s")
+_EITHER = Expression("[a-z]+/[a-z]+")
+_LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
+_SEPARATORS = re.compile(r"[/\\]")
+
+# An ordinary word that was said once, and not by the user, is no keyword.
+_SAID_ENOUGH = 1.9
+# One that comes back in other messages says more about them all than one that does not.
+_ONCE = 0.45
+#: An identifier is looked for by its name even if it was said once; saying it often adds little.
+_BY_NAME = 2.2
+_NAMED = 1.3
+_OFTEN = 0.6
+_EDITED = 1.5
+_LONGEST = 40
+# A flag of two letters like `-rn` is not looked for.
+_SHORT_FLAG = 3
+_OFTEN_ENOUGH = 4
+#: How telling the form of a word is that could stand in any talk about code, and in any talk at all.
+_GENERIC, _COMMON = 0.35, 0.9
+#: How telling two words are that stand together.
+_TWO_WORDS = 1.6
+
+
+class Passage(NamedTuple):
+    """Text that counts toward the weights; `code` says that it is a list of names rather than tells something."""
+
+    text: str
+    weight: float
+    code: bool = False
+
+
+@lru_cache(maxsize=1 << 14)
+def stems_of(token: str) -> tuple[str, ...]:
+    """The topical stems inside a token."""
+    if _is_word(token):
+        low = token.lower()
+        return (stem(low),) if len(low) > 1 and low not in STOP_WORDS else ()
+    if has_unspaced_script(token):
+        return tuple(bigrams(token))
+    if _ACRONYMS.fullmatch(token):
+        return (token[:-1].lower(),)
+    return tuple([stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
+
+
+def _shape(token: str) -> tuple[str, float]:
+    """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
+    token = _without_place(token)
+    bare = token.strip("-.@()")
+    if len(bare) < 2 or _is_unreadable(token, bare) or not stems_of(token):
+        return "", 0.0
+    if has_unspaced_script(token):
+        named = len(token) <= 6 and token not in UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
+        return (token, 1.0) if named else ("", 0.0)
+    if _INNER.search(token) and not bare.isdigit():
+        # `read/write` may be a path, and may be two words.
+        return token, 1.0 if _EITHER.fullmatch(token) else 1.6
+    # `INFO` and `ERROR` are written so in every log.
+    if bare.isupper() and stem(bare.lower()) not in GENERIC_STEMS:
+        return bare, 1.3
+    return _plain_shape(bare.lower())
+
+
+def _without_place(token: str) -> str:
+    """A token without a line number, the marks after it and the directories of a path."""
+    if ":" in token:
+        token = _LINE_REF.sub("", token)
+    token = token.rstrip(".:/@#+-_")
+    return _short_path(token) if "/" in token else token
+
+
+def _is_unreadable(token: str, bare: str) -> bool:
+    """Whether nobody would look for it: a short flag, an id, or what is too long to be a name."""
+    short_flag = token[0] == "-" and len(token) <= _SHORT_FLAG
+    return short_flag or len(token) > _LONGEST or _ID.fullmatch(bare) is not None
+
+
+def _is_word(token: str) -> bool:
+    """Whether it is an ordinary word in small letters, or with a capital: most tokens are."""
+    return token.isascii() and token.isalpha() and token[1:].islower()
+
+
+def _plain_shape(word: str) -> tuple[str, float]:
+    if word in STOP_WORDS or word in FOREIGN or len(word) < 3:
+        return "", 0.0
+    base = stem(word)
+    if base in GENERIC_STEMS:
+        return word, _GENERIC
+    return word, _COMMON if base in COMMON_STEMS else 1.0
+
+
+class _Known(NamedTuple):
+    """What is known of a token: its form as a keyword, how telling that is, and what its stems weigh."""
+
+    word: str
+    telling: float
+    #: Whether it may be a keyword: names may, ordinary words unless they are common or verbs.
+    eligible: bool
+    #: Whether it may be half of a term of two words.
+    pairs: bool
+    stems: tuple[tuple[str, float], ...]
+
+
+_NOTHING = _Known("", 0.0, False, False, ())
+
+
+def _known(token: str) -> _Known:
+    if _is_word(token) and len(token) < _LONGEST and (len(token) < 7 or not _HEX.match(token)):
+        return _known_word(token.lower())
+    if not token.strip(_STOPS):
+        return _NOTHING
+    word, telling = _shape(token)
+    does = telling > 0.0 and stem(word) in VERBS
+    eligible = telling > 1.0 or (telling == 1.0 and not does)
+    weight = max(telling, 0.5)
+    stems = tuple([(part, _GENERIC if part in GENERIC_STEMS else weight) for part in stems_of(token)])
+    return _Known(word, telling, eligible, telling > 0.0 and not does and token.isalpha(), stems)
+
+
+_KNOWN = Memo(_known, 1 << 14)
+
+
+def _known_word(low: str) -> _Known:
+    """The same for an ordinary word, as most are, without the rest of the rules."""
+    if len(low) < 2 or low in STOP_WORDS:
+        return _NOTHING
+    word, telling = _plain_shape(low)
+    base = stem(low)
+    names_nothing = base in VERBS or low in COMPARING
+    weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
+    eligible, pairs = telling == 1.0 and not names_nothing, telling > 0.0 and not names_nothing
+    return _Known(word, telling, eligible, pairs, ((base, weight),))
+
+
+def _short_path(token: str) -> str:
+    """The file's name of a long path; `owner/name` stays."""
+    parts = [part for part in _SEPARATORS.split(token) if part]
+    if len(parts) > 2 or (parts and "." in parts[-1][1:]):
+        return parts[-1]
+    return token.lstrip("/")
+
+
+def without_places(text: str) -> str:
+    """The text without addresses and without home directories in its paths."""
+    if "://" in text or "www." in text:
+        text = _URL.sub(" ", text)
+    if "~" in text or "/home" in text or "/Users" in text or "/root" in text or "\\Users" in text:
+        text = _HOME.sub("", text)
+    return text
+
+
+def _prepared(text: str) -> str:
+    """What of a passage can hold keywords: no tags, addresses, home directories and ids."""
+    text = without_places(without_tags(text))
+    if _HEX.search(text):
+        text = _IDS.sub(" ", text)
+    return _spaced(text) if has_unspaced_script(text) else text
+
+
+def _spaced(text: str) -> str:
+    """Text of unspaced scripts with spaces where the script changes, and its recurring pairs as words of their own."""
+    recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
+    return " ".join([*_SCRIPT.split(text), *recurring, *recurring])
+
+
+class Vocabulary:
+    """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
+
+    def __init__(self, passages: Iterable[Passage], names: Collection[str] = (), edited: Collection[str] = ()) -> None:
+        """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
+        # Lists are cheap to join, so what was said is counted once, when all of it is there.
+        said: dict[float, list[str]] = {}
+        spread: list[str] = []
+        self._runs: list[Sequence[str]] = []
+        for text, weight, code in passages:
+            found = _found(text)
+            counts = Counter(found)
+            spread += counts
+            if code:
+                said.setdefault(weight, []).extend(found)
+            else:
+                said.setdefault(weight, []).extend(_at_most(_OFTEN_ENOUGH, counts, found))
+                self._runs.append(found)
+        tokens = _weighed(said)
+        known = list(map(_KNOWN.__getitem__, tokens))
+        self._tokens = [
+            (token, count, one)
+            for (token, count), one in zip(tokens.items(), known, strict=True)
+            if one.stems and token not in names
+        ]
+        self._halves = {token for token, one in zip(tokens, known, strict=True) if one.pairs}
+        self._spread = Counter(spread)
+        self._edited = edited
+        #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
+        self.weights, self.names = self._stem_weights()
+
+    def _stem_weights(self) -> tuple[dict[str, float], dict[str, float]]:
+        plain: dict[str, float] = {}
+        identifiers = []
+        for _, count, known in self._tokens:
+            for part, weight in known.stems:
+                plain[part] = plain.get(part, 0.0) + count * weight
+            if known.telling > _NAMED:
+                identifiers.append((count, known))
+        named = dict(plain)
+        for count, known in identifiers:
+            for part, weight in known.stems:
+                if weight >= known.telling:
+                    named[part] += count * weight * (_BY_NAME - 1.0)
+        return _scaled(plain), _scaled(named)
+
+    def keywords(self, limit: int, by_name: bool = True) -> tuple[str, ...]:
+        """The terms one would search for, best first, each thing named once.
+
+        `by_name` puts identifiers first, by which things are found; without it the terms tell what was talked about.
+        """
+        scored: dict[str, float] = {}
+        spread = self._spread_in_any_case()
+        for token, count, known in self._tokens:
+            word, telling = known.word, known.telling
+            if known.eligible and (telling > 1.0 or count >= _SAID_ENOUGH):
+                once = telling == 1.0 and spread[token.lower()] == 1
+                worth = self._worth(word, count, telling > _NAMED) if by_name else count
+                scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
+        for (left, right), count in self._pairs().items():
+            if count > 1 and (pair := _pair(left, right)):
+                scored[pair] = scored.get(pair, 0.0) + _TWO_WORDS * count
+        return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+
+    def _worth(self, word: str, count: float, named: bool) -> float:
+        """What a word is worth that was said so often: more if it is a name, and that of a file that was edited."""
+        worth = _BY_NAME * math.pow(count, _OFTEN) if named else count
+        return worth * _EDITED if word in self._edited else worth
+
+    def _spread_in_any_case(self) -> dict[str, int]:
+        """In how many passages each word stands, in small letters."""
+        spread: dict[str, int] = {}
+        for token, _, _ in self._tokens:
+            low = token.lower()
+            spread[low] = spread.get(low, 0) + self._spread[token]
+        return spread
+
+    def _pairs(self) -> Counter[tuple[str, str]]:
+        """How often two words stand side by side that may be one term together."""
+        halves = self._halves
+        return Counter(
+            [pair for found in self._runs for pair in pairwise(found) if pair[0] in halves and pair[1] in halves]
+        )
+
+
+# A session's record, its segments and the requests before them are made of the same messages.
+@lru_cache(maxsize=1 << 9)
+def _found(text: str) -> Sequence[str]:
+    return _tokens(_prepared(text))
+
+
+def _tokens(text: str) -> list[str]:
+    """The words and names of a text that tell something, and an empty one for every other word and stop.
+
+    Words come back, so each is taken apart only once.
+    """
+    return list(chain.from_iterable(map(_TOKENS.__getitem__, text.replace("\n", " \n ").split(" "))))
+
+
+def _in_chunk(chunk: str) -> tuple[str, ...]:
+    return tuple([token if _KNOWN[token].stems else "" for token in _taken_apart(chunk)])
+
+
+def _taken_apart(chunk: str) -> Sequence[str]:
+    if chunk.isascii():
+        if chunk.isalpha():
+            return (chunk,)
+        word, stop = chunk[:-1], chunk[-1:]
+        if word.isalpha() and stop in ".,;:!?":
+            return (word, stop)
+    return cast("list[str]", _TOKEN.findall(chunk))
+
+
+_TOKENS = Memo(_in_chunk, 1 << 14)
+
+
+def _at_most(limit: int, counts: Counter[str], found: Sequence[str]) -> Sequence[str]:
+    """The tokens of one passage, each so many times at most: a word is not weightier for filling one message."""
+    if not counts or max(counts.values()) <= limit:
+        return found
+    return [token for token, count in counts.items() for _ in range(min(count, limit))]
+
+
+def _weighed(said: Mapping[float, Sequence[str]]) -> dict[str, float]:
+    """What was said, by what it weighs with whoever said it."""
+    tokens: dict[str, float] = {}
+    for weight, found in said.items():
+        for token, count in Counter(found).items():
+            tokens[token] = tokens.get(token, 0.0) + weight * count
+    return tokens
+
+
+def _scaled(raw: Mapping[str, float]) -> dict[str, float]:
+    top = max(raw.values(), default=1.0)
+    return {part: math.sqrt(value / top) for part, value in raw.items()}
+
+
+def _pair(left: str, right: str) -> str:
+    """Two ordinary neighbouring words as one term, if both carry meaning."""
+    if left.lower() == right.lower() or has_unspaced_script(left) or has_unspaced_script(right):
+        return ""
+    first, second = _KNOWN[left], _KNOWN[right]
+    fits = max(first.telling, second.telling) >= 1.0 and len(first.word) + len(second.word) <= 30
+    return f"{first.word} {second.word}" if fits else ""
+
+
+def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
+    """The first words of a ranking that do not repeat one another in another spelling or as a part."""
+    chosen: list[str] = []
+    taken: list[frozenset[str]] = []
+    spelled: set[str] = set()
+    for word in words:
+        parts = frozenset(stems_of(word)) or frozenset((word.lower(),))
+        joined = "".join(filter(str.isalnum, word.lower()))
+        if joined in spelled or any(parts <= other or (other <= parts and len(other) > 1) for other in taken):
+            continue
+        chosen.append(word)
+        taken.append(parts)
+        spelled.add(joined)
+        if len(chosen) == limit:
+            break
+    return tuple(chosen)

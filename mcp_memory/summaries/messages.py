@@ -1,0 +1,112 @@
+"""What is in a message: a person's words or a client's, prose or a pasted log, and who speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mcp_memory.domain.events import Event, Role
+from mcp_memory.domain.text import has_unspaced_script, strip_markup
+from mcp_memory.summaries.keywords import without_places
+
+# What clients write into a user's message by themselves.
+_CLIENT_BLOCK = re.compile(
+    r"<(system-reminder|command-name|command-message|command-contents|local-command-stdout|local-command-stderr|"
+    r"local-command-caveat|bash-stdout|bash-stderr|hook_context|user-prompt-submit-hook|task-notification|"
+    r"ide_selection|ide_opened_file|environment_context|user_instructions|INSTRUCTIONS|"
+    r"permissions instructions)>.*?(?:</\1>|\Z)",
+    re.S,
+)
+_CLIENT_LINE = re.compile(
+    r"\s*(?:\[Request interrupted by user[^\]]*\]|\[Image[^\]]*\]|\[image\]|Operation stopped by hook:|"
+    r"This session is being continued from a previous conversation[^\n]*\n|Caveat: The messages below|"
+    r"Base directory for this skill:|# AGENTS\.md instructions)"
+)
+# What an editor puts before a request: open files and selected lines.
+_IDE_CONTEXT, _IDE_REQUEST = "# Context from my IDE setup", re.compile(r"^## My request for [^\n]*$", re.M)
+# A command with what was said to it; a directory is none.
+_SLASH = re.compile(r"/(?!(?:tmp|etc|var|usr|home|opt|dev|proc|mnt|srv|root)\b)(?=[a-z][\w-]*\s+\S)")
+_CLIENT_TAIL = re.compile(r"</?command-args>|^If you need specific details from before exiting plan mode[^\n]*", re.M)
+_COMMAND = re.compile(r"<command-name>/?([\w:-]+)</command-name>")
+_SPEAKER = re.compile(r"([^\W\d_][\w.’' -]{0,30}?): (?=\S)")
+_LONGEST_NAME = 34
+# What a clean line is without: marks that may be markup, and what may be an address or a place.
+_MARK = re.compile(r"[^ -)+-;=-\[\]^_`a-z{}]")
+# An element that is spoken of, by its name, and an address, by its host: without them the sentence would have a hole.
+_CODED_TAG = re.compile(r"`</?([A-Za-z][\w.:-]*)(?:\s[^`<>]*)?/?>`")
+_CODED_PLACE = re.compile(r"`\w+://([\w.-]*\w)[^`\s]*`")
+_UNDERLINED = re.compile(r"(?<!\w)_")
+_STARTS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ`\"'(")
+_SPACED_WORD = re.compile(r"(?<!\S)[\"'(]*[^\W\d_]{2,}[,.;:!?)\"']*(?!\S)")
+
+
+def spoken(text: str) -> str:
+    """What a person wrote in a user message: the client's own blocks and lines are blanked out, offsets stay."""
+    if "<" in text:
+        text = _CLIENT_BLOCK.sub(_blank, text)
+    if "command-args>" in text or "If you need specific details" in text:
+        text = _CLIENT_TAIL.sub(_blank, text)
+    if text[:1] == "/" and _SLASH.match(text):
+        text = f" {text[1:]}"
+    if text.startswith(_IDE_CONTEXT) and (asked := _IDE_REQUEST.search(text)):
+        text = "\n" * asked.end() + text[asked.end() :]
+    line = _CLIENT_LINE.match(text)
+    if line:
+        # A placeholder or a line stands alone; any other opening makes the whole message the client's.
+        blank = line.end() if line[0].endswith(("]", "\n")) else len(text)
+        text = "\n" * blank + text[blank:]
+    return text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * len(match[0])
+
+
+def command_name(event: Event) -> str:
+    """The slash command a user message consists of, without its slash."""
+    match = _COMMAND.search(event.text)
+    return match[1] if match else ""
+
+
+def is_clean(raw: str) -> bool:
+    """Whether a stretch is one clean line as it stands, as most are; this is quicker to tell than to make it one."""
+    if raw[:1] not in _STARTS or raw[-1] == " " or _MARK.search(raw):
+        return False
+    if "  " in raw or "```" in raw or "](" in raw or ("_" in raw and _UNDERLINED.search(raw)):
+        return False
+    return not ("/" in raw and ("://" in raw or "/home" in raw or "/Users" in raw or "/root" in raw) or "www." in raw)
+
+
+def plain(raw: str) -> str:
+    """A stretch of a message as one clean line."""
+    if is_clean(raw):
+        return raw
+    if "`<" in raw:
+        raw = _CODED_TAG.sub(r"`\1`", raw)
+    if "://" in raw and "`" in raw:
+        raw = _CODED_PLACE.sub(r"`\1`", raw)
+    text = without_places(strip_markup(raw))
+    if text[:1] == "|":
+        cells = [cell.strip() for cell in text.strip(" |\n").split("|")]
+        text = " — ".join(cell for cell in cells if any(map(str.isalpha, cell)))
+    return " ".join(text.split()).lstrip("✅✓❌ ")
+
+
+def readable(body: str) -> bool:
+    """Whether it is language rather than a dump, a path or a bare name."""
+    if has_unspaced_script(body):
+        return True
+    return _SPACED_WORD.search(body) is not None and (len(body) < 80 or body.count(" ") * 25 > len(body))
+
+
+def speaker_of(text: str) -> str:
+    match = _SPEAKER.match(text) if text.find(": ", 0, _LONGEST_NAME) > 0 else None
+    return match[1] if match else ""
+
+
+def speakers(events: Sequence[Event]) -> frozenset[str]:
+    """The names with which messages open, as in chats between people: `Name: what was said`."""
+    said = [event.text for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
+    names = [name for name in map(speaker_of, said) if name]
+    talking = len(said) > 1 and len(names) * 3 >= len(said) * 2 and len(set(names)) * 2 <= max(len(names), 4)
+    return frozenset(names if talking else ())

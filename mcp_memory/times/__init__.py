@@ -1,0 +1,1 @@
+"""Time phrases: from "last week" to a range of time."""

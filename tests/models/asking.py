@@ -1,0 +1,83 @@
+"""A caller with the real SDK, a real ledger and a scripted model; waits are noted instead of waited."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from mcp_memory.models import prompts, tokens
+from mcp_memory.models.anthropic_provider import AnthropicProvider
+from mcp_memory.models.build import fingerprint
+from mcp_memory.models.calling import Caller, Limits
+from mcp_memory.models.openai_provider import OpenAIProvider
+from mcp_memory.models.prompts import Question
+from mcp_memory.models.structured import SectionAnswer
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.ledger import SqliteLedger
+from tests.models.scripted import KEY, Respond, Scripted, scripted
+from tests.support import StoppedClock
+
+MATERIAL = "[1] user: The login times out after five minutes; please look at SESSION_TTL in app/session.py today."
+
+
+def question(text: str = MATERIAL) -> Question[SectionAnswer]:
+    return prompts.section("segment", text, context="", prior="", bullets=(2, 5), keywords=10)
+
+
+@dataclass
+class Asking:
+    """Everything around one caller."""
+
+    caller: Caller
+    model: Scripted
+    ledger: SqliteLedger
+    database: Database
+    clock: StoppedClock
+    waits: list[float] = field(default_factory=list)
+
+    async def rows(self) -> list[dict[str, Any]]:
+        names = ("purpose", "node", "model", "input_tokens", "output_tokens", "outcome", "latency_ms", "day")
+        found = await self.database.fetch(f"SELECT {', '.join(names)} FROM llm_call ORDER BY id")
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    async def outcomes(self) -> list[str]:
+        return [row["outcome"] for row in await self.rows()]
+
+
+@asynccontextmanager
+async def asking(
+    home: Path,
+    kind: str,
+    respond: Respond,
+    *,
+    models: tuple[str, ...] = ("test-model",),
+    cap: int = 1_000_000,
+    timeout: float = 20.0,
+    key: str = KEY,
+    clock: StoppedClock | None = None,
+    concurrency: int = 4,
+    make: type[OpenAIProvider] | None = None,
+) -> AsyncIterator[Asking]:
+    clock = clock or StoppedClock()
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    with scripted(respond) as model:
+        chosen = make or (AnthropicProvider if kind == "anthropic" else OpenAIProvider)
+        provider = chosen(key, model.url(kind), timeout)
+        async with Database.open(home / "memory.db") as database:
+            ledger = SqliteLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
+            limits = Limits(
+                models, 256, timeout, concurrency, fingerprint=fingerprint(kind, models, model.url(kind), key)
+            )
+            caller = Caller(provider, ledger, limits, tokens.count, clock, sleep=sleep, chance=lambda: 0.5)
+            try:
+                yield Asking(caller, model, ledger, database, clock, waits)
+            finally:
+                await caller.close()

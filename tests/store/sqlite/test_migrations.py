@@ -1,0 +1,186 @@
+"""Migrations: applied once, in a transaction, never to a newer file, and never without a backup."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.capture import inbox
+from mcp_memory.capture.redaction import Clean
+from mcp_memory.errors import StoreNewer
+from mcp_memory.pipeline.ingest import checkpoint_name
+from mcp_memory.store.sqlite import migrations
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.migrations import latest, migrate, statements
+
+pytestmark = pytest.mark.anyio
+
+
+def version(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    try:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_a_new_file_gets_the_latest_schema_and_wal_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    assert version(path) == latest()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    connection.close()
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_hook_writes_to_a_database_of_the_latest_schema(tmp_path: Path) -> None:
+    migrate(tmp_path / inbox.DATABASE)
+    inbox.append(str(tmp_path), inbox.Row(1, "claude-code", "/w", "", Clean("{}")))
+    connection = sqlite3.connect(tmp_path / inbox.DATABASE)
+    assert connection.execute("SELECT count(*) FROM inbox").fetchone() == (1,)
+    connection.close()
+    assert not (tmp_path / inbox.SPOOL).exists()
+
+
+def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    before = path.read_bytes()
+    migrate(path)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("*.bak"))
+
+
+def test_a_newer_file_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE future (x)")
+    connection.execute(f"PRAGMA user_version = {latest() + 1}")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer, match="Update mcp-memory"):
+        migrate(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["memory.db"]
+
+
+def test_an_upgrade_keeps_the_rows_and_leaves_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO meta VALUES ('kept', 'yes')")
+    connection.commit()
+    connection.close()
+    more = [*migrations.steps(), (latest() + 1, "-- Why: a test.\nCREATE TABLE extra (x);\n")]
+    monkeypatch.setattr(migrations, "steps", lambda: more)
+    migrate(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT value FROM meta WHERE key = 'kept'").fetchone() == ("yes",)
+    assert connection.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+    connection.close()
+    backups = list(tmp_path.glob("*.bak"))
+    assert len(backups) == 1
+    assert version(backups[0]) == latest() - 1
+
+
+def test_a_failing_migration_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "memory.db"
+    migrate(path)
+    bad = [*migrations.steps(), (latest() + 1, "CREATE TABLE extra (x);\nINSERT INTO nowhere VALUES (1);\n")]
+    monkeypatch.setattr(migrations, "steps", lambda: bad)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
+    connection.close()
+    assert version(path) == latest() - 1
+
+
+def test_every_migration_opens_with_its_reason() -> None:
+    assert all(sql.startswith("-- Why: ") for _, sql in migrations.steps())
+    assert [number for number, _ in migrations.steps()] == list(range(1, latest() + 1))
+
+
+def test_statements_are_split_outside_of_comments_and_strings() -> None:
+    sql = "-- one; two\nCREATE TABLE a (x TEXT DEFAULT ';');\nCREATE TABLE b (y);\n"
+    assert [part.strip().splitlines()[-1] for part in statements(sql)] == [
+        "CREATE TABLE a (x TEXT DEFAULT ';');",
+        "CREATE TABLE b (y);",
+    ]
+
+
+def older(path: Path, before: int, *rows: str) -> None:
+    """A file as the version before this one made it, with some rows."""
+    connection = sqlite3.connect(path)
+    for number, sql in migrations.steps():
+        if number < before:
+            connection.executescript(sql)
+            connection.execute(f"PRAGMA user_version = {number}")
+    for row in rows:
+        connection.executescript(row)
+    connection.close()
+
+
+def test_nodes_of_an_older_file_get_the_weight_of_what_lies_beneath_them(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    older(path, WEIGHED, OLD_TREE)
+    migrate(path)
+    connection = sqlite3.connect(path)
+    weights = connection.execute(
+        "SELECT n.key, v.weight FROM node n JOIN node_version v ON v.id = n.current ORDER BY n.id"
+    ).fetchall()
+    connection.close()
+    assert weights == [
+        ("2026", 700),
+        ("2026-03", 700),
+        ("2026-W10", 700),
+        ("2026-03-02", 700),
+        ("2026-03-02:a", 300),
+        ("2026-03-02:b", 400),
+    ]
+
+
+async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_path: Path) -> None:
+    path, transcript = tmp_path / "memory.db", tmp_path / "gnuword.jsonl"
+    kept = {"offset": 7, "line": 2, "events": 2, "memory": {"tools": {"t1": ["Bash", {"command": "quaggaword"}, "u"]}}}
+    rest = {"offset": 9, "line": 3, "events": 3, "memory": {"cwd": "/home/dev", "tools": {}, "counts": {"a": 2}}}
+    values = ", ".join(
+        f"('transcript:{name}', '{json.dumps(row)}')" for name, row in ((transcript, kept), ("/b", rest))
+    )
+    older(path, WORDLESS, f"INSERT INTO checkpoint VALUES {values}")
+    (tmp_path / "memory.db.schema-2.bak").write_bytes(path.read_bytes())
+    async with Database.open(path) as database:
+        rows: dict[str, str] = dict(await database.fetch("SELECT name, position FROM checkpoint"))
+        assert await database.scrub() == ""
+    assert json.loads(rows[checkpoint_name(Path("/b"))]) == rest
+    found = json.loads(rows[checkpoint_name(transcript)])
+    assert (found["offset"], found["line"], found["memory"]["told_to"]) == (0, 0, 7)
+    assert len(list(tmp_path.glob("memory.db.schema-*.bak"))) == 2
+    assert b"gnuword" not in path.read_bytes()
+    assert [file.name for file in tmp_path.iterdir() if b"quaggaword" in file.read_bytes()] == []
+
+
+WORDLESS = 4
+WEIGHED = 3
+OLD_TREE = """
+INSERT INTO project (id, root, slug) VALUES (1, '/p', 'p');
+INSERT INTO session (id, session_id, client, project) VALUES (1, 's', 'test', 1);
+INSERT INTO node (id, project, level, key, parent, current, start_ms, end_ms) VALUES
+    (1, 1, 0, '2026', '', 1, 0, 9), (2, 1, 1, '2026-03', '2026', 2, 0, 9), (3, 1, 2, '2026-W10', '2026-03', 3, 0, 9),
+    (4, 1, 3, '2026-03-02', '2026-W10', 4, 0, 9), (5, 1, 4, '2026-03-02:a', '2026-03-02', 5, 0, 9),
+    (6, 1, 4, '2026-03-02:b', '2026-03-02', 6, 0, 9);
+INSERT INTO node_version (id, node, version, title, start_ms, end_ms, keywords, children, open, removed, written_by,
+    input_hash, tokens, created_ms)
+    SELECT id, id, 1, key, 0, 9, '[]', '[]', 0, 0, 'extractive', '', 10, 0 FROM node;
+INSERT INTO segment (id, key, session, start_ms, end_ms, first_event, last_event, context_ms, context_event, events,
+    tokens, closed, input_hash, node) VALUES
+    (1, x'0a', 1, 0, 9, 1, 1, 0, 1, 1, 300, 1, 'h', 5), (2, x'0b', 1, 0, 9, 2, 2, 0, 2, 1, 400, 1, 'h', 6);
+"""

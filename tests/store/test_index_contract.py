@@ -1,0 +1,386 @@
+"""What every index must do: the same questions to FTS5 and to Whoosh."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.app import App, open_app
+from mcp_memory.config import Calendar, Index, Settings
+from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.stems import porter
+from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.toc import Level
+from mcp_memory.ports.library import Library
+from mcp_memory.store.sqlite.forgetting import Wish, forget
+from mcp_memory.store.sqlite.meta import rebuild
+from mcp_memory.store.sqlite.projects import merge
+from mcp_memory.store.whoosh.analysis import words
+from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
+
+pytestmark = pytest.mark.anyio
+
+LEVELS = frozenset(level.label for level in Level)
+
+
+@pytest.fixture(params=["fts5", pytest.param("whoosh", marks=needs_whoosh)])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def memory(home: Path, kind: str) -> AsyncIterator[App]:
+    """A memory whose questions are answered by the index that is named, and by no other."""
+    chosen = Settings(home=home, calendar=Calendar("UTC"), index=Index(kind))
+    async with open_app(chosen, cwd=home, clock=StoppedClock()) as app:
+        if kind == "whoosh":
+            silence_fts5(app)
+        yield app
+
+
+def silence_fts5(app: App) -> None:
+    """Whoosh may ask FTS5 while it is out of step; here that would hide what it cannot do itself."""
+    app.library.search.__self__._otherwise = None  # type: ignore[attr-defined]
+
+
+async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:
+    """Store lines and let the index take them in, without a tree."""
+    await tell(app, lines)
+    while await app.index.catch_up():
+        pass
+
+
+async def texts(app: App, query: str, **filters: object) -> list[str]:
+    found = await pool(app, query, **filters)  # type: ignore[arg-type]
+    return [spot.text for spot in found.spots[: found.matched]]
+
+
+async def search(
+    app: App,
+    query: str,
+    *,
+    project: str | None = None,
+    kinds: frozenset[str] | None = None,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    limit: int = 20,
+) -> list[Candidate]:
+    return await app.library.search(terms_of(query), Within(project, start_ms, end_ms), kinds=kinds, limit=limit)
+
+
+def at(minute: int, day: int = 2) -> str:
+    return f"2026-03-{day:02}T09:{minute:02}:00Z"
+
+
+WRITTEN = (
+    "Call refreshToken again",
+    "Call refresh_token again",
+    "Call refresh-token again",
+    "See auth/refresh.token",
+    "The refresh token is stale",
+)
+
+
+@pytest.mark.parametrize("asked", ["refreshToken", "refresh_token", '"refresh token"', "RefreshToken()"])
+async def test_an_identifier_is_found_however_it_is_written(tmp_path: Path, kind: str, asked: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        other = said("The token cannot be refreshed in time, so refresh it", at(50), session="s9")
+        await store(app, [*(said(text, at(n), session=f"s{n}") for n, text in enumerate(WRITTEN)), other])
+        found = await texts(app, asked)
+        assert set(WRITTEN) <= set(found)
+        # What has the words apart is found by them, and counted apart from the name.
+        whole = terms_of(asked)[0].match
+        assert (await pool(app, asked)).frequencies[whole] == len(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        ("Das Café öffnet früh", "cafe"),
+        ("The cafe opens early", "café"),
+        ("Die ÜBERSICHT fehlt", "übersicht"),
+        ("She was running twice", "runs"),
+        ("We bought two servers", "buy"),
+        ("データベース接続が失敗した", "接続"),
+        ("数据库连接超时", "连接超时"),
+        ("数据库连接超时", "连"),
+        ("ย้ายฐานข้อมูลแล้ว", "ฐานข้อมูล"),
+        ("데이터베이스를 옮겼다", "데이터베이스"),
+        ("नमस्ते दुनिया", "नमस्ते"),
+        ("Ошибка подключения", "ОШИБКА"),
+        ("error E4021 in worker-7", "E4021"),
+        ("see src/auth/token_store.py", "token_store.py"),
+        ("Der Fußball liegt da", "fussball"),
+        ("Die Strasse ist gesperrt", "Straße"),
+        ("İstanbul sunucusu", "istanbul"),
+        ("the İstanbul server", "İSTANBUL"),
+        ("broken by 9f8e7d6c5b4a3f2e", "9f8e7d6c"),
+        ("broken by 9f8e7d6", "9f8e7d6c5b4a3f2e"),
+        ("collation utf8mb4_0900_ai_ci", "utf8mb4_0900_ai_ci"),
+        ("it took 3.5ms", "3.5ms"),
+    ],
+)
+async def test_words_are_found_in_their_forms_and_scripts(tmp_path: Path, kind: str, stored: str, asked: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await store(app, [said("nothing of the sort", at(1)), said(stored, at(2), session="s2")])
+        assert await texts(app, asked) == [stored]
+
+
+STRANGE = [
+    *('"', "'", "* OR", "AND NOT (", "a:b", "-x", "^y", "~", "NEAR(a b)", "col:{", "[1 TO 2]", "\\", "%", "🙂", "a🙂b"),
+    *("word" * 2_500, "x " * 5_000, "\x00\x01", "\ud7ff", "ﬁ", "ß", "İ", "\u202e", "don't", "C++", "…", "  "),
+]
+
+
+@pytest.mark.parametrize("asked", STRANGE)
+async def test_any_text_is_a_valid_query(tmp_path: Path, kind: str, asked: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, conversation())
+        await texts(app, asked)
+        await search(app, asked)
+
+
+async def test_any_text_can_be_stored_and_asked_for(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [said(text, at(n), session=f"s{n}") for n, text in enumerate(STRANGE) if text.strip()])
+        for text in STRANGE:
+            await texts(app, text)
+        assert await texts(app, "don't") == ["don't"]
+
+
+async def test_terms_are_counted_in_documents(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await store(app, [said(f"walrus {n}", at(n), session=f"s{n}") for n in range(7)])
+        found = await pool(app, "walrus penguin")
+        assert list(found.frequencies.values()) == [7, 0]
+        assert found.documents == 7
+
+
+async def test_rarer_words_and_more_of_them_come_first(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        other = [said(f"another thing was done {n}", at(n), session=f"o{n}") for n in range(30)]
+        common = [*other, *(said(f"the server started again {n}", at(n), session=f"s{n}") for n in range(10))]
+        rare = [said("the gateway failed", at(40), session="a"), said("the server gateway failed", at(41), session="b")]
+        await store(app, [*common, *rare])
+        found = await texts(app, "server gateway")
+        assert found[:2] == ["the server gateway failed", "the gateway failed"]
+
+
+async def test_what_the_user_said_counts_more(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        roles = ("tool", "assistant", "user")
+        await store(app, [said("the gateway failed", at(n), role=role, session=role) for n, role in enumerate(roles)])
+        found = await pool(app, "gateway")
+        assert [spot.role for spot in found.spots[: found.matched]] == ["user", "assistant", "tool"]
+
+
+async def test_what_is_found_is_bounded_by_the_limit(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await store(app, [said(f"walrus {n}", at(n), session=f"s{n}") for n in range(20)])
+        assert (await pool(app, "walrus", limit=5)).matched == 5
+        assert len(await search(app, "walrus", limit=5)) == 5
+
+
+async def test_what_is_said_over_and_over_leaves_room_for_other_words(tmp_path: Path, kind: str) -> None:
+    again = "walrus walrus walrus: the walrus was fed, which took {} seconds, and the keeper went home"
+    async with memory(tmp_path, kind) as app:
+        loud = [said(again.format(n), f"2026-03-02T{n // 60:02}:{n % 60:02}:00Z", session="s1") for n in range(600)]
+        quiet = said("there was one walrus among many other animals in that zoo", at(1, 9), session="s2")
+        await store(app, [*loud, quiet])
+        for project in (None, "alpha"):
+            found = await texts(app, "walrus", limit=20, project=project)
+            assert found[2] == quiet["text"]
+            assert len(found) == 20
+
+
+async def test_nodes_do_not_take_the_places_of_events(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [said(f"walrus {n}", at(n), session=f"s{n}") for n in range(20)])
+        assert (await pool(app, "walrus", limit=5)).matched == 5
+
+
+async def test_common_words_are_sought_where_the_speaker_said_them(tmp_path: Path, kind: str) -> None:
+    def spoken(number: int, role: str, word: str = "harbour") -> dict[str, Any]:
+        when = f"2026-03-02T{number // 120:02}:{number // 2 % 60:02}:{number % 2 * 30:02}Z"
+        return said(f"the {word} again {number}", when, role=role, session=role + word)
+
+    async with memory(tmp_path, kind) as app:
+        lines = [*(spoken(n, "tool") for n in range(800)), *(spoken(n, "user") for n in range(10))]
+        # What stands in every third text would not be sought at all.
+        lines += [spoken(n, "tool", "river") for n in range(1_800)]
+        rare = [said("one walrus", at(1), session="w"), said("two penguins", at(2), session="p")]
+        await store(app, [*lines, *rare])
+        asked = terms_of("walrus penguin harbour")
+        theirs = await app.library.pool(asked, Within(), cited=False, limit=50, speaker="user")
+        anyones = await app.library.pool(asked, Within(), cited=False, limit=50)
+        assert {spot.role for spot in theirs.spots[: theirs.matched]} == {"user"}
+        assert (theirs.matched, anyones.matched) == (12, 2)
+
+
+async def test_neighbours_are_messages_of_the_same_session(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [*conversation(), said("elsewhere", "2026-03-02T09:04:10Z", session="s2")])
+        found = await pool(app, "mobile")
+        spots = {spot.number: spot for spot in found.spots}
+        (beside,) = found.beside.values()
+        assert [spots[number].text[:12] for number in beside] == ["The cause is", "I will look ", "All 12 sessi"]
+
+
+async def test_project_time_and_citation_filter(tmp_path: Path, kind: str) -> None:
+    march, later = 1_772_409_600_000, 1_772_668_800_000  # 2 and 5 March 2026
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
+        assert len(await texts(app, "timeout")) == 4
+        assert {spot.session for spot in (await pool(app, "timeout", project="beta")).spots} == {2}
+        assert await texts(app, "timeout", project="nowhere") == []
+        assert await texts(app, "timeout", start_ms=0, end_ms=march) == []
+        assert len(await texts(app, "timeout", start_ms=march, end_ms=later)) == 2
+        cited = await pool(app, "session ttl", cited=True)
+        read = await app.library.events([spot.number for spot in cited.spots])
+        assert read
+        assert all(candidate.grip_id for candidate in read.values())
+
+
+async def test_a_filter_reaches_what_many_better_documents_hide(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        loud = [said("walrus walrus walrus", f"2026-03-02T{n // 60:02}:{n % 60:02}:00Z") for n in range(700)]
+        quiet = said("there was one walrus among many other animals there", at(1, 9), session="q", project="beta")
+        await learn(app, [*loud, quiet])
+        assert await texts(app, "walrus", project="beta", limit=10) == [quiet["text"]]
+        day = [candidate.project for candidate in await search(app, "walrus", project="beta", kinds=LEVELS)]
+        assert set(day) == {"beta"}
+
+
+async def test_nodes_of_each_level_are_found_by_kind_and_time(tmp_path: Path, kind: str) -> None:
+    march = 1_772_409_600_000
+    async with memory(tmp_path, kind) as app:
+        await learn(app, conversation())
+        found = await search(app, "login timeout", kinds=LEVELS)
+        assert {candidate.kind for candidate in found} == LEVELS
+        assert {candidate.kind for candidate in await search(app, "timeout", kinds=frozenset({"day"}))} == {"day"}
+        assert {candidate.kind for candidate in await search(app, "timeout", kinds=frozenset({"event"}))} == {"event"}
+        assert "event" in {candidate.kind for candidate in await search(app, "timeout")}
+        within = await search(app, "timeout", kinds=LEVELS, start_ms=march, end_ms=march + 86_400_000)
+        assert {candidate.kind for candidate in within} == {"segment", "day"}
+        assert await search(app, "timeout", kinds=LEVELS, start_ms=0, end_ms=march) == []
+
+
+async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await store(app, conversation())
+
+        async def look(library: Library) -> tuple[Pool, list[str]]:
+            found = await library.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
+            assert await library.events([spot.number for spot in found.spots])
+            return found, await library.at_once(lambda again: again.slugs())
+
+        found, slugs = await app.library.at_once(look)
+        assert found.matched
+        assert found == await pool(app, "login timeout", limit=5)
+        assert slugs == ["alpha"]
+
+
+async def test_a_replaced_version_is_not_found_any_more(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [said("Start the import.", at(0)), said("Resume the nightly backup.", at(50))])
+        await learn(app, [said("Still running the import.", at(25))])
+        segments = await search(app, "resume", project="alpha", kinds=frozenset({"segment"}))
+        current = await app.library.top("alpha", Level.SEGMENT, 9)
+        assert [found.node.node_id for found in segments if found.node] == [node.node_id for node in current]
+        for level in Level:
+            keys = [found.node.ref.key for found in await search(app, "import", kinds=frozenset({level.label}))]  # type: ignore[union-attr]
+            assert len(keys) == len(set(keys)) == 1
+
+
+async def test_what_was_forgotten_is_not_found(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [*conversation(), said("the secret walrus", at(1), session="s2")])
+        assert await texts(app, "walrus")
+        assert await search(app, "walrus", kinds=LEVELS)
+        await forget(app.database, Wish(match="walrus"), dry_run=False)
+        await learn(app, [])
+        assert await texts(app, "walrus") == []
+        assert await search(app, "walrus") == []
+        assert await texts(app, "timeout")
+
+
+def name_of(found: Candidate) -> str:
+    return found.document.node_id if isinstance(found.document, Node) else found.document.event_id
+
+
+async def test_a_rebuilt_tree_is_found_once(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [*conversation(), *conversation("2026-04-14", "s2")])
+        before = [name_of(found) for found in await search(app, "login timeout", limit=99)]
+        await rebuild(app.database, "UTC")
+        await learn(app, [])
+        after = [name_of(found) for found in await search(app, "login timeout", limit=99)]
+        assert sorted(after) == sorted(before)
+
+
+async def test_a_session_is_found_in_the_project_it_was_moved_to(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        await learn(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
+        await merge(app.database, "beta", "alpha")
+        await learn(app, [])
+        assert len(await texts(app, "timeout", project="alpha")) == 4
+
+
+async def test_of_an_endless_message_what_stands_around_the_words_is_offered(tmp_path: Path, kind: str) -> None:
+    rows = " ".join(f"row {n} is as it was." for n in range(1_000))
+    async with memory(tmp_path, kind) as app:
+        text = f"{rows} The walrus bit the keeper. {rows}"
+        await store(app, [said(text, at(1)), said(f"A penguin came by. {rows}", at(2), session="s2")])
+        (found,) = await texts(app, "walrus")
+        assert "is as it was. The walrus bit the keeper. row 0 is" in found
+        assert found.startswith(text[:500])
+        assert len(found) < 6_100
+        (other,) = await texts(app, "penguin")
+        assert f"A penguin came by. {rows}".startswith(other)
+
+
+async def test_long_tool_results_are_found_by_head_tail_and_errors(tmp_path: Path, kind: str) -> None:
+    async with memory(tmp_path, kind) as app:
+        middle = "\n".join(f"line {n} of the log says obscure{n}" for n in range(300))
+        text = f"beginning\n{middle}\nERROR: valve stuck\n{middle}\nending"
+        await store(app, [said(text, at(1), role="tool")])
+        for word in ("beginning", "valve", "ending"):
+            assert await texts(app, word)
+        assert await texts(app, "obscure150") == []
+
+
+def tokens_of_fts5(texts: Sequence[str]) -> list[list[str]]:
+    """The tokens of each text, stemmed by our own rules, which leave names with digits alone."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5 (x, tokenize = 'unicode61 remove_diacritics 2')")
+    connection.execute("CREATE VIRTUAL TABLE v USING fts5vocab (t, instance)")
+    connection.executemany("INSERT INTO t (rowid, x) VALUES (?, ?)", enumerate(texts))
+    told: list[list[str]] = [[] for _ in texts]
+    for term, number in connection.execute("SELECT term, doc FROM v ORDER BY doc, offset"):
+        told[number].append(porter(term))
+    connection.close()
+    return told
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text(st.characters(min_codepoint=1, max_codepoint=0x24F), max_size=60), min_size=1, max_size=20))
+def test_the_analyzer_splits_as_the_tokenizer_of_fts5_does(texts: list[str]) -> None:
+    # The long s and four letters with two marks are another matter.
+    plain = [re.sub("[µſǞ-ǡȪȫȬȭȰȱǬǭ]", "", text) for text in texts]
+    assert [words(text) for text in plain] == tokens_of_fts5(plain)
+
+
+@pytest.mark.parametrize("first", [0x370, 0x400, 0x5D0, 0x620, 0x905, 0x3041, 0x30A1, 0x4E00, 0xAC00])
+def test_letters_of_other_scripts_are_the_same_to_both(first: int) -> None:
+    letters = [char for char in map(chr, range(first, first + 80)) if char.isalpha() and char.lower() == char]
+    texts = [f"x{letter}y" for letter in letters]
+    assert [words(text) for text in texts] == tokens_of_fts5(texts)
