@@ -10,6 +10,9 @@ import pytest
 from tests.support import REPO
 
 PACKAGE = REPO / "mcp_memory"
+LOWER = (
+    "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install"
+).split()
 #: What each layer may import of this package.
 ALLOWED = {
     "errors": set(),
@@ -27,13 +30,8 @@ ALLOWED = {
         ("clients", "store", "summaries", "models", "install"),
         {"errors", "lexicon", "domain", "ports", "capture", "clients", "store", "summaries", "models", "install"},
     ),
-    "app": set(
-        "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install".split()
-    ),
-    "surfaces": set(
-        "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install app "
-        "surfaces sample".split()
-    ),
+    "app": {*LOWER},
+    "surfaces": {*LOWER, "app", "surfaces", "sample"},
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem in ALLOWED)
 

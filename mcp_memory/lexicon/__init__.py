@@ -1,6 +1,6 @@
 """Words as data: every list is a file here, and its first lines say what it is for.
 
-A `.txt` file holds words or lines, a `.toml` file tables; `#` begins a comment. Files are read when they are first asked for.
+A `.txt` file holds words or lines, a `.toml` file tables; `#` begins a comment. Each is read when first asked for.
 """
 
 from __future__ import annotations
