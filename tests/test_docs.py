@@ -24,7 +24,7 @@ from mcp_memory.install.catalog import CLIENTS
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.opening import Memory
 from mcp_memory.surfaces.server import build_server
-from mcp_memory.times.phrases import resolve
+from mcp_memory.times.resolve import resolve
 from tests.support import REPO
 
 Answer = Callable[..., dict[str, Any]]

@@ -24,7 +24,8 @@ from mcp_memory.search.of_time import found_in
 from mcp_memory.search.question import question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Reach, Scope, ref_of, scope_of
-from mcp_memory.times.phrases import TimeRange, find, resolve
+from mcp_memory.times.find import find
+from mcp_memory.times.resolve import TimeRange, resolve
 
 MAX_BUDGET = 20_000
 MAX_AROUND = 20

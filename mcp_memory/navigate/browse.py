@@ -12,7 +12,7 @@ from mcp_memory.navigate.names import grip_key, no_grip
 from mcp_memory.navigate.topic import Topic, topic_of
 from mcp_memory.ports.library import GripRecord, Library
 from mcp_memory.search.scope import Scope, ref_of
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 _DAY_MS = 86_400_000
 _LIMIT = 400

@@ -21,7 +21,7 @@ from mcp_memory.navigate.topic import Topic
 from mcp_memory.search.found import Advice, Found, Hit
 from mcp_memory.search.passage import Mark, Passage
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: Percent of an opened grip's budget that its own words may take.
 _WORDS_SHARE = 60

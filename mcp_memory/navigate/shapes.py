@@ -11,7 +11,7 @@ from mcp_memory.domain.nodes import Node, event_grip_id
 from mcp_memory.search.asked import cursor_of
 from mcp_memory.search.found import Beside, Found, Hit
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: Characters of a passage in a shape.
 _SNIPPET = 300

@@ -14,7 +14,7 @@ from mcp_memory.search.around import asks_for_anything
 from mcp_memory.search.found import Hit
 from mcp_memory.search.nearest import Order
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 _EVER_MS = 1 << 53
 #: What is recent: the latest days on which anything was.

@@ -21,7 +21,7 @@ from mcp_memory.search.passage import passage_of
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 _HITS, _NODES, _ENOUGH = 16, 40, 12
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.

@@ -9,7 +9,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
 from mcp_memory.search.nearest import Order
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: The kinds of nodes, from segments up.
 LEVELS = tuple(level.label for level in reversed(Level))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mcp_memory.domain.events import Event
 from mcp_memory.search.order import Weighed
 from mcp_memory.search.passage import Passage
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: What to do with a hit, by the least score that calls for it.
 BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))

@@ -15,7 +15,7 @@ from mcp_memory.search.nearest import SHORT_MS, TOLD, in_order
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.ranked import LONGEST, Ranked, hits_of, node_text, shown, told
 from mcp_memory.search.scope import Scope
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2

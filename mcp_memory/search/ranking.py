@@ -14,7 +14,7 @@ from mcp_memory.search.order import Weighed, ordered
 from mcp_memory.search.own import Own, Telling, own_of, strengths, telling_of
 from mcp_memory.search.question import Question
 from mcp_memory.search.turns import answers, closing, is_later
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: How much counts what was said just before a message, just after it, and anywhere in its session.
 _BEFORE, _AFTER, _SESSION = 0.33, 0.18, 0.25

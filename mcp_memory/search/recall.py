@@ -19,7 +19,7 @@ from mcp_memory.search.own import rarities
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.ranked import LONGEST, Ranked, node_text, shown, told
 from mcp_memory.search.ranking import merged, weigh
-from mcp_memory.times.phrases import TimeRange
+from mcp_memory.times.resolve import TimeRange
 
 #: How many candidates are weighed: so many, and so many more for each hit that is wanted.
 _POOL, _PER_HIT = 30, 3

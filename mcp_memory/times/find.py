@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 
+from mcp_memory.errors import UnknownTimePhrase
 from mcp_memory.times.feasts import OVER_FEAST
 from mcp_memory.times.frame import Backwards, Frame, Row, normal
 from mcp_memory.times.hours import CLOCK_ALONE
 from mcp_memory.times.periods import reading
+from mcp_memory.times.resolve import TimeRange, frame_of, resolve
 
 _WORD = re.compile(r"[^\s,]+")
 _MOST_WORDS = 150  # a question is short; a pasted file is not a question
@@ -55,6 +59,7 @@ _SKIPPED = re.compile(
 #: A preposition that belongs to the time: around a day lie others, and over Christmas is more than one.
 _MEANS_MORE = re.compile(rf"around |{OVER_FEAST.pattern}", re.I)
 _BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
+_YEAR = re.compile(r"\b\d{4}\b", re.ASCII)
 _ORDINAL_ALONE = re.compile(r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)")
 _POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
 _SUMMING_UP = frozenset("summarize summarise recap review".split())
@@ -116,6 +121,36 @@ class Candidate:
     end: int
     phrase: str
     whole: str = ""
+
+
+def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None:
+    """The time phrase inside a question and the question without it; only what can hardly mean anything else.
+
+    A phrase with a year wins over one without, otherwise the first one is taken. Times that lie in the future are left
+    alone: memory holds nothing from there.
+    """
+    found: list[tuple[TimeRange, Candidate]] = []
+    taken = 0
+    for candidate in candidates(text, frame_of(now, zone)):
+        if candidate.start < taken:
+            continue
+        time_range = _first_resolved((candidate.phrase, candidate.whole), now, zone)
+        if time_range is None:
+            continue
+        taken = candidate.end
+        if time_range.start_ms <= now.timestamp() * 1000:
+            found.append((time_range, candidate))
+    if not found:
+        return None
+    time_range, candidate = next((each for each in found if _YEAR.search(each[0].phrase)), found[0])
+    return time_range, without(text, candidate)
+
+
+def _first_resolved(phrases: Iterable[str], now: datetime, zone: tzinfo) -> TimeRange | None:
+    for phrase in phrases:
+        with suppress(UnknownTimePhrase):
+            return resolve(phrase, now, zone)
+    return None
 
 
 def candidates(text: str, frame: Frame) -> Iterator[Candidate]:

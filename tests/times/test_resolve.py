@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
 from mcp_memory.errors import UnknownTimePhrase
-from mcp_memory.times.phrases import TimeRange, find, resolve
+from mcp_memory.times.find import find
+from mcp_memory.times.resolve import TimeRange, resolve
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YORK = ZoneInfo("America/New_York")

@@ -7,8 +7,9 @@ from datetime import datetime
 import pytest
 from hypothesis import given, settings
 
-from mcp_memory.times.phrases import find, resolve
-from tests.navigate.test_when import BERLIN, MOMENTS, NOW, TEXTS
+from mcp_memory.times.find import find
+from mcp_memory.times.resolve import resolve
+from tests.times.test_resolve import BERLIN, MOMENTS, NOW, TEXTS
 
 
 @pytest.mark.parametrize(

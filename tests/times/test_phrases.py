@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mcp_memory.domain.toc import start_of_day_ms
-from mcp_memory.times.phrases import resolve
+from mcp_memory.times.resolve import resolve
 
 TABLE = """
 2026-02-18T15:30 Europe/Berlin

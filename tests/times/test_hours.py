@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.errors import UnknownTimePhrase
-from mcp_memory.times.phrases import resolve
-from tests.navigate.test_when import BERLIN, NOW, bounds, local
+from mcp_memory.times.resolve import resolve
+from tests.times.test_resolve import BERLIN, NOW, bounds, local
 
 
 @pytest.mark.parametrize(

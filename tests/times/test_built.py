@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from mcp_memory.times.phrases import resolve
-from tests.navigate.test_when import BERLIN, HOUR, NOW, bounds, day_range, local
+from mcp_memory.times.resolve import resolve
+from tests.times.test_resolve import BERLIN, HOUR, NOW, bounds, day_range, local
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,18 @@
 """Time phrases become ranges: "last week", "Jan 15–18", "since Monday", an ISO date or the id of a node.
 
-`resolve` reads one phrase; `find` looks for one inside a question. Weeks are ISO weeks and days the user's local days.
+Weeks are ISO weeks and days the user's local days.
 A date without a year is the most recent one that is not after now. Ranges include both of the days that they name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 
 from mcp_memory.domain.toc import local_day, parse_node_id, start_of_day_ms
 from mcp_memory.errors import BadId, UnknownTimePhrase
-from mcp_memory.times import find as finder
 from mcp_memory.times.frame import HOUR_MS, MINUTE_MS, ONE_DAY, Backwards, Frame, Span, normal
 from mcp_memory.times.hours import moment
 from mcp_memory.times.periods import period, reading
@@ -69,7 +67,7 @@ def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
     """The range of a time phrase said at `now`, which must know its zone, by a user who lives in `zone`."""
     said = " ".join(phrase.split())
     try:
-        span = _node(said, zone) or _range(_closed(said), _frame(now, zone))
+        span = _node(said, zone) or _range(_closed(said), frame_of(now, zone))
         start = max(span.start_ms, 0)
         end = span.end_ms + (MINUTE_MS if span.end_ms == span.start_ms else 0)
         if start >= end:
@@ -78,7 +76,7 @@ def resolve(phrase: str, now: datetime, zone: tzinfo) -> TimeRange:
         raise UnknownTimePhrase(f"{said[:80]!r} ends before it begins. Name the earlier time first.") from None
     except (ValueError, OverflowError):
         raise UnknownTimePhrase(f"{said[:80]!r} is not a time I can resolve. Try one of these: {_EXAMPLES}.") from None
-    return TimeRange(said, start, end, _reading(said, start, _frame(now, zone)))
+    return TimeRange(said, start, end, _reading(said, start, frame_of(now, zone)))
 
 
 def _reading(said: str, start_ms: int, frame: Frame) -> str:
@@ -101,37 +99,7 @@ def _closed(said: str) -> str:
     return normal(said)
 
 
-def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None:
-    """The time phrase inside a question and the question without it; only what can hardly mean anything else.
-
-    A phrase with a year wins over one without, otherwise the first one is taken. Times that lie in the future are left
-    alone: memory holds nothing from there.
-    """
-    found: list[tuple[TimeRange, finder.Candidate]] = []
-    taken = 0
-    for candidate in finder.candidates(text, _frame(now, zone)):
-        if candidate.start < taken:
-            continue
-        time_range = _first_resolved((candidate.phrase, candidate.whole), now, zone)
-        if time_range is None:
-            continue
-        taken = candidate.end
-        if time_range.start_ms <= now.timestamp() * 1000:
-            found.append((time_range, candidate))
-    if not found:
-        return None
-    time_range, candidate = next((each for each in found if _YEAR.search(each[0].phrase)), found[0])
-    return time_range, finder.without(text, candidate)
-
-
-def _first_resolved(phrases: Iterable[str], now: datetime, zone: tzinfo) -> TimeRange | None:
-    for phrase in phrases:
-        with suppress(UnknownTimePhrase):
-            return resolve(phrase, now, zone)
-    return None
-
-
-def _frame(now: datetime, zone: tzinfo) -> Frame:
+def frame_of(now: datetime, zone: tzinfo) -> Frame:
     return Frame(now, zone, latest=now.astimezone(zone).date())
 
 
