@@ -31,22 +31,17 @@ from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.ports.index import IndexKeeper, SearchIndex
 from mcp_memory.ports.work import Clock
-from mcp_memory.store.sqlite.backlog import SqliteBacklog
 from mcp_memory.store.sqlite.briefs import SqliteBriefs
-from mcp_memory.store.sqlite.chronicle import SqliteChronicle
-from mcp_memory.store.sqlite.compactions import SqliteCompactions
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.events import SqliteEvents
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.lease import SqliteLease
-from mcp_memory.store.sqlite.ledger import SqliteLedger
-from mcp_memory.store.sqlite.meta import system_timezone, timezone_of
-from mcp_memory.store.sqlite.reading import SqliteLibrary
-from mcp_memory.store.sqlite.rewrites import SqliteRewrites
+from mcp_memory.store.sqlite.ledger import SqliteLedger, SqliteUpgrades
+from mcp_memory.store.sqlite.log import SqliteEvents
+from mcp_memory.store.sqlite.nodes import SqliteTree
+from mcp_memory.store.sqlite.reads import SqliteChronicle, SqliteLibrary
+from mcp_memory.store.sqlite.rebuild import mend_times, system_timezone, timezone_of
+from mcp_memory.store.sqlite.records import SqliteCompactions, SqliteRewrites
 from mcp_memory.store.sqlite.segments import SqliteSegments
-from mcp_memory.store.sqlite.times import mend_times
-from mcp_memory.store.sqlite.tree import SqliteTree
-from mcp_memory.store.sqlite.upgrades import SqliteUpgrades
+from mcp_memory.store.sqlite.work import SqliteBacklog, SqliteLease
 from mcp_memory.summaries.extractive import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root
 from mcp_memory.install.launch import this_installation
 from mcp_memory.install.record import FILE, Entry, Record
 from mcp_memory.models.health import model_problems
-from mcp_memory.store.sqlite import diagnosis, integrity
+from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts, Problem
 from mcp_memory.store.whoosh.diagnosis import index_problems
 from mcp_memory.surfaces import output
@@ -48,7 +48,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems = diagnosis.disk(settings.home)
     facts, damage = diagnosis.database(settings.database)
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
-    problems += integrity.records(settings.database)
+    problems += diagnosis.records(settings.database)
     problems += _switched_off(settings)
     problems += _claimed(settings)
     if settings.index.kind == "whoosh":

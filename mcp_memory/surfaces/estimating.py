@@ -13,7 +13,7 @@ from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.models.chunks import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.pipeline.condense import PART_TOKENS
 from mcp_memory.pipeline.rollup import is_open_at
-from mcp_memory.store.sqlite.upgrades import SqliteUpgrades
+from mcp_memory.store.sqlite.ledger import SqliteUpgrades
 
 #: What goes with each text: the rules, the form of the answer, and the context before a segment.
 _FRAME_TOKENS = 750

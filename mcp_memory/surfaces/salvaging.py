@@ -10,7 +10,7 @@ from typing import Any
 from mcp_memory.config import Settings
 from mcp_memory.errors import UsageError
 from mcp_memory.store.sqlite.aside import set_aside as move
-from mcp_memory.store.sqlite.meta import system_timezone
+from mcp_memory.store.sqlite.rebuild import system_timezone
 from mcp_memory.store.sqlite.salvage import Salvaged
 from mcp_memory.surfaces import output
 

@@ -15,7 +15,7 @@ from mcp_memory.models import tokens
 from mcp_memory.navigate.context import Context, Request, levels_of
 from mcp_memory.pipeline.notes import remember
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forgetting import Wish, forget
+from mcp_memory.store.sqlite.forget import Wish, forget
 from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -22,9 +22,9 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.navigate.status import status
 from mcp_memory.pipeline import condense as stage
-from mcp_memory.store.sqlite import integrity
-from mcp_memory.store.sqlite.compactions import forget_records, text_key
+from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.records import forget_records, text_key
 from mcp_memory.summaries.extractive import ExtractiveSummarizer
 from tests.support import StoppedClock, learn, said
 
@@ -353,19 +353,19 @@ async def test_forgetting_an_event_takes_every_record_made_from_it(tmp_path: Pat
 async def test_a_source_that_no_longer_says_what_it_said_is_found(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))
-        assert integrity.records(app.settings.database) == []
+        assert diagnosis.records(app.settings.database) == []
         for change in (
             "UPDATE event SET text = 'something else' WHERE id = (SELECT min(event) FROM compaction_source)",
             "DELETE FROM event WHERE id = (SELECT max(event) FROM compaction_source)",
         ):
             await app.database.write(Transaction.run, change)
-        (problem,) = integrity.records(app.settings.database)
+        (problem,) = diagnosis.records(app.settings.database)
         assert "1 of the events it was made from are gone, 1 say something else" in problem.why
         assert problem.fix == "mcp-memory compact s1 --force"
         made = await app.pipeline.compactor.compact("session:s1", force=True)
         assert made.record is not None
-        assert integrity.records(app.settings.database) == []
-    assert integrity.records(tmp_path / "nothing.db") == []
+        assert diagnosis.records(app.settings.database) == []
+    assert diagnosis.records(tmp_path / "nothing.db") == []
 
 
 async def test_status_tells_how_the_latest_compaction_went(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ async def test_the_last_two_messages_are_kept_even_by_force(tmp_path: Path) -> N
 
 
 async def test_records_outlive_a_rebuild_and_their_texts_come_back(tmp_path: Path) -> None:
-    from mcp_memory.store.sqlite.meta import rebuild
+    from mcp_memory.store.sqlite.rebuild import rebuild
 
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 16))

@@ -232,7 +232,7 @@ async def test_a_day_with_a_clock_change_holds_all_its_hours(
 
 
 async def test_a_rebuild_gives_the_same_tree(tmp_path: Path) -> None:
-    from mcp_memory.store.sqlite.meta import rebuild
+    from mcp_memory.store.sqlite.rebuild import rebuild
 
     async with memory(tmp_path) as app:
         await learn(app, [*conversation("2026-03-02"), *conversation("2026-04-14", session="s2")])
@@ -247,7 +247,7 @@ async def test_a_rebuild_gives_the_same_tree(tmp_path: Path) -> None:
 
 
 async def test_a_rebuild_can_change_the_time_zone(tmp_path: Path) -> None:
-    from mcp_memory.store.sqlite.meta import rebuild
+    from mcp_memory.store.sqlite.rebuild import rebuild
 
     line = said("Ship the late release.", "2026-03-02T23:30:00Z")
     async with memory(tmp_path) as app:

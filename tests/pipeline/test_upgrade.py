@@ -22,7 +22,7 @@ from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.navigate.status import status
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.meta import rebuild
+from mcp_memory.store.sqlite.rebuild import rebuild
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.support import REPO, StoppedClock, all_nodes, learn, said
 

@@ -21,9 +21,9 @@ from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.library import Library
-from mcp_memory.store.sqlite.forgetting import Wish, forget
-from mcp_memory.store.sqlite.meta import rebuild
+from mcp_memory.store.sqlite.forget import Wish, forget
 from mcp_memory.store.sqlite.projects import merge
+from mcp_memory.store.sqlite.rebuild import rebuild
 from mcp_memory.store.whoosh.analysis import words
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 

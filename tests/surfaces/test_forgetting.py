@@ -22,7 +22,7 @@ from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.ports.events import Intake
 from mcp_memory.search.asked import Search
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forgetting import Wish
+from mcp_memory.store.sqlite.forget import Wish
 from mcp_memory.store.sqlite.projects import rename
 from mcp_memory.surfaces import forgetting
 from mcp_memory.surfaces.forgetting import carry_out, key_of

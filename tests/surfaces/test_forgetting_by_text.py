@@ -9,8 +9,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forgetting import Wish
-from mcp_memory.store.sqlite.meta import index_all
+from mcp_memory.store.sqlite.forget import Wish
+from mcp_memory.store.sqlite.rebuild import index_all
 from mcp_memory.surfaces.forgetting import carry_out
 from mcp_memory.surfaces.writing import until_idle
 from tests.support import all_nodes, conversation, learn, memory, said

@@ -8,9 +8,9 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.toc import Level
 from mcp_memory.ports.tree import BriefSource
 from mcp_memory.store.sqlite.database import Database, Reads, Transaction
-from mcp_memory.store.sqlite.event_rows import EVENT_COLUMNS, event_of
-from mcp_memory.store.sqlite.lease import check_lease
-from mcp_memory.store.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
+from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sqlite.work import check_lease
 
 DAYS = 5
 NOTES = 10

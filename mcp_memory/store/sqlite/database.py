@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,8 @@ from anyio import to_thread
 from mcp_memory.capture.home import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
-from mcp_memory.store.sqlite.erasures import DUE, scrub
 from mcp_memory.store.sqlite.migrations import latest, migrate, newer, version_of
-from mcp_memory.store.sqlite.place import Opened, damaged, holder, is_fixed, uri
+from mcp_memory.store.sqlite.place import Opened, damaged, holder, is_fixed, reader, uri
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")
@@ -185,28 +185,21 @@ class Database:
 
     def _write(self, work: Callable[[Transaction], Result]) -> Result:
         with self._in_write:
-            return self._transact(work)
-
-    def _transact(self, work: Callable[[Transaction], Result]) -> Result:
-        tx = Transaction(self._writer)
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            if (version := version_of(self._writer)) > latest():
-                raise newer(version, self.path)
-            result = work(tx)
-            self._commit()
-        except BaseException:
-            # A full disk makes SQLite roll back by itself.
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            raise
-        return result
-
-    def _commit(self) -> None:
-        # Whoever is told that something is kept may throw away where it came from.
-        self._opened.check()
-        self._writer.execute("COMMIT")
-        self._changed = True
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                if (version := version_of(self._writer)) > latest():
+                    raise newer(version, self.path)
+                result = work(Transaction(self._writer))
+                # Whoever is told that something is kept may throw away where it came from.
+                self._opened.check()
+                self._writer.execute("COMMIT")
+                self._changed = True
+            except BaseException:
+                # A full disk makes SQLite roll back by itself.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+            return result
 
     async def scrub(self, wait_ms: int = 0) -> str:
         """Take what was erased out of the file and its log; what keeps it there for now, or nothing.
@@ -247,17 +240,14 @@ class Database:
 
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._in_read:
-            return self._snapshot(work)
-
-    def _snapshot(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        if self._together is None:
-            self._together = _connected(self.path)
-            self._together.execute("PRAGMA query_only = 1")
-        self._together.execute("BEGIN")
-        try:
-            return work(self._together)
-        finally:
-            self._together.execute("COMMIT")
+            if self._together is None:
+                self._together = _connected(self.path)
+                self._together.execute("PRAGMA query_only = 1")
+            self._together.execute("BEGIN")
+            try:
+                return work(self._together)
+            finally:
+                self._together.execute("COMMIT")
 
     def _told(self) -> AbstractContextManager[None]:
         self._opened.check()
@@ -395,3 +385,62 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
             "to another directory."
         )
     return StoreError(f"{path}: {error}. `mcp-memory doctor` looks for what is wrong.")
+
+
+#: The marks, with spaces between them, the latest last.
+ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
+#: How many marks are kept. What has missed more is made anew.
+_KEPT = 64
+_LENGTH = 12
+_ADD = (
+    "INSERT INTO meta (key, value) VALUES ('erasures', lower(hex(randomblob(6)))) ON CONFLICT (key) DO UPDATE "
+    f"SET value = substr(value || ' ' || excluded.value, -{_KEPT * (_LENGTH + 1) - 1})"
+)
+#: The latest mark if the file has not been scrubbed since, and whether it was at least written anew.
+DUE = f"""
+    SELECT substr(e.value, -{_LENGTH}), substr(e.value, -{_LENGTH}) = w.value
+    FROM meta e LEFT JOIN meta s ON s.key = 'scrubbed' LEFT JOIN meta w ON w.key = 'rewritten'
+    WHERE e.key = 'erasures' AND substr(e.value, -{_LENGTH}) <> coalesce(s.value, '')
+"""
+_NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+#: A file up to this size is written anew in memory, a larger one by way of a temporary file without a name.
+_IN_MEMORY = 256 * 1024 * 1024
+#: What is left free on the disk while that is done: the hooks need some.
+_SPARE = 16 * 1024 * 1024
+
+
+def note_erasure(tx: Transaction) -> None:
+    """Leave a mark in the transaction that erases."""
+    tx.run(_ADD)
+
+
+def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
+    """Take what was erased out of the file and its log; what is in the way, or nothing.
+
+    Overwriting what is deleted is not enough: SQLite moves rows between pages and leaves their old bytes behind.
+    So the file is written anew, and then the log is emptied, which takes that no one reads an older state.
+    """
+    (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+    try:
+        found = connection.execute(DUE).fetchone()
+        if found is None:
+            return ""
+        mark, rewritten = found
+        if not rewritten:
+            if shutil.disk_usage(path.parent).free < path.stat().st_size + _SPARE:
+                return "there is no room to write the file anew"
+            store = "MEMORY" if path.stat().st_size <= _IN_MEMORY else "FILE"
+            connection.execute(f"PRAGMA temp_store = {store}")
+            connection.execute("VACUUM")
+            connection.execute(_NOTE, ("rewritten", mark))
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            return f"{reader(path)} is still reading an earlier state"
+        connection.execute(_NOTE, ("scrubbed", mark))
+    except sqlite3.Error as error:  # someone else writes, or there is no room for a second copy
+        return str(error)
+    finally:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA busy_timeout = {before}")
+    return ""

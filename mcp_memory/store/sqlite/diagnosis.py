@@ -9,13 +9,16 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mcp_memory.domain.events import ulid
+from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE
-from mcp_memory.store.sqlite.erasures import DUE
-from mcp_memory.store.sqlite.events import SET_ASIDE
+from mcp_memory.store.sqlite.database import DUE
+from mcp_memory.store.sqlite.log import SET_ASIDE
 from mcp_memory.store.sqlite.migrations import EMPTY, create, latest, rescue_of
 from mcp_memory.store.sqlite.place import holder, uri
 from mcp_memory.store.sqlite.projects import Claim, claim_of
@@ -332,3 +335,34 @@ def spool(folder: Path, now_ms: int) -> list[Problem]:
     why = f"{len(ages)} events are in {folder}, the oldest for {max(late) // _MINUTE} minutes."
     why += " The database was locked or missing when they came."
     return [*problems, Problem("the spool is growing", why, _PROCESS)]
+
+
+_SOURCES = """
+    SELECT s.session_id, c.created_ms, c.key, e.id IS NULL, o.sha256, e.text
+    FROM compaction_source o JOIN compaction c ON c.id = o.compaction JOIN session s ON s.id = c.session
+    LEFT JOIN event e ON e.id = o.event ORDER BY c.id
+"""
+
+
+def records(path: Path) -> list[Problem]:
+    """Compare every source of every record with its hash. A database that cannot be read is told of elsewhere."""
+    if not path.exists():
+        return []
+    try:
+        with closing(sqlite3.connect(uri(path), uri=True, timeout=2)) as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
+                return []
+            return list(_broken(connection))
+    except sqlite3.Error:
+        return []
+
+
+def _broken(connection: sqlite3.Connection) -> Iterator[Problem]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
+        if missing or digest(text) != sha256:
+            counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
+            counts[0 if missing else 1] += 1
+    for (session, record), (missing, changed) in found.items():
+        why = f"{missing} of the events it was made from are gone, {changed} say something else than they did."
+        yield Problem(f"record {record} does not match its events", why, f"mcp-memory compact {session} --force")

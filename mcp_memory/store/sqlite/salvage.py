@@ -15,13 +15,13 @@ from zoneinfo import ZoneInfo
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.domain.records import digest
 from mcp_memory.store.sqlite.btree import Record, Value
-from mcp_memory.store.sqlite.compactions import forget_records
 from mcp_memory.store.sqlite.damaged import Check, Damaged
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.layout import layout_of
-from mcp_memory.store.sqlite.meta import index_all, start_anew
 from mcp_memory.store.sqlite.pages import Image
 from mcp_memory.store.sqlite.projects import project_of
+from mcp_memory.store.sqlite.rebuild import index_all, start_anew
+from mcp_memory.store.sqlite.records import forget_records
 from mcp_memory.store.sqlite.salvage_tree import bring_tree
 
 _KEY_BYTES = 10

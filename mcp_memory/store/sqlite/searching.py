@@ -11,10 +11,8 @@ from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.terms import Term, match_expression
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Reads, Row
-from mcp_memory.store.sqlite.event_rows import EVENT_COLUMNS, told_event
-from mcp_memory.store.sqlite.events import EVENT
-from mcp_memory.store.sqlite.nodes import NODE
-from mcp_memory.store.sqlite.tree import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, told_event
+from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
 _SEGMENT = (

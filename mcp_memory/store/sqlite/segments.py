@@ -9,9 +9,9 @@ from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.segments import Mark
 from mcp_memory.ports.segments import Cutting, SavedCut, SegmentJob, StoredSegment
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
-from mcp_memory.store.sqlite.event_rows import EVENT_COLUMNS, event_of
-from mcp_memory.store.sqlite.lease import check_lease
+from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import remove_segment_node
+from mcp_memory.store.sqlite.work import check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew.
@@ -86,9 +86,6 @@ _ASKED = """
     WHERE g.key IN ({marks}) AND e.text <> ''
     ORDER BY g.key, e.timestamp_ms, e.id
 """
-
-
-#: Twice as fast as `json.loads`, and enough for what was written by us.
 
 
 class SqliteSegments:

@@ -19,7 +19,7 @@ from mcp_memory.domain.matches import Candidate, Pool, Within
 from mcp_memory.domain.terms import Term
 from mcp_memory.ports.index import SearchIndex
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.events import EVENT
+from mcp_memory.store.sqlite.log import EVENT
 from mcp_memory.store.sqlite.nodes import NODE
 from mcp_memory.store.sqlite.pooling import (
     DEEPEST,

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
-from mcp_memory.store.sqlite.database import Database, Row
-from mcp_memory.store.sqlite.erasures import ERASURES
+from mcp_memory.store.sqlite.database import ERASURES, Database, Row
 
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"

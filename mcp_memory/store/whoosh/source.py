@@ -11,7 +11,7 @@ from anyio import to_thread
 from mcp_memory.domain.events import LIFECYCLE
 from mcp_memory.domain.terms import event_columns, node_columns
 from mcp_memory.store.sqlite.database import Database, Row
-from mcp_memory.store.sqlite.events import EVENT
+from mcp_memory.store.sqlite.log import EVENT
 from mcp_memory.store.sqlite.nodes import NODE
 from mcp_memory.store.whoosh.position import Position, Reached, names
 from mcp_memory.store.whoosh.writing import Document

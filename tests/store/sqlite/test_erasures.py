@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.store.sqlite import erasures
-from mcp_memory.store.sqlite.database import Database, Transaction
-from mcp_memory.store.sqlite.erasures import note_erasure
-from mcp_memory.store.sqlite.forgetting import Wish
+from mcp_memory.store.sqlite import database as database_module
+from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.forget import Wish
 from mcp_memory.surfaces.forgetting import carry_out
 from tests.support import conversation, learn, memory, said
 
@@ -61,7 +60,7 @@ async def test_scrubbing_that_another_writer_keeps_from_its_work_is_done_later(t
 async def test_a_full_disk_is_not_filled_further_by_scrubbing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Database.open(tmp_path / "memory.db") as database:
         await database.write(erase)
-        monkeypatch.setattr(erasures, "_SPARE", 1 << 60)
+        monkeypatch.setattr(database_module, "_SPARE", 1 << 60)
         assert "no room" in await database.scrub()
         monkeypatch.undo()
         assert await database.scrub() == ""

@@ -17,7 +17,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.matches import Within
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import SettingsError
-from mcp_memory.store.sqlite.forgetting import Wish, forget
+from mcp_memory.store.sqlite.forget import Wish, forget
 from mcp_memory.store.whoosh import writing
 from mcp_memory.store.whoosh.storage import right_to_write
 from tests.store.whoosh.indexed import catch_up, found, found_by_whoosh, holding, memory, state, walrus

@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
+from mcp_memory.domain.toc import GRACE
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.store.sqlite.database import Database, Row, Transaction
 
@@ -141,3 +142,36 @@ def _is_dead(holder: str) -> bool:
     except (OSError, OverflowError):
         return False
     return False
+
+
+_CLOSED = " OR ".join(
+    f"(level = {int(level)} AND end_ms <= :now - {round(grace.total_seconds() * 1000)})"
+    for level, grace in GRACE.items()
+)
+_WAITING = f"""
+    SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 0)
+        OR EXISTS (SELECT 1 FROM dirty_session)
+        OR EXISTS (SELECT 1 FROM dirty_node)
+        OR EXISTS (SELECT 1 FROM dirty_brief)
+        OR EXISTS (SELECT 1 FROM dirty_compaction WHERE retry_ms <= :now)
+        OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash
+                      AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
+        OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
+        OR EXISTS (SELECT 1 FROM node WHERE open = 1 AND ({_CLOSED}))
+"""
+
+
+class SqliteBacklog:
+    """Implements the Backlog port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def waits(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
+        values = {
+            "now": now_ms,
+            "busy_from": busy.start,
+            "busy_to": busy.stop - 1,
+            "closed_before": closed_before_ms,
+        }
+        return bool(await self._database.value(_WAITING, values))

@@ -9,12 +9,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import LIFECYCLE, Event, EventType, event_key
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.ports.events import InboxRow, Intake
 from mcp_memory.store.sqlite.database import Database, Row, Transaction
-from mcp_memory.store.sqlite.lease import check_lease
 from mcp_memory.store.sqlite.projects import project_of
+from mcp_memory.store.sqlite.work import check_lease
+
+EVENT_COLUMNS = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
+#: Rows for `told_event`; the store's own number comes last.
+EVENTS = (
+    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id "
+    "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
+)
+#: Twice as fast as `json.loads`, and enough for what was written by us.
+_DECODE = json.JSONDecoder().raw_decode
+
+
+def told_event(row: Row) -> Event:
+    """An event from `EVENT_COLUMNS`, client, session and project."""
+    return event_of(row[:9], *row[9:12])
+
+
+def event_of(row: Row, client: str, session_id: str, slug: str) -> Event:
+    """An event from `EVENT_COLUMNS`, of a session that is known."""
+    return Event(
+        key=row[0],
+        client=client,
+        session_id=session_id,
+        project=slug,
+        timestamp_ms=row[1],
+        event_type=EventType(row[2]),
+        role=Role(row[3]),
+        text=row[4],
+        tokens=row[5],
+        truncated=bool(row[6]),
+        source_ids=tuple(_DECODE(row[7])[0]),
+        metadata=_DECODE(row[8])[0],
+    )
+
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000

@@ -18,12 +18,11 @@ from mcp_memory.domain.events import LIFECYCLE, EventType
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sqlite.compactions import drop_records, tainted_by, text_key
-from mcp_memory.store.sqlite.database import Database, Row, Transaction
-from mcp_memory.store.sqlite.erasures import note_erasure
-from mcp_memory.store.sqlite.events import CUT_ANEW, EVENT, words_keys
+from mcp_memory.store.sqlite.database import Database, Row, Transaction, note_erasure
+from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT, words_keys
 from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.store.sqlite.projects import slugify
+from mcp_memory.store.sqlite.records import drop_records, tainted_by, text_key
 
 _CHUNK = 500
 Fetch = Callable[[str, Sequence[Any]], list[Row]]
