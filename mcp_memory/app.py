@@ -45,7 +45,7 @@ from mcp_memory.store.sqlite.work import SqliteBacklog, SqliteLease
 from mcp_memory.summaries.extractive import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:
-    from mcp_memory.models.calling import Caller
+    from mcp_memory.models.caller import Caller
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
     from mcp_memory.navigate.session import Sessions
@@ -212,7 +212,7 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
     chosen = settings.summarizer
     if chosen.kind == "extractive":
         return None
-    from mcp_memory.models.build import build
+    from mcp_memory.models.caller import build
 
     return build(
         chosen.kind,
@@ -229,8 +229,7 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
 
 
 def _upgrades(database: Database, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
-    from mcp_memory.models.model_summarizer import ModelSummarizer
-    from mcp_memory.models.record_author import ModelRecords
+    from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
 
     compactor.author = author = ModelRecords(caller)
     return Upgrades(

@@ -17,7 +17,6 @@ from mcp_memory.install import health
 from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root
 from mcp_memory.install.launch import this_installation
 from mcp_memory.install.record import FILE, Entry, Record
-from mcp_memory.models.health import model_problems
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts, Problem
 from mcp_memory.store.whoosh.diagnosis import index_problems
@@ -54,7 +53,10 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.database, settings.whoosh)
     chosen = settings.summarizer
-    problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
+    if chosen.kind != "extractive":
+        from mcp_memory.models.caller import model_problems
+
+        problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     home = of_user(settings.client_folders)
     installed, unreadable = _installed(settings)
     problems += unreadable

@@ -14,9 +14,8 @@ from mcp_memory.app import App
 from mcp_memory.capture.redaction import redact
 from mcp_memory.errors import NotFound, SummarizerError, UsageError
 from mcp_memory.models import tokens
-from mcp_memory.models.adaptive import AdaptiveSummarizer, SummaryResult
-from mcp_memory.models.model_summarizer import ModelWriter
-from mcp_memory.models.plain import PlainWriter
+from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter, SummaryResult
+from mcp_memory.models.summarizer import ModelWriter
 from mcp_memory.surfaces import output
 
 logger = logging.getLogger(__name__)

@@ -9,13 +9,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.models import prompts, tokens
-from mcp_memory.models.anthropic_provider import AnthropicProvider
-from mcp_memory.models.build import fingerprint
-from mcp_memory.models.calling import Caller, Limits
-from mcp_memory.models.openai_provider import OpenAIProvider
-from mcp_memory.models.prompts import Question
-from mcp_memory.models.structured import SectionAnswer
+from mcp_memory.models import forms, tokens
+from mcp_memory.models.caller import Caller, Limits, fingerprint
+from mcp_memory.models.forms import Question, SectionAnswer
+from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.ledger import SqliteLedger
 from tests.models.scripted import KEY, Respond, Scripted, scripted
@@ -25,7 +22,7 @@ MATERIAL = "[1] user: The login times out after five minutes; please look at SES
 
 
 def question(text: str = MATERIAL) -> Question[SectionAnswer]:
-    return prompts.section("segment", text, context="", prior="", bullets=(2, 5), keywords=10)
+    return forms.section("segment", text, context="", prior="", bullets=(2, 5), keywords=10)
 
 
 @dataclass

@@ -9,9 +9,8 @@ import pytest
 
 from mcp_memory.domain.nodes import Depth
 from mcp_memory.errors import ContextTooLong
-from mcp_memory.models.adaptive import AdaptiveSummarizer, SummaryResult
-from mcp_memory.models.model_summarizer import ModelWriter
-from mcp_memory.models.plain import PlainWriter
+from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter, SummaryResult
+from mcp_memory.models.summarizer import ModelWriter
 from mcp_memory.models.tokens import count
 from tests.models.asking import Asking, asking
 from tests.models.scripted import Asked, Http, Said, honest

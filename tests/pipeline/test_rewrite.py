@@ -16,7 +16,7 @@ from anyio import to_thread
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings, SummarizerSettings
 from mcp_memory.domain.records import Record, body_text
-from mcp_memory.models.retry import Backoff
+from mcp_memory.models.caller import Backoff
 from mcp_memory.pipeline import condense, rewrite
 from mcp_memory.store.sqlite.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted

@@ -17,7 +17,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, SummarizerSettings
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.models.retry import Backoff
+from mcp_memory.models.caller import Backoff
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.navigate.status import status
 from mcp_memory.pipeline.upgrade import Upgrades

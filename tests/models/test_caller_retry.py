@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.errors import AuthRefused, RateLimited, SummarizerError, TransportFailed
-from mcp_memory.models.retry import Backoff, Breaker, after_failure, retrying
+from mcp_memory.models.caller import Backoff, Breaker, after_failure, retrying
 
 pytestmark = pytest.mark.anyio
 

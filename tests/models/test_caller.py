@@ -21,11 +21,10 @@ from mcp_memory.errors import (
     SummarizerError,
     TransportFailed,
 )
-from mcp_memory.models import calling
-from mcp_memory.models.openai_provider import OpenAIProvider
+from mcp_memory.models import caller
+from mcp_memory.models.forms import SectionAnswer
 from mcp_memory.models.port import PlannedCall
-from mcp_memory.models.provider import Reply, Request
-from mcp_memory.models.structured import SectionAnswer
+from mcp_memory.models.providers import OpenAIProvider, Reply, Request
 from tests.models.asking import asking, question
 from tests.models.scripted import DROP, HANG, KEY, Asked, Http, Raw, Said, honest, in_turn
 
@@ -443,7 +442,7 @@ async def test_a_missing_model_is_not_for_ever(tmp_path: Path) -> None:
 
 
 async def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calling, "find_spec", lambda name: None)
+    monkeypatch.setattr(caller, "find_spec", lambda name: None)
     async with asking(tmp_path, "anthropic", GOOD) as at:
         assert "pip install '.[anthropic]'" in (await at.caller.readiness()).reason
         with pytest.raises(SummarizerError, match=r"uv tool install '\.\[anthropic\]'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -154,3 +155,133 @@ def _number(text: str, divisor: int) -> float | None:
     except ValueError:
         return None
     return None if isnan(seconds) else min(max(seconds, 0.0), _LONGEST_WAIT)
+
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+
+class AnthropicProvider:
+    """Implements the `Provider` interface."""
+
+    kind = "anthropic"
+
+    def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
+        # The SDK adds the version to the path by itself; many write it into the address, as OpenAI's wants it.
+        self._api_key, self._base_url, self._timeout = api_key, base_url.removesuffix("/v1") or ANTHROPIC_URL, timeout
+        self._client: Any = None
+
+    async def ask(self, model: str, request: Request, structured: bool) -> Reply:
+        anthropic = await sdk("anthropic")
+        client = self._client = self._client or anthropic.AsyncAnthropic(
+            api_key=sendable(self._api_key),
+            base_url=self._base_url,
+            timeout=self._timeout,
+            max_retries=0,
+            open_telemetry=False,
+        )
+        try:
+            message = await client.messages.create(
+                model=model,
+                max_tokens=request.max_tokens,
+                system=request.system,
+                messages=[{"role": "user", "content": request.prompt}],
+                **(_tool(request) if structured else {}),
+            )
+        except anthropic.APIError as error:
+            raise failure_of(error, model) from None
+        return _anthropic_reply(message, model)
+
+    async def close(self) -> None:
+        if self._client:
+            client, self._client = self._client, None
+            await client.close()
+
+
+def _tool(request: Request) -> dict[str, Any]:
+    tool = {"name": request.form, "description": "Record the summary.", "input_schema": dict(request.schema)}
+    return {"tools": [tool], "tool_choice": {"type": "tool", "name": request.form}}
+
+
+def _anthropic_reply(message: Any, model: str) -> Reply:
+    """The SDK passes on whatever a server sends, so nothing in it is taken for granted."""
+    blocks = getattr(message, "content", None)
+    if not isinstance(blocks, list):
+        raise misshapen(model)
+    called = next((block for block in blocks if getattr(block, "type", None) == "tool_use"), None)
+    texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", None) == "text"]
+    said = "".join(text for text in texts if isinstance(text, str))
+    text = json.dumps(getattr(called, "input", None)) if called else said
+    usage = getattr(message, "usage", None)
+    return Reply(
+        text,
+        _total(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+        _total(usage, "output_tokens"),
+        cut_off=getattr(message, "stop_reason", None) == "max_tokens",
+    )
+
+
+def _total(usage: Any, *names: str) -> int:
+    return sum(whole(getattr(usage, name, 0)) for name in names)
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+class OpenAIProvider:
+    """Implements the `Provider` interface. Local servers need no key."""
+
+    kind = "openai"
+
+    def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
+        self._api_key, self._base_url, self._timeout = api_key, base_url or OPENAI_URL, timeout
+        # OpenAI's newer models know only the one name of the output cap, most other servers only the other.
+        self._cap = "max_completion_tokens" if self._base_url == OPENAI_URL else "max_tokens"
+        self._client: Any = None
+
+    async def ask(self, model: str, request: Request, structured: bool) -> Reply:
+        openai = await sdk("openai")
+        client = self._client = self._client or openai.AsyncOpenAI(
+            api_key=sendable(self._api_key), base_url=self._base_url, timeout=self._timeout, max_retries=0
+        )
+        try:
+            completion = await client.chat.completions.create(
+                model=model,
+                messages=[
+                    {"role": "system", "content": request.system},
+                    {"role": "user", "content": request.prompt},
+                ],
+                **{self._cap: request.max_tokens},
+                **(_response_format(request) if structured else {}),
+            )
+        except openai.APIError as error:
+            raise failure_of(error, model) from None
+        return _openai_reply(completion, model)
+
+    async def close(self) -> None:
+        if self._client:
+            client, self._client = self._client, None
+            await client.close()
+
+
+def _response_format(request: Request) -> dict[str, Any]:
+    form = {"name": request.form, "schema": dict(request.schema), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+
+def _openai_reply(completion: Any, model: str) -> Reply:
+    """The SDK passes on whatever a server sends, so nothing in it is taken for granted."""
+    choices = getattr(completion, "choices", None)
+    if not isinstance(choices, list):
+        raise misshapen(model)
+    choice = choices[0] if choices else None
+    message = getattr(choice, "message", None)
+    calls = getattr(message, "tool_calls", None)
+    called = getattr(calls[0], "function", None) if isinstance(calls, list) and calls else None
+    text = getattr(called, "arguments", None) or getattr(message, "content", None)
+    usage = getattr(completion, "usage", None)
+    return Reply(
+        text if isinstance(text, str) else "",
+        whole(getattr(usage, "prompt_tokens", 0)),
+        whole(getattr(usage, "completion_tokens", 0)),
+        cut_off=getattr(choice, "finish_reason", None) == "length",
+    )

@@ -11,8 +11,7 @@ import pytest
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Depth, Evidence, Node
 from mcp_memory.domain.toc import BULLETS, Level
-from mcp_memory.models.evidence import cite, transcript
-from mcp_memory.models.model_summarizer import ModelSummarizer
+from mcp_memory.models.summarizer import ModelSummarizer, cite, transcript
 from mcp_memory.models.tokens import count
 from mcp_memory.summaries.extractive import ExtractiveSummarizer
 from tests.models.asking import Asking, asking

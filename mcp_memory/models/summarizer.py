@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.nodes import (
     Bullet,
     Depth,
@@ -19,22 +20,24 @@ from mcp_memory.domain.nodes import (
     depth_of,
     measure,
 )
-from mcp_memory.domain.text import similar, terms
+from mcp_memory.domain.records import MAX_ITEM, MAX_NAME, MAX_SUMMARY, ActionItem, Body, Facets, fold
+from mcp_memory.domain.text import one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
-from mcp_memory.models import prompts
+from mcp_memory.errors import ContextTooLong
+from mcp_memory.models import forms
 from mcp_memory.models.adaptive import deepening, in_layers
-from mcp_memory.models.calling import Caller
-from mcp_memory.models.chunks import OVERLAP_TOKENS, Count, chunk_text, truncate_to_tokens
-from mcp_memory.models.evidence import cite, transcript
-from mcp_memory.models.port import Readiness, Summarizer
-from mcp_memory.models.structured import (
+from mcp_memory.models.caller import Caller
+from mcp_memory.models.forms import (
     MAX_BULLET,
     MergeAnswer,
+    RecordAnswer,
     clean_line,
     clean_prose,
     keywords_of,
     title_of,
 )
+from mcp_memory.models.port import Readiness, Summarizer
+from mcp_memory.models.tokens import OVERLAP_TOKENS, Count, chunk_text, middle_truncate, truncate_to_tokens
 
 SEGMENT_KEYWORDS, PERIOD_KEYWORDS = 10, 7
 _SECTION_BULLETS = (2, 8)
@@ -166,7 +169,7 @@ class ModelSummarizer:
     async def _section(
         self, text: str, events: Sequence[Event], before: str, task: _Task, purpose: str, bullets: tuple[int, int]
     ) -> Draft[Evidence]:
-        question = prompts.section(
+        question = forms.section(
             purpose, text, context=before, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
         asked = await self._caller.ask(question, task.node_id)
@@ -215,7 +218,7 @@ class ModelSummarizer:
     async def _merged(
         self, points: Sequence[Point[M]], task: _Task, purpose: str, bullets: tuple[int, int]
     ) -> Draft[M]:
-        question = prompts.merge(
+        question = forms.merge(
             purpose, _listing(points), task.what, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
         asked = await self._caller.ask(question, task.node_id)
@@ -235,7 +238,7 @@ class ModelWriter:
         self.written_by = caller.name
 
     async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
-        question = prompts.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
+        question = forms.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
         asked = await self._caller.ask(question)
         self.written_by = asked.written_by
         return clean_prose(asked.answer.summary)
@@ -295,3 +298,133 @@ def _parent_bullet(point: Point[tuple[int, int]], children: Sequence[Node]) -> B
         # Without a source there is nothing to hold on to, but the bullet still came from one of the children.
         ids = dict.fromkeys(child.node_id for child in children)
     return Bullet(point.text, tuple(grips)[:_MAX_GRIPS], tuple(ids)[:_MAX_CHILDREN])
+
+
+MAX_EXCERPT = 400
+#: A quote of fewer characters may stand anywhere.
+_LEAST_QUOTE = 6
+#: A sentence shows a bullet if it shares at least so many of the bullet's terms, and this part of them.
+_SHARED, _COVERED = 3, 0.5
+_TOOL_CHARS = 2_000
+_SOUGHT_CHARS = 20_000
+_LEAD = re.compile(r"^\s*(?:\[\d+\]\s*)?(?:(?:user|assistant|tool|system)\s*:\s*)?", re.I)
+_AROUND = " \t\n\"'`“”‘’«»…."
+_QUOTED_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…。！？](?=\s|$)|(?=\n)|$)")
+
+
+def transcript(events: Sequence[Event]) -> str:
+    """What was said, numbered, as a model reads it. Long results of tools lose their middle."""
+    lines = []
+    for number, event in enumerate((event for event in events if event.says_something), 1):
+        text: str = event.text
+        if event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL:
+            text, _ = middle_truncate(text, _TOOL_CHARS)
+        lines.append(f"[{number}] {event.role}: {text}")
+    return "\n\n".join(lines)
+
+
+def cite(quote: str, statement: str, events: Sequence[Event]) -> tuple[Evidence, ...]:
+    """Where the quote stands; if it stands nowhere, the sentence that shares most of the statement's terms."""
+    found = _quoted(quote, events) or _matched(statement, events)
+    return (found,) if found else ()
+
+
+def _quoted(quote: str, events: Sequence[Event]) -> Evidence | None:
+    words = _LEAD.sub("", quote).strip(_AROUND)
+    if len(words) < _LEAST_QUOTE:
+        return None
+    for event in events:
+        at = event.text.find(words)
+        if at >= 0:
+            return _evidence(event, at, at + len(words))
+    # Models break lines elsewhere and change capitals; the words must be the same, in the same order.
+    loose = re.compile(r"\s+".join(map(re.escape, words.split())), re.I)
+    for event in events:
+        match = loose.search(event.text)
+        if match:
+            return _evidence(event, match.start(), match.end())
+    return None
+
+
+def _matched(statement: str, events: Sequence[Event]) -> Evidence | None:
+    wanted = terms(statement)
+    best, place = 0.0, None
+    for event, start, end in _sentences(events):
+        shared = len(wanted & terms(event.text[start:end]))
+        score = shared / len(wanted) if wanted else 0.0
+        if shared >= _SHARED and score >= _COVERED and score > best:
+            best, place = score, _evidence(event, start, end)
+    return place
+
+
+def _sentences(events: Sequence[Event]) -> Iterator[tuple[Event, int, int]]:
+    for event in events:
+        if event.says_something:
+            for match in _QUOTED_SENTENCE.finditer(event.text, 0, _SOUGHT_CHARS):
+                yield event, match.start(), match.end()
+
+
+def _evidence(event: Event, start: int, end: int) -> Evidence:
+    """The place, without the space around it, and not longer than an excerpt should be."""
+    text = event.text
+    while start < end and text[start].isspace():
+        start += 1
+    if end - start > MAX_EXCERPT:
+        space = text.rfind(" ", start, start + MAX_EXCERPT)
+        end = space if space > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
+    return Evidence(event.key, start, start + len(text[start:end].rstrip()))
+
+
+#: How much of one answer is taken, whatever it holds.
+_POINTS, _DECISIONS, _ACTIONS, _OPEN, _NAMES = 10, 8, 6, 6, 15
+
+
+class ModelRecords:
+    """Implements the `RecordAuthor` port."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def condense(self, events: Sequence[Event], *, prior: str, node_id: str) -> tuple[Body, str]:
+        try:
+            asked = await self._caller.ask(forms.record("session", transcript(events), prior=prior), node_id)
+        except ContextTooLong:
+            if len(events) < 2:
+                raise
+            middle = len(events) // 2
+            first, _ = await self.condense(events[:middle], prior=prior, node_id=node_id)
+            second, wrote = await self.condense(events[middle:], prior=prior, node_id=node_id)
+            return fold([first, second]), wrote
+        return body_of(asked.answer), asked.written_by
+
+    async def narrate(self, summaries: Sequence[str], *, node_id: str) -> str:
+        sections = "\n\n".join(f"Section {number}:\n{text}" for number, text in enumerate(summaries, 1))
+        question = forms.prose("session merge", sections, "record", content_type="conversation", prior="")
+        return _account((await self._caller.ask(question, node_id)).answer.summary)
+
+
+def body_of(answer: RecordAnswer) -> Body:
+    """The answer's texts as plain lines within their limits."""
+    items = [
+        ActionItem(clean_line(item.task, MAX_ITEM), clean_line(item.owner, MAX_NAME), clean_line(item.due, MAX_NAME))
+        for item in answer.action_items[:_ACTIONS]
+    ]
+    return Body(
+        _account(answer.summary),
+        _lines(answer.key_points, _POINTS),
+        Facets(
+            decisions=_lines(answer.decisions, _DECISIONS),
+            action_items=tuple(item for item in items if item.task),
+            unresolved=_lines(answer.unresolved, _OPEN),
+            domain_entities=_lines(answer.entities, _NAMES, MAX_NAME),
+        ),
+    )
+
+
+def _account(text: str) -> str:
+    return one_line(clean_prose(text), MAX_SUMMARY // 2)
+
+
+def _lines(given: Iterable[str], most: int, length: int = MAX_ITEM) -> tuple[str, ...]:
+    lines = [clean_line(text, length) for text in given]
+    return tuple(dict.fromkeys(line for line in lines if line))[:most]

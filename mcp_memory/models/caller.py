@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import random
+import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import Generic
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import anyio
 
@@ -28,12 +33,12 @@ from mcp_memory.errors import (
     TransportFailed,
     how_to_add,
 )
+from mcp_memory.models.forms import SCHEMAS, A, Question, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
-from mcp_memory.models.prompts import Question, again
-from mcp_memory.models.provider import Provider, Reply, Request
-from mcp_memory.models.retry import THRESHOLD, Backoff, Breaker, after_failure, retrying
-from mcp_memory.models.structured import SCHEMAS, A, parse
+from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
 from mcp_memory.ports.work import Clock
+from mcp_memory.store.sqlite.diagnosis import Problem
+from mcp_memory.store.sqlite.place import uri
 
 #: What providers add to a prompt: the tool or schema, and the roles.
 _FRAME_TOKENS = 120
@@ -254,3 +259,140 @@ def _checked(reply: Reply, question: Question[A]) -> A:
         if reply.cut_off:
             raise InvalidOutput("The answer was cut off at its greatest length. Write less.") from None
         raise error
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits that double from `first` seconds to `longest`, each shortened by chance so that callers do not keep step.
+
+    A provider that names its own wait is obeyed; one that names more than `patience` is not waited for at all.
+    """
+
+    tries: int = 4
+    first: float = 1.0
+    longest: float = 20.0
+    patience: float = 60.0
+
+    def wait(self, failures: int, chance: float, asked: float | None = None) -> float:
+        """Seconds to wait after this many failures; `chance` is from 0 to 1."""
+        own = min(self.first * 2.0 ** (failures - 1), self.longest) * (0.5 + 0.5 * chance)
+        return max(own, asked) if asked is not None else own
+
+
+async def retrying(
+    call: Callable[[], Awaitable[T]],
+    backoff: Backoff,
+    sleep: Callable[[float], Awaitable[None]],
+    chance: Callable[[], float],
+) -> T:
+    """Call until it works, fails for good, or has failed too often."""
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except Passing as error:
+            failures += 1
+            if failures >= backoff.tries or (error.retry_after or 0.0) > backoff.patience:
+                raise
+            await sleep(backoff.wait(failures, chance(), error.retry_after))
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """How often in a row requests have failed, and until when none is made because of that."""
+
+    failures: int = 0
+    open_until_ms: int = 0
+    reason: str = ""
+
+    def is_open(self, now_ms: int) -> bool:
+        return now_ms < self.open_until_ms
+
+
+THRESHOLD = 3
+_FIRST_PAUSE_MS = 60_000
+_LONGEST_PAUSE_MS = 3_600_000
+
+
+def after_failure(breaker: Breaker, reason: str, now_ms: int, asked_seconds: float | None = None) -> Breaker:
+    """One more failure. From the third on a pause follows, twice as long each time; a longer one if it is asked for."""
+    failures = breaker.failures + 1
+    pause = 0
+    if failures >= THRESHOLD:
+        pause = min(_FIRST_PAUSE_MS << min(failures - THRESHOLD, 10), _LONGEST_PAUSE_MS)
+    if asked_seconds:
+        pause = max(pause, round(min(asked_seconds * 1000, _LONGEST_PAUSE_MS)))
+    return Breaker(failures, now_ms + pause if pause else breaker.open_until_ms, reason)
+
+
+def build(
+    kind: str,
+    models: Sequence[str],
+    *,
+    api_key: str,
+    base_url: str,
+    max_output_tokens: int,
+    timeout_seconds: float,
+    concurrency: int,
+    ledger: Ledger,
+    count: Callable[[str], int],
+    clock: Clock,
+) -> Caller:
+    make = AnthropicProvider if kind == "anthropic" else OpenAIProvider
+    provider: Provider = make(api_key, base_url, timeout_seconds)
+    limits = Limits(
+        models=tuple(models),
+        max_output_tokens=max_output_tokens,
+        timeout_seconds=timeout_seconds,
+        concurrency=concurrency,
+        fingerprint=fingerprint(kind, models, base_url, api_key),
+        needs_key=not api_key and not base_url,
+    )
+    return Caller(provider, ledger, limits, count, clock)
+
+
+def fingerprint(kind: str, models: Sequence[str], base_url: str, api_key: str) -> str:
+    """Changes with the settings that a provider may refuse. Of the key it holds too little to tell one from another."""
+    key = hashlib.blake2b(api_key.encode(), digest_size=2, person=b"key").hexdigest()
+    return hashlib.blake2b("\x1f".join([kind, *models, base_url, key]).encode(), digest_size=8).hexdigest()
+
+
+_MEANWHILE = "Until then summaries are extractive; they are upgraded by themselves afterwards."
+
+
+def model_problems(database: Path, kind: str, models: Sequence[str], base_url: str, api_key: str) -> list[Problem]:
+    """What keeps this model from writing summaries, for `doctor`: read without opening the memory."""
+    return list(_problems(database, kind, models, base_url, api_key))
+
+
+def _problems(database: Path, kind: str, models: Sequence[str], base_url: str, api_key: str) -> Iterator[Problem]:
+    if find_spec(kind) is None:
+        fix = how_to_add(kind)
+        yield Problem(f"the package {kind} is not installed", f"summarizer.kind is {kind}. {_MEANWHILE}", fix)
+    if not api_key and not base_url:
+        fix = f"Set {kind.upper()}_API_KEY, or summarizer.api_key_file in config.toml."
+        yield Problem(f"there is no key for {kind}", _MEANWHILE, fix)
+    states = _states(database)
+    stopped = states.get(STOPPED, {})
+    if stopped and stopped.get("fingerprint") == fingerprint(kind, models, base_url, api_key):
+        fix = "Correct the key or the other settings of [summarizer]; the model is asked again once they have changed."
+        yield Problem(f"{kind} refuses the key", f"{stopped['reason']} {_MEANWHILE}", fix)
+    breaker = Breaker(**states.get(BREAKER, {}))
+    if breaker.is_open(time.time_ns() // 1_000_000):
+        until = datetime.fromtimestamp(breaker.open_until_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        fix = f"See whether the model answers at all; it is asked again after {until}."
+        yield Problem(f"{kind} failed {breaker.failures} times in a row", f"{breaker.reason} {_MEANWHILE}", fix)
+
+
+def _states(database: Path) -> dict[str, Any]:
+    if not database.exists():
+        return {}
+    try:
+        connection = sqlite3.connect(uri(database), uri=True, timeout=2)
+        with contextlib.closing(connection):
+            return {name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")}
+    except sqlite3.Error:  # told by the examination of the database itself
+        return {}
