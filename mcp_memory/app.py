@@ -29,8 +29,7 @@ from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.prepare import Intaker
 from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports.index import IndexKeeper, SearchIndex
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import Clock, IndexKeeper, SearchIndex
 from mcp_memory.store.sqlite.briefs import SqliteBriefs
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.fts5 import Fts5Index

@@ -19,7 +19,7 @@ from mcp_memory.domain.matches import Pool, Within
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.events import Intake
+from mcp_memory.store.port import Intake
 
 #: Tests of the Whoosh index are left out where its package is not; `make test` installs it.
 needs_whoosh = pytest.mark.skipif(find_spec("whoosh") is None, reason="Whoosh-Reloaded is not installed")

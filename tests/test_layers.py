@@ -11,7 +11,7 @@ from tests.support import REPO
 
 PACKAGE = REPO / "mcp_memory"
 LOWER = (
-    "errors lexicon domain ports config capture pipeline times search navigate clients store summaries models install"
+    "errors lexicon domain config capture pipeline times search navigate clients store summaries models install"
 ).split()
 #: What each layer may import of this package.
 ALLOWED = {
@@ -20,15 +20,14 @@ ALLOWED = {
     "lexicon": set(),
     "domain": {"errors", "lexicon", "domain", "capture"},
     "config": {"errors", "lexicon", "domain", "capture"},
-    "ports": {"errors", "lexicon", "domain", "ports", "store", "clients", "models"},
     "sample": {"sample"},
     "times": {"errors", "lexicon", "domain", "times"},
-    "pipeline": {"errors", "lexicon", "domain", "ports", "store", "clients", "models", "capture", "pipeline"},
-    "search": {"errors", "lexicon", "domain", "ports", "store", "times", "search", "navigate"},
-    "navigate": {"errors", "lexicon", "domain", "ports", "store", "models", "times", "search", "navigate"},
+    "pipeline": {"errors", "lexicon", "domain", "store", "clients", "models", "capture", "pipeline"},
+    "search": {"errors", "lexicon", "domain", "store", "times", "search", "navigate"},
+    "navigate": {"errors", "lexicon", "domain", "store", "models", "times", "search", "navigate"},
     **dict.fromkeys(
         ("clients", "store", "summaries", "models", "install"),
-        {"errors", "lexicon", "domain", "ports", "capture", "clients", "store", "summaries", "models", "install"},
+        {"errors", "lexicon", "domain", "capture", "clients", "store", "summaries", "models", "install"},
     ),
     "app": {*LOWER},
     "surfaces": {*LOWER, "app", "surfaces", "sample"},

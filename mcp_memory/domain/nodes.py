@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from mcp_memory.domain.events import parse_ulid, ulid
+from mcp_memory.domain.events import Event, parse_ulid, ulid
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.errors import SEE_GRIPS, BadId
 
@@ -203,3 +203,54 @@ def locate(text: str, excerpt: str, start: int, end: int) -> tuple[State, int, i
         return "exact", start, end
     found = text.find(excerpt)
     return ("moved", found, found + len(excerpt)) if found >= 0 else ("gone", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A period whose children changed, or which has closed.
+
+    `versions` are the children as they were read; `current_hash` is the input hash of the period's current version,
+    if it has one that is not removed.
+    """
+
+    project: int
+    slug: str
+    ref: NodeRef
+    children: tuple[Node, ...]
+    versions: tuple[int, ...]
+    current_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefSource:
+    """What a project's brief is made of: its latest days, newest first, and its pinned notes."""
+
+    project: int
+    slug: str
+    root: str
+    days: tuple[Node, ...]
+    notes: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An event, what a grip cites of it (nothing: all of it), and its segment."""
+
+    event: Event
+    excerpt: str
+    segment: NodeRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class GripRecord:
+    """A grip with the events around it, all of one session, in order."""
+
+    grip_id: str
+    excerpt: str
+    start: int
+    end: int
+    node_id: str
+    before: tuple[Event, ...]
+    events: tuple[Event, ...]
+    after: tuple[Event, ...]
+    cited: Event | None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeVar
 
+from mcp_memory.domain.compaction import Asked, Turn
 from mcp_memory.domain.events import ulid
 from mcp_memory.domain.text import one_line, similar, terms
 
@@ -318,3 +319,56 @@ def _joined(texts: Sequence[str], limit: int) -> str:
     if sum(map(len, texts)) + len(texts) <= limit:
         return " ".join(texts)
     return " ".join(one_line(text, limit // len(texts)) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A session as compaction sees it: its chain of records, oldest first, and the events that none of them covers."""
+
+    session: int
+    session_key: bytes
+    client: str
+    session_id: str
+    project: str
+    chain: tuple[Record, ...]
+    turns: tuple[Turn, ...]
+    asked: Asked = ""
+    seq: int = 0
+
+    @property
+    def last(self) -> Record | None:
+        return self.chain[-1] if self.chain else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A record, the last of its account, that a model should write anew. `number` is the store's own of it.
+
+    `replaced` is the record whose place it took, `tokens` what a model would have to read, `failures` how often one
+    has failed at it.
+    """
+
+    number: int
+    account: Account
+    replaced: Record | None
+    tokens: int
+    failures: int = 0
+
+    @property
+    def record(self) -> Record:
+        return self.account.chain[-1]
+
+    @property
+    def parent(self) -> Record | None:
+        return self.account.chain[-2] if len(self.account.chain) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Compactions:
+    """How compaction goes: how many records there are, the latest with their sessions, and what failed last."""
+
+    records: int
+    sessions: int
+    waiting: int
+    latest: tuple[tuple[Record, str], ...]
+    failed: str

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.events import ulid
+from mcp_memory.domain.events import Event, ulid
+from mcp_memory.domain.nodes import Grip, Node
 
 #: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
 QUIET_MS = 60_000
@@ -101,3 +102,62 @@ def _cut(marks: Sequence[Mark], first: int, last: int, rules: Rules, *, closed: 
             break
         context -= 1
     return Cut(first, last, context, closed)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment as the store knows it; `first_event` and `last_event` are the store's own numbers."""
+
+    key: bytes
+    start_ms: int
+    end_ms: int
+    first_event: int
+    last_event: int
+    context_ms: int
+    context_event: int
+    events: int
+    tokens: int
+    closed: bool
+    input_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """What is needed to cut a session anew from the first place that changed.
+
+    `marks[start:]` are to be cut; those before lend context. `numbers` are the store's own numbers of the marks.
+    """
+
+    session: int
+    session_key: bytes
+    seq: int
+    marks: tuple[Mark, ...]
+    numbers: tuple[int, ...]
+    start: int
+    stored: tuple[StoredSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentJob:
+    """A segment that lacks a summary of what it holds now."""
+
+    segment: StoredSegment
+    session: int
+    session_id: str
+    project: int
+    slug: str
+    events: tuple[Event, ...]
+    context: tuple[Event, ...]
+
+
+#: What was cut, the segments that are new or changed, and those that are no more.
+SavedCut = tuple[Cutting, Sequence[StoredSegment], Sequence[StoredSegment]]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentWrite:
+    """A segment's node with its grips, ready to be stored."""
+
+    job: SegmentJob
+    node: Node
+    grips: tuple[Grip, ...]

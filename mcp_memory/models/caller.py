@@ -36,7 +36,7 @@ from mcp_memory.errors import (
 from mcp_memory.models.forms import SCHEMAS, A, Question, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import Clock
 from mcp_memory.store.sqlite.diagnosis import Problem
 from mcp_memory.store.sqlite.place import uri
 

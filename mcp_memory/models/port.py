@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Grip, Node, RollupSummary, SegmentSummary
-from mcp_memory.domain.records import Body
+from mcp_memory.domain.records import Body, Facets
+from mcp_memory.domain.segments import SegmentJob
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.ports.segments import SegmentJob
 
 
 class Summarizer(Protocol):
@@ -161,4 +161,14 @@ class UpgradeStore(Protocol):
 
     async def failures(self, upgrade: Upgrade) -> int:
         """How often a model has failed at this version."""
+        ...
+
+
+class FacetFinder(Protocol):
+    """Finds decisions, action items, unresolved questions, participants and entities, without a model."""
+
+    def find(self, events: Sequence[Event]) -> Facets: ...
+
+    def points(self, events: Sequence[Event]) -> tuple[str, ...]:
+        """Statements whose numbers and names a summary of a few lines would lose, oldest first."""
         ...

@@ -13,7 +13,6 @@ from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import slips
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.library import Library
 from mcp_memory.search.around import asks_for_anything
 from mcp_memory.search.asked import Wanted
 from mcp_memory.search.found import Advice, Found
@@ -21,6 +20,7 @@ from mcp_memory.search.nearest import nearest_days
 from mcp_memory.search.question import question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Scope
+from mcp_memory.store.port import Library
 
 #: Below this score the best hit is a guess, and a word that memory does not know may be the reason.
 _WEAK = 0.3

@@ -13,8 +13,6 @@ from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.render import Renderer
 from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
 from mcp_memory.navigate.topic import topic_of
-from mcp_memory.ports.library import Library
-from mcp_memory.ports.work import Clock
 from mcp_memory.search.around import found_around
 from mcp_memory.search.asked import KINDS, Search, Wanted, offset_of
 from mcp_memory.search.beside import with_surroundings
@@ -24,6 +22,7 @@ from mcp_memory.search.of_time import found_in
 from mcp_memory.search.question import question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Reach, Scope, ref_of, scope_of
+from mcp_memory.store.port import Clock, Library
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange, resolve
 

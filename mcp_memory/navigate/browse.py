@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.domain.nodes import Node, State, locate, place_in
+from mcp_memory.domain.nodes import GripRecord, Node, State, locate, place_in
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import SEE_ALL, NotFound
 from mcp_memory.navigate.names import grip_key, no_grip
 from mcp_memory.navigate.topic import Topic, topic_of
-from mcp_memory.ports.library import GripRecord, Library
 from mcp_memory.search.scope import Scope, ref_of
+from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
 _DAY_MS = 86_400_000

@@ -26,8 +26,8 @@ from mcp_memory.errors import SEE_ALL, TO_WORDS, BadId, NotFound, Step, UsageErr
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.packing import Page, with_count
 from mcp_memory.navigate.places import Place, Places, View
-from mcp_memory.ports.context import Chronicle
 from mcp_memory.search.scope import Scope
+from mcp_memory.store.port import Chronicle
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20

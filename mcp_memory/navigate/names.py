@@ -6,8 +6,7 @@ import re
 
 from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
 from mcp_memory.errors import SEE_GRIPS, SEE_WHOLE_GRIP, NotFound
-from mcp_memory.ports.context import Chronicle
-from mcp_memory.ports.library import Library
+from mcp_memory.store.port import Chronicle, Library
 
 #: As much of a UUID as is shown of it.
 _SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)

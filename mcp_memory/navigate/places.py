@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mcp_memory.domain.budget import Block, Kind
 from mcp_memory.domain.events import Event, parse_ulid
-from mcp_memory.domain.nodes import Node, event_grip_id, parse_grip_id
+from mcp_memory.domain.nodes import Node, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, NodeRef, Position, ancestors, parse_node_id
@@ -15,9 +15,9 @@ from mcp_memory.errors import FIND_OTHERWISE, FIND_TERMS, KEEP_NOTE, BadId, NotF
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.names import grip_key, session_name
 from mcp_memory.navigate.render import Renderer
-from mcp_memory.ports.context import Chronicle, Words
 from mcp_memory.search.asked import Search
 from mcp_memory.search.scope import ALL, Scope, ref_of
+from mcp_memory.store.port import Chronicle
 
 _WORDS = 1_600
 _GIST = 240

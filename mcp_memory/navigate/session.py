@@ -14,7 +14,7 @@ from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.names import session_name
 from mcp_memory.navigate.packing import Block, Page
 from mcp_memory.navigate.shapes import event_shape, iso
-from mcp_memory.ports.context import Chronicle
+from mcp_memory.store.port import Chronicle
 
 _MESSAGES = 40
 _GIST = 400

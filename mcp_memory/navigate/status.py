@@ -8,10 +8,7 @@ from typing import Any, Protocol
 from mcp_memory.domain.segments import busy
 from mcp_memory.models.port import Ledger
 from mcp_memory.navigate.shapes import iso
-from mcp_memory.ports.context import CompactionStore
-from mcp_memory.ports.index import IndexKeeper
-from mcp_memory.ports.library import Library
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import Clock, CompactionStore, IndexKeeper, Library
 
 
 class Watched(Protocol):

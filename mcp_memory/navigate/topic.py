@@ -13,7 +13,6 @@ from mcp_memory.domain.nodes import Bullet, Node
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
-from mcp_memory.ports.library import Library
 from mcp_memory.search.asked import LEVELS, Wanted
 from mcp_memory.search.beside import with_replies
 from mcp_memory.search.found import Found, Hit
@@ -21,6 +20,7 @@ from mcp_memory.search.passage import passage_of
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Scope
+from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
 _HITS, _NODES, _ENOUGH = 16, 40, 12

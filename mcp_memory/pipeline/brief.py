@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.text import safe
-from mcp_memory.ports.tree import BriefSource, BriefStore
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import BriefStore, Clock
 
 MAX_CHARS = 8_900
 _INTRODUCTION = (

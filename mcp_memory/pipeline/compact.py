@@ -22,13 +22,12 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.records import Body, Record, body_text, clipped, follow, record_key, renew, shortened
+from mcp_memory.domain.records import Account, Body, Record, body_text, clipped, follow, record_key, renew, shortened
 from mcp_memory.errors import SEE_SESSIONS, NotFound, SummarizerError
 from mcp_memory.models.port import RecordAuthor
 from mcp_memory.pipeline.condense import Condenser
 from mcp_memory.pipeline.continuation import continuation
-from mcp_memory.ports.context import Account, CompactionStore
-from mcp_memory.ports.work import Clock, Share
+from mcp_memory.store.port import Clock, CompactionStore, Share
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,9 @@ from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.nodes import Depth, depth_of
-from mcp_memory.domain.records import Body, Record, body_text, combined, fold, follow
+from mcp_memory.domain.records import Account, Body, Record, body_text, combined, fold, follow
 from mcp_memory.errors import MemoryFault, SummarizerError
-from mcp_memory.models.port import RecordAuthor, Summarizer
-from mcp_memory.ports.context import Account, FacetFinder
+from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
 
 logger = logging.getLogger(__name__)
 

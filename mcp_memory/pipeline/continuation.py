@@ -6,10 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.records import Record, body_lines
+from mcp_memory.domain.records import Account, Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.pipeline.brief import MAX_CHARS
-from mcp_memory.ports.context import Account
 
 _INTRODUCTION = (
     "This session has a record, kept by the MCP server `memory`: what was decided, what is to do and what is open, "

@@ -21,8 +21,7 @@ from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, opaque
 from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.ports.events import EventLog, InboxRow, Intake
-from mcp_memory.ports.work import Share
+from mcp_memory.store.port import EventLog, InboxRow, Intake, Share
 
 logger = logging.getLogger(__name__)
 

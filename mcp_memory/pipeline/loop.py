@@ -24,11 +24,7 @@ from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.ports.events import EventLog
-from mcp_memory.ports.index import IndexKeeper
-from mcp_memory.ports.segments import SegmentStore
-from mcp_memory.ports.tree import TreeStore
-from mcp_memory.ports.work import Backlog, Clock, Lease, Share
+from mcp_memory.store.port import Backlog, Clock, EventLog, IndexKeeper, Lease, SegmentStore, Share, TreeStore
 
 logger = logging.getLogger(__name__)
 

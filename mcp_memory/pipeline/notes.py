@@ -8,9 +8,7 @@ from typing import Protocol
 from mcp_memory.domain.events import Captured, Event, EventType, Role
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.ports.events import EventLog, Intake
-from mcp_memory.ports.library import Library
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import Clock, EventLog, Intake, Library
 
 CLIENT = "mcp-memory"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.records import Record, follow, record_key, renew
+from mcp_memory.domain.records import Record, Rewrite, follow, record_key, renew
 from mcp_memory.models.port import RecordAuthor
 from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.ports.context import Rewrite, RewriteStore
+from mcp_memory.store.port import RewriteStore
 
 #: A session that was silent for longer will hardly go on; its record is not worth a model's price.
 FRESH_MS = 7 * 86_400_000

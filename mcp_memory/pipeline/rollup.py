@@ -12,13 +12,12 @@ from datetime import tzinfo
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.nodes import Node, RollupSummary
+from mcp_memory.domain.nodes import Node, RollupSummary, Stale
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.pipeline.summarize import SO_FAR, counted
-from mcp_memory.ports.tree import Stale, TreeStore
-from mcp_memory.ports.work import Share
+from mcp_memory.store.port import Share, TreeStore
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from mcp_memory.domain.segments import Cut, Rules, cut
-from mcp_memory.ports.segments import Cutting, SavedCut, SegmentStore, StoredSegment
+from mcp_memory.domain.segments import Cut, Cutting, Rules, SavedCut, StoredSegment, cut
+from mcp_memory.store.port import SegmentStore
 
 BATCH = 64
 

@@ -15,14 +15,12 @@ from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Bullet, DraftBullet, Grip, Node, SegmentSummary, grip_key, measure
-from mcp_memory.domain.segments import QUIET_MS, busy, segment_ulid
+from mcp_memory.domain.segments import QUIET_MS, SegmentJob, SegmentWrite, busy, segment_ulid
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.prepare import CountAll
-from mcp_memory.ports.segments import SegmentJob, SegmentStore, SegmentWrite
-from mcp_memory.ports.tree import TreeStore
-from mcp_memory.ports.work import Share
+from mcp_memory.store.port import SegmentStore, Share, TreeStore
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from datetime import tzinfo
 
 import anyio
 
+from mcp_memory.domain.records import Rewrite
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import (
     CapReached,
@@ -27,8 +28,7 @@ from mcp_memory.pipeline.prepare import CountAll
 from mcp_memory.pipeline.rewrite import Rewrites
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node, size_of
 from mcp_memory.pipeline.summarize import counted, node_text, segment_write
-from mcp_memory.ports.context import Rewrite
-from mcp_memory.ports.work import Clock, Lease
+from mcp_memory.store.port import Clock, Lease
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from mcp_memory.domain.matches import Candidate
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.text import STOP_WORDS, words
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.library import Library
 from mcp_memory.search.asked import Wanted
 from mcp_memory.search.found import Found, Hit
 from mcp_memory.search.nearest import day_after, day_before
@@ -23,6 +22,7 @@ from mcp_memory.search.of_time import segment_hits
 from mcp_memory.search.question import question_of
 from mcp_memory.search.ranked import Ranked, hits_of
 from mcp_memory.search.recall import teleport
+from mcp_memory.store.port import Library
 
 _AROUND = (
     re.compile(r"(?P<head>.{0,40}?\bwh(?:at|ich)\b.{0,80}?)\b(?P<how>before|after)\s+(?P<named>.+)", re.I | re.S),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.library import Library
+from mcp_memory.store.port import Library
 
 #: Which end of a time is asked for, if either.
 Order = Literal["", "first", "last"]

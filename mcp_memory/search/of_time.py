@@ -8,13 +8,13 @@ from dataclasses import replace
 from mcp_memory.domain.matches import Candidate
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.library import Library
 from mcp_memory.search.asked import LEVELS, Wanted
 from mcp_memory.search.found import Found, Hit
 from mcp_memory.search.nearest import SHORT_MS, TOLD, in_order
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.ranked import LONGEST, Ranked, hits_of, node_text, shown, told
 from mcp_memory.search.scope import Scope
+from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.matches import Candidate
 from mcp_memory.domain.nodes import Node, event_grip_id
-from mcp_memory.ports.library import Library
 from mcp_memory.search.asked import Wanted
 from mcp_memory.search.found import Hit
 from mcp_memory.search.nearest import in_lines
@@ -16,6 +15,7 @@ from mcp_memory.search.order import Weighed
 from mcp_memory.search.passage import Passage, passages_of
 from mcp_memory.search.question import Places, Question
 from mcp_memory.search.scope import Scope
+from mcp_memory.store.port import Library
 
 _SHOWN_SOURCES = 3
 #: How much of a text is looked through for what it matched.

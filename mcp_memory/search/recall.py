@@ -9,7 +9,6 @@ from dataclasses import replace
 from mcp_memory.domain.matches import Candidate, Pool
 from mcp_memory.domain.nodes import Node
 from mcp_memory.errors import UsageError
-from mcp_memory.ports.library import Library
 from mcp_memory.search.asked import LEVELS, Wanted
 from mcp_memory.search.confidence import scores
 from mcp_memory.search.found import Found
@@ -19,6 +18,7 @@ from mcp_memory.search.own import rarities
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.ranked import LONGEST, Ranked, node_text, shown, told
 from mcp_memory.search.ranking import merged, weigh
+from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
 #: How many candidates are weighed: so many, and so many more for each hit that is wanted.

@@ -7,7 +7,7 @@ from enum import Enum
 
 from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_PROJECTS, NoProject, NotFound, OutOfReach
-from mcp_memory.ports.library import Library
+from mcp_memory.store.port import Library
 
 ALL = "*"
 #: How many projects are named to choose from.

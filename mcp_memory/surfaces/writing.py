@@ -25,7 +25,7 @@ from mcp_memory.errors import LeaseLost, UsageError
 from mcp_memory.install.catalog import project_root
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.loop import Done
-from mcp_memory.ports.events import Intake
+from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.projects import merge, rename, slugify, trust
 from mcp_memory.store.sqlite.rebuild import rebuild, system_timezone
 from mcp_memory.surfaces import output

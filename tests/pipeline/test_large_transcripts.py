@@ -19,7 +19,7 @@ from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import PORTION, checkpoint_name, ingest
-from mcp_memory.ports.work import Share
+from mcp_memory.store.port import Share
 from tests.support import memory
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.library import Library
+from mcp_memory.store.port import Library
 from mcp_memory.store.sqlite.forget import Wish, forget
 from mcp_memory.store.sqlite.projects import merge
 from mcp_memory.store.sqlite.rebuild import rebuild

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports.events import Intake
+from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
 from tests.support import conversation, learn, memory

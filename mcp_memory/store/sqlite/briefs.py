@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.toc import Level
-from mcp_memory.ports.tree import BriefSource
 from mcp_memory.store.sqlite.database import Database, Reads, Transaction
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of

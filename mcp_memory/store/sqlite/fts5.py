@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from mcp_memory.domain.matches import Candidate, Pool, Within
 from mcp_memory.domain.terms import Term
-from mcp_memory.ports.index import IndexState
+from mcp_memory.store.port import IndexState
 from mcp_memory.store.sqlite import pooling, searching
 from mcp_memory.store.sqlite.database import Reads, Snapshot, told
 from mcp_memory.store.sqlite.pooling import Counted

@@ -9,11 +9,11 @@ from typing import Any
 
 from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node
+from mcp_memory.domain.segments import SegmentJob
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.errors import CapReached
 from mcp_memory.models.port import PlannedCall, Upgrade
-from mcp_memory.ports.segments import SegmentJob
-from mcp_memory.ports.work import Clock
+from mcp_memory.store.port import Clock
 from mcp_memory.store.sqlite.database import ERASURES, Database, Transaction
 from mcp_memory.store.sqlite.nodes import (
     NODE_COLUMNS,

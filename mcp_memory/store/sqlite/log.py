@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
 from mcp_memory.domain.terms import event_columns
-from mcp_memory.ports.events import InboxRow, Intake
+from mcp_memory.store.port import InboxRow, Intake
 from mcp_memory.store.sqlite.database import Database, Row, Transaction
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.nodes import Bullet, Grip, Node
+from mcp_memory.domain.nodes import Bullet, Grip, Node, Stale
+from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import node_columns
 from mcp_memory.domain.toc import GRACE, Level, NodeRef
-from mcp_memory.ports.segments import SegmentWrite
-from mcp_memory.ports.tree import Stale
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.store.sqlite.work import check_lease
 

@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import KEY_BYTES, Event
 from mcp_memory.domain.matches import Candidate, Within
-from mcp_memory.domain.nodes import Node, event_grip_id, parse_grip_id
+from mcp_memory.domain.nodes import GripRecord, Node, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.toc import Level, NodeRef, Position
-from mcp_memory.ports.context import Words
-from mcp_memory.ports.index import SearchIndex
-from mcp_memory.ports.library import Counts, GripRecord, Library, ProjectInfo
+from mcp_memory.store.port import Counts, Library, ProjectInfo, SearchIndex
 from mcp_memory.store.sqlite.database import Database, Reads, Row
 from mcp_memory.store.sqlite.fts5 import Fts5Index
 from mcp_memory.store.sqlite.log import EVENTS, SET_ASIDE, told_event

@@ -10,8 +10,7 @@ from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key, ulid
 from mcp_memory.domain.nodes import THRESHOLDS, Depth
-from mcp_memory.domain.records import ActionItem, Body, Facets, Record, digest
-from mcp_memory.ports.context import Account, Compactions, Rewrite
+from mcp_memory.domain.records import Account, ActionItem, Body, Compactions, Facets, Record, Rewrite, digest
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.work import check_lease

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
-from mcp_memory.domain.segments import Mark
-from mcp_memory.ports.segments import Cutting, SavedCut, SegmentJob, StoredSegment
+from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import remove_segment_node

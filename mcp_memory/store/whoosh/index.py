@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from mcp_memory.domain.matches import Candidate, Pool, Within
 from mcp_memory.domain.terms import Term
-from mcp_memory.ports.index import SearchIndex
+from mcp_memory.store.port import SearchIndex
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.log import EVENT
 from mcp_memory.store.sqlite.nodes import NODE

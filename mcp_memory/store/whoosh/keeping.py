@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_memory.errors import StoreError, StoreFull
-from mcp_memory.ports.index import IndexState
+from mcp_memory.store.port import IndexState
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.whoosh.position import Position, Verdict, belongs, generation, judge, reached, read_position
 from mcp_memory.store.whoosh.source import everything, portion

@@ -8,8 +8,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.ports.events import Intake
 from mcp_memory.search.asked import Search
+from mcp_memory.store.port import Intake
 from tests.support import conversation, memory, said, tell
 
 pytestmark = pytest.mark.anyio

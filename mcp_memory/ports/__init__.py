@@ -1,1 +1,0 @@
-"""The interfaces between the layers; their docstrings are contracts that every adapter must keep."""
