@@ -18,7 +18,7 @@ import pytest
 from mcp_memory import __version__, config
 from mcp_memory.capture.redaction import rules
 from mcp_memory.clients import ADAPTERS, default_places
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType
 from mcp_memory.install.catalog import CLIENTS
 from mcp_memory.surfaces import cli

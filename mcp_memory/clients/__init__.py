@@ -9,10 +9,9 @@ from types import MappingProxyType
 from mcp_memory.clients.claude_code import ClaudeCode
 from mcp_memory.clients.codex import Codex
 from mcp_memory.clients.cursor import Cursor
-from mcp_memory.clients.folders import Folders
 from mcp_memory.clients.gemini import Gemini
 from mcp_memory.clients.jsonl import GenericJsonl
-from mcp_memory.clients.port import ClientAdapter
+from mcp_memory.clients.port import ClientAdapter, Folders
 from mcp_memory.clients.vscode import VSCode
 
 _ALL = (ClaudeCode(), Codex(), Gemini(), Cursor(), VSCode(), GenericJsonl())

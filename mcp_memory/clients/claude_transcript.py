@@ -1,22 +1,25 @@
-"""Transcripts of Claude Code as events, line by line, under the same keys and with the same texts as its hooks give."""
+"""One telling line of a Claude Code transcript: the fields that all of them have, and the events they become."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.clients.account import object_of, text_of
-from mcp_memory.clients.claude_line import Line
-from mcp_memory.clients.claude_text import compact_summary, interrupted, said, typed
+from mcp_memory.capture.payload import CLAUDE_CODE
 from mcp_memory.clients.claude_tools import (
     call_text,
+    compact_summary,
     failure_text,
+    interrupted,
     is_own,
     result_text,
+    said,
     touched,
+    typed,
 )
 from mcp_memory.clients.lines import (
     Earlier,
@@ -26,10 +29,74 @@ from mcp_memory.clients.lines import (
     keep_newest,
     milliseconds,
     modified_ms,
+    object_of,
+    text_of,
     told_by,
 )
 from mcp_memory.clients.port import BadLine, Told, TranscriptState
-from mcp_memory.domain.events import EventType, Role
+from mcp_memory.domain.events import Captured, EventType, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The fields that every telling line has. `agent` is the subagent that it belongs to, if any."""
+
+    value: Mapping[str, Any]
+    session_id: str
+    uuid: str
+    ms: int
+    cwd: str
+    agent: str = ""
+
+    def text(self, key: str) -> str:
+        value = self.value.get(key)
+        return value if isinstance(value, str) else ""
+
+    def message(self) -> Mapping[str, Any]:
+        message = self.value.get("message")
+        if not isinstance(message, dict):
+            raise Unreadable("message is not an object")
+        return message
+
+    def blocks(self) -> list[Mapping[str, Any]]:
+        content = self.message().get("content")
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        if not isinstance(content, list):
+            raise Unreadable("message.content is neither text nor a list of blocks")
+        return [block for block in content if isinstance(block, dict)]
+
+    def tell(
+        self,
+        key: str,
+        event_type: EventType,
+        role: Role,
+        text: str,
+        source_ids: tuple[str, ...] | None = None,
+        **metadata: object,
+    ) -> Told:
+        known = {
+            "via": "transcript",
+            "prompt_id": self.text("promptId"),
+            "cwd": self.cwd,
+            "branch": self.text("gitBranch"),
+            "agent_id": self.agent,
+            "sidechain": bool(self.agent),
+            **metadata,
+        }
+        event = Captured(
+            client=CLAUDE_CODE,
+            session_id=self.session_id,
+            source_key=key or f"line:{self.uuid or digest(f'{self.ms} {text}')}",
+            timestamp_ms=self.ms,
+            event_type=event_type,
+            role=role,
+            text=text,
+            source_ids=(self.uuid,) * bool(self.uuid) if source_ids is None else source_ids,
+            metadata={name: value for name, value in known.items() if value not in ("", None, False, [])},
+        )
+        return Told(event, self.cwd)
+
 
 #: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
 _DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment|summary)"'), 600

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcp_memory.clients.folders import Folders
 from mcp_memory.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
-from mcp_memory.clients.port import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Folders, Hooked, Told, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role, parse_ulid
 from mcp_memory.errors import BadId
 

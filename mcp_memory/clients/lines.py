@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any, BinaryIO, Protocol
 
 from mcp_memory.capture.clipping import clean, looked_through
 from mcp_memory.capture.redaction import redact
-from mcp_memory.clients.port import BadLine, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.domain.events import Captured, EventType, Role
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -295,3 +297,126 @@ def _found(directory: Path, suffixes: Sequence[str]) -> list[Path]:
     paths = [Path(folder, name) for folder, _, names in os.walk(directory) for name in names]
     sought = [[path for path in paths if path.name.endswith(suffix) and path.is_file()] for suffix in suffixes]
     return [path for found in sought for path in sorted(found, key=os.fspath)]
+
+
+HOOK = "hook"
+TRANSCRIPT = "transcript"
+_NOTHING: tuple[object, ...] = ("", None, False, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who tells it, of which session, when and from where; `facts` go into the metadata of every event."""
+
+    client: str
+    session_id: str
+    ms: int
+    via: str
+    cwd: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def at(self, ms: int, **facts: object) -> Account:
+        return replace(self, ms=ms, facts={**self.facts, **facts})
+
+    def event(
+        self,
+        key: str,
+        event_type: EventType,
+        role: Role,
+        text: str,
+        source_ids: tuple[str, ...] = (),
+        **metadata: object,
+    ) -> Captured:
+        known = {"via": self.via, "cwd": self.cwd, **self.facts, **metadata}
+        return Captured(
+            client=self.client,
+            session_id=self.session_id,
+            source_key=key,
+            timestamp_ms=self.ms,
+            event_type=event_type,
+            role=role,
+            text=text,
+            source_ids=source_ids,
+            metadata={name: value for name, value in known.items() if value not in _NOTHING},
+        )
+
+    def tell(
+        self,
+        key: str,
+        event_type: EventType,
+        role: Role,
+        text: str,
+        source_ids: tuple[str, ...] = (),
+        **metadata: object,
+    ) -> Told:
+        return Told(self.event(key, event_type, role, text, source_ids, **metadata), self.cwd)
+
+
+def text_of(value: object, key: str) -> str:
+    """A field that should be text; empty if it is missing or something else."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def object_of(value: object, key: str) -> Mapping[str, Any]:
+    """A field that should be an object; empty if it is missing or something else."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def path_of(value: object, key: str) -> Path | None:
+    name = text_of(value, key)
+    return Path(name) if name and "\0" not in name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    payload: Mapping[str, Any]
+    account: Account
+
+    def text(self, key: str) -> str:
+        return text_of(self.payload, key)
+
+    def path(self, key: str = "transcript_path") -> Path | None:
+        return path_of(self.payload, key)
+
+    def event(
+        self,
+        key: str,
+        event_type: EventType,
+        role: Role,
+        text: str,
+        source_ids: tuple[str, ...] = (),
+        **metadata: object,
+    ) -> Captured:
+        return self.account.event(key, event_type, role, text, source_ids, **metadata)
+
+    def hooked(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Hooked:
+        return Hooked(self.account.session_id, events, fallback, path or self.path())
+
+
+Reader = Callable[[Call], Hooked | None]
+
+
+def understood(
+    payload: Mapping[str, Any], session: str, read: Reader | None, account: Callable[[Mapping[str, Any]], Account]
+) -> Hooked:
+    """What a payload means by the reader of its event; one without a reader, or of no known form, is kept as it is."""
+    try:
+        payload = whole(dict(payload))
+        result = read(Call(payload, account(payload))) if read else None
+    except RecursionError:
+        result = None
+    return result or Hooked(session, unknown=True)
+
+
+def session_start(call: Call) -> Hooked:
+    source = call.text("source")
+    key = f"start:{source}:{call.account.ms}"
+    return call.hooked(call.event(key, EventType.SESSION_START, Role.SYSTEM, source, source=source))
+
+
+def session_end(call: Call) -> Hooked:
+    reason = call.text("reason")
+    key = f"end:{reason}:{call.account.ms}"
+    return call.hooked(call.event(key, EventType.SESSION_END, Role.SYSTEM, reason, reason=reason))

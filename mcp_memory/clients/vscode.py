@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture.payload import VSCODE, is_own_tool, plain
-from mcp_memory.clients import claude_hooks
-from mcp_memory.clients.account import TRANSCRIPT, Account, object_of, text_of
-from mcp_memory.clients.claude_text import said, typed
-from mcp_memory.clients.claude_tools import compact, headline, touched
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients import claude_code
+from mcp_memory.clients.claude_tools import compact, headline, said, touched, typed
 from mcp_memory.clients.lines import (
+    TRANSCRIPT,
+    Account,
     Earlier,
     Unreadable,
     digest,
@@ -25,11 +24,13 @@ from mcp_memory.clients.lines import (
     keep_newest,
     milliseconds,
     modified_ms,
+    object_of,
     parse,
     peek,
+    text_of,
     told_by,
 )
-from mcp_memory.clients.port import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Folders, Hooked, Told, TranscriptState
 from mcp_memory.domain.events import TIMES, EventType, Role
 
 #: What VS Code adds to the id of a call; its transcript has the id without it.
@@ -55,7 +56,7 @@ class VSCode:
         ms = (when if isinstance(when, int) and when in TIMES else milliseconds(when)) or received_ms
         if is_own_tool(text_of(payload, "tool_name"), VSCODE):
             return Hooked(text_of(payload, "session_id"))
-        return claude_hooks.hooked(_as_claude(payload, ms), ms, VSCODE)
+        return claude_code.hooked(_as_claude(payload, ms), ms, VSCODE)
 
     def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
         return told_by(_Reader(path, state), growing(path, state), path, state)

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import Folders
 from mcp_memory.errors import MemoryFault
-from mcp_memory.install import changes, files
-from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, Client
-from mcp_memory.install.jsonc_read import JsonError, load
-from mcp_memory.install.launch import HOME_VARIABLE, SECOND_NAME, Launch
-from mcp_memory.install.wanted import Found
+from mcp_memory.install import apply
+from mcp_memory.install.catalog import CLIENTS, HOME_VARIABLE, PROJECT, SECOND_NAME, USER, Client, Found, Launch
+from mcp_memory.install.jsonc import JsonError, load
 from mcp_memory.store.sqlite.diagnosis import Problem
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -43,7 +41,7 @@ def registrations(client: Client, home: Folders, project: Path) -> tuple[list[Re
         parts: list[Found] = []
         for path in client.files(scope, root):
             try:
-                parts.append(changes.found(path, files.read(path)))
+                parts.append(apply.found(path, apply.read(path)))
             except MemoryFault as error:
                 fix = f"Correct {path}, then: mcp-memory install {client.name}"
                 problems.append(Problem(f"{client.name}: {path} cannot be read", str(error.__cause__ or error), fix))
@@ -206,7 +204,7 @@ def _trusted(entry: Any) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = load(files.decode(files.read(path) or b"")[0])
+        value = load(apply.decode(apply.read(path) or b"")[0])
     except (MemoryFault, JsonError, UnicodeDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -214,6 +212,6 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(files.decode(files.read(path) or b"")[0])
+        return tomllib.loads(apply.decode(apply.read(path) or b"")[0])
     except (MemoryFault, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}

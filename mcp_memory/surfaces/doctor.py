@@ -10,13 +10,12 @@ from pathlib import Path
 
 from mcp_memory import config
 from mcp_memory.capture.project import detect
-from mcp_memory.clients.folders import Folders, of_user
+from mcp_memory.clients.port import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault, SettingsError
 from mcp_memory.install import health
-from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root
-from mcp_memory.install.launch import this_installation
-from mcp_memory.install.record import FILE, Entry, Record
+from mcp_memory.install.apply import FILE, Entry, Record
+from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts, Problem
 from mcp_memory.store.whoosh.diagnosis import index_problems

@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from mcp_memory.clients import default_places
-from mcp_memory.clients.folders import Folders, of_user
+from mcp_memory.clients.port import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault
+from mcp_memory.install.apply import Record
 from mcp_memory.install.catalog import CLIENTS, Client
-from mcp_memory.install.record import Record
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts
 

@@ -8,14 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_memory.clients.folders import Folders, of_user
+from mcp_memory.clients.port import Folders, of_user
 from mcp_memory.config import Settings
 from mcp_memory.errors import UsageError
-from mcp_memory.install import changes as making
-from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, Client, project_root
-from mcp_memory.install.changes import Change
-from mcp_memory.install.launch import SECOND_NAME, this_installation
-from mcp_memory.install.record import Record
+from mcp_memory.install import apply as making
+from mcp_memory.install.apply import Change, Record
+from mcp_memory.install.catalog import CLIENTS, PROJECT, SECOND_NAME, USER, Client, project_root, this_installation
 from mcp_memory.surfaces import output
 
 _WORDS = {

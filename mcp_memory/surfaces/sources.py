@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from mcp_memory.clients import ADAPTERS, default_places, detect
-from mcp_memory.clients.folders import Folders
-from mcp_memory.clients.port import BadLine, ClientAdapter
+from mcp_memory.clients.port import BadLine, ClientAdapter, Folders
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.ingest import reason_of
 

@@ -17,8 +17,8 @@ import anyio
 from mcp_memory import sample
 from mcp_memory.app import App
 from mcp_memory.capture.project import detect
-from mcp_memory.clients.folders import of_user
 from mcp_memory.clients.jsonl import told_of
+from mcp_memory.clients.port import of_user
 from mcp_memory.domain.events import Captured
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import LeaseLost, UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_memory.clients.claude_text import compact_summary, interrupted, said, typed, without_injected
+from mcp_memory.clients.claude_tools import compact_summary, interrupted, said, typed, without_injected
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.clients.claude_code import ClaudeCode
-from mcp_memory.clients.folders import Folders
-from mcp_memory.clients.port import BadLine, TranscriptState
+from mcp_memory.clients.port import BadLine, Folders, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role
 
 if TYPE_CHECKING:

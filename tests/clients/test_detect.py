@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.clients import ADAPTERS, default_places, detect
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import Folders
 
 
 @pytest.mark.parametrize(

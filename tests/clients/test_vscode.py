@@ -13,8 +13,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.clients import ADAPTERS, default_places, detect
-from mcp_memory.clients.folders import Folders
-from mcp_memory.clients.port import TranscriptState
+from mcp_memory.clients.port import Folders, TranscriptState
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.store.sqlite.database import Transaction
 from tests.clients.conftest import Transcript

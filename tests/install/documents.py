@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_memory.clients.folders import Folders
-from mcp_memory.install.catalog import CLIENTS, USER
-from mcp_memory.install.launch import Launch
-from mcp_memory.install.wanted import Wanted
+from mcp_memory.clients.port import Folders
+from mcp_memory.install.catalog import CLIENTS, USER, Launch, Wanted
 
 LAUNCH = Launch("/opt/py/bin/python", "/opt/memory/hooks/capture.py", ("/opt/py/bin/mcp-memory", "serve"), "/data/m m")
 MOVED = Launch("/new/bin/python", "/new/memory/hooks/capture.py", ("/new/bin/python", "-m", "mcp_memory", "serve"))

@@ -11,9 +11,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.clients import ADAPTERS
-from mcp_memory.clients.folders import Folders
 from mcp_memory.clients.jsonl import GenericJsonl
-from mcp_memory.clients.port import BadLine, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Folders, Told, TranscriptState
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files

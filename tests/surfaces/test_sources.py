@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import Folders
 from mcp_memory.errors import UsageError
 from mcp_memory.surfaces.sources import find_sources, laid_out
 from tests.support import conversation

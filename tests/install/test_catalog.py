@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.capture.home import home_dir
-from mcp_memory.install.catalog import CLIENTS
-from mcp_memory.install.launch import Launch, is_our_hook, is_our_server, this_installation
+from mcp_memory.install.catalog import CLIENTS, Launch, is_our_hook, is_our_server, this_installation
 
 
 def test_the_registered_programs_exist() -> None:

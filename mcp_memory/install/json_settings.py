@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_memory.install import jsonc_edit as edit
-from mcp_memory.install.jsonc_read import JsonError, load
-from mcp_memory.install.launch import (
+from mcp_memory.install import jsonc as edit
+from mcp_memory.install.catalog import (
     HOME_VARIABLE,
     SECOND_NAME,
     SERVER,
+    Found,
+    Wanted,
     is_our_hook,
     is_our_server,
     server_name,
 )
-from mcp_memory.install.wanted import Found, Wanted
+from mcp_memory.install.jsonc import JsonError, load
 
 HOOKS = "hooks"
 SERVERS = "mcpServers"

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.install.launch import Launch
-from mcp_memory.install.settings_toml import TomlError, find, register, withdraw
-from mcp_memory.install.toml_text import statements
-from mcp_memory.install.wanted import Wanted
+from mcp_memory.install.catalog import Launch, Wanted
+from mcp_memory.install.toml_settings import TomlError, find, register, statements, withdraw
 from tests.install.documents import LAUNCH, MOVED
 
 DOCUMENTS = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.install import jsonc_edit
-from mcp_memory.install.jsonc_read import COMMENT, JsonError, load
-from mcp_memory.install.settings_json import find, register, withdraw
+from mcp_memory.install import jsonc
+from mcp_memory.install.json_settings import find, register, withdraw
+from mcp_memory.install.jsonc import COMMENT, JsonError, load
 from tests.install.documents import BROKEN, EMPTY, EXACT, LAUNCH, MOVED, wanted
 
 ALL = {**EXACT, **EMPTY}
@@ -108,8 +108,8 @@ def test_a_foreign_server_called_memory_is_left_alone_and_ours_takes_another_nam
 
 def test_what_the_user_added_to_our_server_survives_a_repair() -> None:
     text = register("{}", wanted("claude-code", LAUNCH))
-    text = jsonc_edit.put(text, ("mcpServers", "memory", "env", "TZ"), "UTC")
-    text = jsonc_edit.put(text, ("mcpServers", "memory", "disabled"), True)
+    text = jsonc.put(text, ("mcpServers", "memory", "env", "TZ"), "UTC")
+    text = jsonc.put(text, ("mcpServers", "memory", "disabled"), True)
     entry = load(register(text, wanted("claude-code", MOVED)))["mcpServers"]["memory"]
     assert entry["env"] == {"TZ": "UTC"}
     assert entry["disabled"] is True
@@ -117,7 +117,7 @@ def test_what_the_user_added_to_our_server_survives_a_repair() -> None:
 
 
 def test_the_last_of_repeated_names_is_the_one_that_is_edited() -> None:
-    assert jsonc_edit.put('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
+    assert jsonc.put('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_last_of_repeated_names_is_the_one_that_is_edited() -> None:
     ],
 )
 def test_removing_takes_the_right_comma(text: str, path: tuple[str | int, ...], rest: str) -> None:
-    assert jsonc_edit.remove(text, path) == rest
+    assert jsonc.remove(text, path) == rest
     load(rest)
 
 

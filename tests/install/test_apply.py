@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients.folders import Folders
+from mcp_memory.clients.port import Folders
 from mcp_memory.errors import MemoryFault, UsageError
-from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, project_root
-from mcp_memory.install.changes import Change, install, plan_install, plan_uninstall, uninstall
-from mcp_memory.install.launch import Launch
-from mcp_memory.install.record import Record
+from mcp_memory.install.apply import Change, Record, install, plan_install, plan_uninstall, uninstall
+from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, Launch, project_root
 from tests.install.documents import LAUNCH, MOVED
 
 FOUR = pytest.mark.parametrize("client", list(CLIENTS))
