@@ -23,12 +23,10 @@ from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import SettingsError, how_to_add
 from mcp_memory.models import tokens
 from mcp_memory.pipeline.brief import Briefs
-from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.pipeline.condense import Condenser
+from mcp_memory.pipeline.compact import Compactor, Condenser
+from mcp_memory.pipeline.ingest import Intaker
 from mcp_memory.pipeline.loop import Pipeline
-from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.pipeline.rewrite import Rewrites
-from mcp_memory.pipeline.upgrade import Upgrades
+from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
 from mcp_memory.store.port import Clock, IndexKeeper, SearchIndex
 from mcp_memory.store.sqlite.briefs import SqliteBriefs
 from mcp_memory.store.sqlite.database import Database
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from mcp_memory.models.caller import Caller
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
-    from mcp_memory.navigate.session import Sessions
+    from mcp_memory.navigate.sessions import Sessions
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ class App:
     @cached_property
     def answers(self) -> Answers:
         from mcp_memory.navigate.answers import Answers
-        from mcp_memory.navigate.render import Renderer
+        from mcp_memory.navigate.rendering import Renderer
         from mcp_memory.search.scope import Reach
 
         # Fitting an answer into its budget counts the same lines several times.
@@ -113,7 +111,7 @@ class App:
 
     @cached_property
     def sessions(self) -> Sessions:
-        from mcp_memory.navigate.session import Sessions
+        from mcp_memory.navigate.sessions import Sessions
 
         return Sessions(self.answers, self.chronicle)
 

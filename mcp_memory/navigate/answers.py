@@ -9,10 +9,17 @@ from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import FOUND_NOW, Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.advice import advised
+from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.render import Renderer
-from mcp_memory.navigate.timely import asks_for_latest, asks_for_outcomes, asks_for_time, latest, order_of, told_when
-from mcp_memory.navigate.topic import topic_of
+from mcp_memory.navigate.rendering import Renderer
+from mcp_memory.navigate.time_questions import (
+    asks_for_latest,
+    asks_for_outcomes,
+    asks_for_time,
+    latest,
+    order_of,
+    told_when,
+)
 from mcp_memory.search.around import found_around
 from mcp_memory.search.asked import KINDS, Search, Wanted, offset_of
 from mcp_memory.search.beside import with_surroundings

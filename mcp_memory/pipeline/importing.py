@@ -20,8 +20,7 @@ from mcp_memory.capture.project import detect
 from mcp_memory.clients.port import BadLine, ClientAdapter, Told
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
-from mcp_memory.pipeline.ingest import checkpoint_name, is_enough, portions
-from mcp_memory.pipeline.prepare import Cleared, Intaker
+from mcp_memory.pipeline.ingest import Cleared, Intaker, checkpoint_name, is_enough, portions
 from mcp_memory.store.port import EventLog, Intake, Trial
 
 _TURN_SECONDS = 0.0002

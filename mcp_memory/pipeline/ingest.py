@@ -1,27 +1,103 @@
-"""First stage: spool and inbox into events. On a turn's end the transcript is read from where it was left."""
+"""First stage: spool and inbox into events, which are redacted, clipped and counted on their way into the log.
+
+On a turn's end the transcript is read from where it was left.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import math
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from anyio import to_thread
 
-from mcp_memory.capture.clipping import clean
+from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.payload import client_of
-from mcp_memory.capture.redaction import redact, redact_json
+from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
-from mcp_memory.domain.events import TIMES, Captured, opaque
-from mcp_memory.pipeline.prepare import Intaker
-from mcp_memory.store.port import EventLog, InboxRow, Intake, Share
+from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Role, event_key, opaque
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.store.port import Clock, EventLog, InboxRow, Intake, Library, Share
+
+CountAll = Callable[[Sequence[str]], list[int]]
+Cleared = tuple[Clean, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Intaker:
+    """How events are prepared: size limit, how much of a tool result counts, and the tokenizer."""
+
+    max_event_bytes: int
+    tool_result_chars: int
+    count_all: CountAll
+
+    def prepare(self, captured: Sequence[Captured]) -> list[Event]:
+        """Events ready to be stored; their project is given by the store."""
+        texts = self.clear(captured)
+        return self.events(captured, texts, self.count(captured, texts))
+
+    def clear(self, captured: Sequence[Captured]) -> list[Cleared]:
+        """The texts without secrets and no longer than the limit, and whether they were cut."""
+        texts = [
+            clip(redact(looked_through(clean(item.text), self.max_event_bytes)), self.max_event_bytes)
+            for item in captured
+        ]
+        # White space alone says nothing: such an event is kept for its time, without a text.
+        return [(Clean(text if text.strip() else ""), cut) for text, cut in texts]
+
+    def count(self, captured: Sequence[Captured], texts: Sequence[Cleared]) -> list[int]:
+        """One tokenizer pass for all of them."""
+        return self.count_all(
+            [
+                text[: self.tool_result_chars] if item.role is Role.TOOL else text
+                for item, (text, _) in zip(captured, texts, strict=True)
+            ]
+        )
+
+    def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
+        return [
+            Event(
+                key=item.key or event_key(item.client, item.session_id, item.source_key),
+                client=item.client,
+                session_id=_named(item.session_id),
+                project="",
+                timestamp_ms=min(max(item.timestamp_ms, TIMES.start), TIMES.stop - 1),
+                event_type=item.event_type,
+                role=item.role,
+                text=text,
+                tokens=tokens,
+                truncated=cut,
+                source_ids=tuple(map(_named, item.source_ids)),
+                metadata=redact_json(_finite(dict(item.metadata))),
+            )
+            for item, (text, cut), tokens in zip(captured, texts, counted, strict=True)
+        ]
+
+
+def _named(name: str) -> str:
+    """A client's own name for something. A secret in it is taken out, and what is left still tells it from others."""
+    clear = redact(clean(name))
+    return clear if clear == name else f"{clear} {opaque(name)[:8]}"
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON has no word for, and that no reader of the database would take."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value
+
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +177,8 @@ async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: 
                     return Ingested(0, added, more=True)
     batch.told += batch.fallback
     # Not before the rows leave the inbox, or the next round would take them for repeats of themselves.
-    batch.checkpoints[_SEEN] = _recent(seen)
+    newest = max(seen.values(), default=0)
+    batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
     added += await _store(log, batch, intaker, share, rows_too=True)
     return Ingested(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
 
@@ -155,11 +232,6 @@ def _came_twice(row: InboxRow, seen: dict[str, int]) -> bool:
     name = hashlib.blake2b(f"{row.client} {row.payload}".encode("utf-8", "replace"), digest_size=8).hexdigest()
     before, seen[name] = seen.get(name), row.received_ms
     return before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS
-
-
-def _recent(seen: Mapping[str, int]) -> dict[str, int]:
-    newest = max(seen.values(), default=0)
-    return {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
 
 
 def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> tuple[str, Hooked]:
@@ -324,3 +396,51 @@ def checkpoint_name(path: Path) -> str:
 def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
     """What is saved of a reader's state: readers keep no words, and a secret in a name or path is taken out."""
     return {**asdict(state), "memory": redact_json(asdict(state)["memory"]), "events": events}
+
+
+CLIENT = "mcp-memory"
+
+
+class Desk(Protocol):
+    """As much of an open memory as writing a note needs."""
+
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def library(self) -> Library: ...
+    @property
+    def intaker(self) -> Intaker: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def home_root(self) -> str: ...
+    @property
+    def home_label(self) -> str: ...
+
+
+async def remember(desk: Desk, text: str, pin: bool = False, project: str | None = None) -> Event:
+    """Store a note; it can be found at once. The same words at the same moment are one note."""
+    if not text.strip():
+        raise UsageError("There is nothing to remember: the text is empty.")
+    root, label = desk.home_root, desk.home_label
+    # A session stays in the project it began in, so its name is the project's own place, not a name that leads there.
+    known = project or await desk.library.project_of_root(root, label)
+    place = await desk.library.root_of(known) if known else None
+    if project and place is None:
+        raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
+    if place is not None:
+        root, label = place, ""
+    now = desk.clock.now_ms()
+    captured = Captured(
+        client=CLIENT,
+        session_id=f"notes:{root or label}",
+        source_key=f"note:{now}:{text}",
+        timestamp_ms=now,
+        event_type=EventType.NOTE,
+        role=Role.USER,
+        text=text.strip(),
+        metadata={"pin": True} if pin else {},
+    )
+    event = desk.intaker.prepare([captured])[0]
+    await desk.log.add([Intake((event,), root, label)])
+    return replace(event, project=await desk.library.project_of_root(root, label) or "")

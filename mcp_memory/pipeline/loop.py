@@ -18,8 +18,7 @@ from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.pipeline.ingest import drain_spool, ingest
-from mcp_memory.pipeline.prepare import CountAll, Intaker
+from mcp_memory.pipeline.ingest import CountAll, Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize

@@ -19,7 +19,7 @@ from mcp_memory.domain.segments import QUIET_MS, SegmentJob, SegmentWrite, busy,
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
 from mcp_memory.models.port import Summarizer
-from mcp_memory.pipeline.prepare import CountAll
+from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.store.port import SegmentStore, Share, TreeStore
 
 logger = logging.getLogger(__name__)

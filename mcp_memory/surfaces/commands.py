@@ -12,11 +12,10 @@ from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
+from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, time_shape
-from mcp_memory.navigate.status import status
-from mcp_memory.navigate.topic import topic_of
-from mcp_memory.pipeline.notes import remember
+from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
+from mcp_memory.pipeline.ingest import remember
 from mcp_memory.search.asked import Search, offset_of
 from mcp_memory.search.found import Hit
 from mcp_memory.search.scope import ALL, ref_of

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_memory.app import App
 from mcp_memory.domain.records import body_lines
 from mcp_memory.navigate.context import Context, Request, levels_of
-from mcp_memory.navigate.session import record_shape, session_shape
+from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.pipeline.compact import Compacted
 from mcp_memory.surfaces import output
 

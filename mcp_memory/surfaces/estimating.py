@@ -11,7 +11,7 @@ from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS
-from mcp_memory.pipeline.condense import PART_TOKENS
+from mcp_memory.pipeline.compact import PART_TOKENS
 from mcp_memory.pipeline.rollup import is_open_at
 from mcp_memory.store.sqlite.ledger import SqliteUpgrades
 

@@ -151,7 +151,7 @@ class Memory:
 def _prepare() -> Opener:
     """Import what is heavy and load the tokenizer's vocabulary, in a thread, so that no answer waits for the loop."""
     import mcp_memory.navigate.context
-    import mcp_memory.navigate.session  # noqa: F401
+    import mcp_memory.navigate.sessions  # noqa: F401
     from mcp_memory.app import open_app
     from mcp_memory.models import tokens
 

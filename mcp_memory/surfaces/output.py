@@ -15,7 +15,7 @@ from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.packing import Page
-    from mcp_memory.navigate.render import Renderer
+    from mcp_memory.navigate.rendering import Renderer
     from mcp_memory.search.scope import Scope
 
 #: Tokens from which on every answer says something.

@@ -64,7 +64,7 @@ class Shelf:
     async def status(self) -> str:
         app = await self._memory.app()
         from mcp_memory.domain.text import clean_json
-        from mcp_memory.navigate.status import status
+        from mcp_memory.navigate.shapes import status
 
         facts = await status(app)
         if app.settings.privacy.isolate:
@@ -157,7 +157,7 @@ class Condensing:
         )
 
     async def _condensed(self, session: str) -> str:
-        from mcp_memory.navigate.names import session_name
+        from mcp_memory.navigate.browse import session_name
 
         try:
             app = await self._memory.app()
@@ -201,7 +201,7 @@ def add_completions(server: MCPServer[Any], memory: Memory) -> None:
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"There is no argument {name[:40]!r} here. Known: {known or 'none'}.")
         from mcp_memory.domain.text import safe
-        from mcp_memory.navigate.completing import COMPLETERS, MOST
+        from mcp_memory.navigate.completion import COMPLETERS, MOST
 
         completer = COMPLETERS.get(name)
         try:

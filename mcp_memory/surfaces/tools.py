@@ -191,7 +191,7 @@ class Verbs:
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
         app = await self._memory.app()
-        from mcp_memory.pipeline.notes import remember
+        from mcp_memory.pipeline.ingest import remember
 
         if project:
             await app.answers.scope(project)

@@ -13,7 +13,7 @@ from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.navigate.context import Context, Request, levels_of
-from mcp_memory.pipeline.notes import remember
+from mcp_memory.pipeline.ingest import remember
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.forget import Wish, forget
 from tests.support import conversation, learn, memory, said

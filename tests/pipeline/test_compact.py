@@ -20,8 +20,8 @@ from mcp_memory.domain.nodes import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.records import Record, body_text
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
-from mcp_memory.navigate.status import status
-from mcp_memory.pipeline import condense as stage
+from mcp_memory.navigate.shapes import status
+from mcp_memory.pipeline import compact as stage
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.records import forget_records, text_key

@@ -17,7 +17,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings, SummarizerSettings
 from mcp_memory.domain.records import Record, body_text
 from mcp_memory.models.caller import Backoff
-from mcp_memory.pipeline import condense, rewrite
+from mcp_memory.pipeline import compact, upgrade
 from mcp_memory.store.sqlite.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.pipeline.test_compact import all_records, before_forgetting, chain, talk
@@ -162,7 +162,7 @@ async def test_a_long_record_has_one_account_of_all_its_parts(tmp_path: Path) ->
     parts = records_of(model)
     assert record.body.summary.startswith(f"One account of {len(parts)} sections.")
     assert len(record.body.summary) <= 600
-    assert all(count(asked.material) <= condense.PART_TOKENS * 1.1 for asked in parts)
+    assert all(count(asked.material) <= compact.PART_TOKENS * 1.1 for asked in parts)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_a_session_that_is_long_over_is_not_worth_a_models_price(tmp_path:
             await settle(app)
             assert records_of(model) == []
             assert [record.written_by for record in await chain(app)] == ["extractive"]
-    assert rewrite.FRESH_MS < 8 * 86_400_000
+    assert upgrade.FRESH_MS < 8 * 86_400_000
 
 
 async def test_records_of_a_chain_are_rewritten_one_by_one_and_at_the_depth_limit_nothing_drifts(

@@ -19,7 +19,7 @@ from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.models.caller import Backoff
 from mcp_memory.navigate.browse import expand_grip
-from mcp_memory.navigate.status import status
+from mcp_memory.navigate.shapes import status
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.rebuild import rebuild

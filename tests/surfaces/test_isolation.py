@@ -26,7 +26,7 @@ from mcp_types import (
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Privacy, Settings
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.pipeline.notes import remember
+from mcp_memory.pipeline.ingest import remember
 from mcp_memory.store.port import Intake
 from tests.support import StoppedClock, learn, said
 from tests.surfaces.client import Era, ask, connected, read, refused

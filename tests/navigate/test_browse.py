@@ -11,7 +11,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.navigate.topic import topic_of
+from mcp_memory.navigate.browse import topic_of
 from tests.support import all_nodes, learn, memory, said
 
 pytestmark = pytest.mark.anyio
