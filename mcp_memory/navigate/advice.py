@@ -13,11 +13,10 @@ from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import slips
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level
-from mcp_memory.search.around import asks_for_anything
 from mcp_memory.search.asked import Wanted
 from mcp_memory.search.found import Advice, Found
 from mcp_memory.search.nearest import nearest_days
-from mcp_memory.search.question import question_of
+from mcp_memory.search.question import asks_for_anything, question_of
 from mcp_memory.search.recall import teleport
 from mcp_memory.search.scope import Scope
 from mcp_memory.store.port import Library

@@ -20,7 +20,6 @@ from mcp_memory.navigate.time_questions import (
     order_of,
     told_when,
 )
-from mcp_memory.search.around import found_around
 from mcp_memory.search.asked import KINDS, Search, Wanted, offset_of
 from mcp_memory.search.beside import with_surroundings
 from mcp_memory.search.found import Found
@@ -178,8 +177,7 @@ class Answers:
         named = find(wanted.query, self.now, self.zone)
         if named:
             return await self._in_named_time(wanted, *named)
-        around = await found_around(self.library, wanted) if wanted.kind is None else None
-        return around or await self._latest(wanted) or await teleport(self.library, wanted), ""
+        return await self._latest(wanted) or await teleport(self.library, wanted), ""
 
     async def _latest(self, wanted: Wanted) -> Found | None:
         """What there was last, or first, for a question that names neither a topic nor a time."""

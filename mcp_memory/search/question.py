@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from mcp_memory.domain.stems import beginning, forms, root
 from mcp_memory.domain.terms import CHUNK, SHORTEST_COMMIT, Term, compound_pattern, meaning, quoted_in, terms_of
-from mcp_memory.domain.text import has_unspaced_script
+from mcp_memory.domain.text import STOP_WORDS, has_unspaced_script, words
+from mcp_memory.lexicon import words as listed
 from mcp_memory.search.sought import APART, Row, Unit, ends_acronym, folded
 
 _TOLD = re.compile(
@@ -208,6 +209,11 @@ def question_of(asked: str) -> Question:
         newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
         exact=_exact(asked),
     )
+
+
+def asks_for_anything(text: str) -> bool:
+    """Whether a text names no topic, so that only a time or a place tells what is asked for."""
+    return all(word in STOP_WORDS or word in listed("no_topic") for word in words(text))
 
 
 def _units_of(terms: Sequence[Term]) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
