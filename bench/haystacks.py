@@ -21,7 +21,7 @@ from mcp_memory.app import open_app
 from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 
 SESSIONS = 50
 _TOLD = "told.jsonl"

@@ -23,7 +23,7 @@ from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.terms import Columns
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.whoosh.position import Position, reached
 from mcp_memory.store.whoosh.source import portion

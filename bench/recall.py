@@ -23,8 +23,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.search.asked import Search
-from mcp_memory.search.found import BANDS, Hit
+from mcp_memory.search.hits import BANDS, Hit, Search
 
 BUDGET, MANY = 1_000, 50
 #: Each search counts by its fastest try, as in the benchmark of teleport.

@@ -14,7 +14,7 @@ from bench.histories import LANGUAGE, PROJECTS, invented, opened
 from bench.measure import Figure, median, ms, p95
 from mcp_memory.app import App
 from mcp_memory.domain.terms import terms_of
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from mcp_memory.search.question import question_of
 
 QUERIES = 60

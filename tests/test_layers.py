@@ -23,7 +23,7 @@ ALLOWED = {
     "sample": {"sample"},
     "times": {"errors", "lexicon", "domain", "times"},
     "pipeline": {"errors", "lexicon", "domain", "store", "clients", "models", "capture", "pipeline"},
-    "search": {"errors", "lexicon", "domain", "store", "times", "search", "navigate"},
+    "search": {"errors", "lexicon", "domain", "store", "times", "search"},
     "navigate": {"errors", "lexicon", "domain", "store", "models", "times", "search", "navigate"},
     **dict.fromkeys(
         ("clients", "store", "summaries", "models", "install"),

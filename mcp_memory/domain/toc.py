@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import IntEnum
 
 from mcp_memory.domain.events import parse_ulid
-from mcp_memory.errors import SEE_ALL, TAKE_SNAPSHOT, BadId
+from mcp_memory.errors import SEE_ALL, TAKE_SNAPSHOT, BadId, OutOfReach
 
 
 class Level(IntEnum):
@@ -259,3 +259,35 @@ def decode(text: str) -> Position:
 def _check(position: Position) -> str:
     name = f"{position.versions}.{position.events}.{position.records}"
     return hashlib.blake2b(name.encode(), digest_size=2, person=b"snapshot").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`home` is the current project, if known; `project` the one that is asked about, None for all of them.
+
+    `alone`: nothing of other projects may be told, not even that they have something.
+    """
+
+    home: str | None
+    project: str | None
+    alone: bool = False
+
+    def admit(self, project: str) -> None:
+        """Refuse what belongs to a project that may not be read."""
+        if self.alone and project != self.home:
+            raise out_of_reach(self.home)
+
+    def id_of(self, node_id: str, project: str) -> str:
+        """A node id as seen from home: those of other projects carry their slug."""
+        return node_id if project == self.home else f"{node_id}@{project}"
+
+    def short_id_of(self, ref: NodeRef, project: str) -> str:
+        return ref.short_id(None if project == self.home else project)
+
+
+def out_of_reach(home: str | None) -> OutOfReach:
+    only = f"only this project, {home}, can" if home else "and here memory knows no project, so nothing can"
+    return OutOfReach(
+        f"The user's setting [privacy] isolate is on: over MCP {only} be reached. Go on without it; the user can look "
+        "it up on the command line, or turn the setting off."
+    )

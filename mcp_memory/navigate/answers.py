@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
-from mcp_memory.domain.toc import Level, parse_node_id
+from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import FOUND_NOW, Step, UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.advice import advised
 from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.rendering import Renderer
+from mcp_memory.navigate.scope import Reach, ref_of, scope_of
 from mcp_memory.navigate.time_questions import (
     asks_for_latest,
     asks_for_outcomes,
@@ -20,14 +20,10 @@ from mcp_memory.navigate.time_questions import (
     order_of,
     told_when,
 )
-from mcp_memory.search.asked import KINDS, Search, Wanted, offset_of
-from mcp_memory.search.beside import with_surroundings
-from mcp_memory.search.found import Found
-from mcp_memory.search.nearest import nearest_days
-from mcp_memory.search.of_time import found_in
+from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of
 from mcp_memory.search.question import question_of
-from mcp_memory.search.recall import teleport
-from mcp_memory.search.scope import Reach, Scope, ref_of, scope_of
+from mcp_memory.search.related import with_surroundings
+from mcp_memory.search.retrieval import advised, found_in, nearest_days, teleport
 from mcp_memory.store.port import Clock, Library
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange, resolve

@@ -25,7 +25,7 @@ from mcp_memory.domain.events import Event, parse_ulid
 from mcp_memory.domain.nodes import Node, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
-from mcp_memory.domain.toc import Level, NodeRef, Position, ancestors, decode, encode, parse_node_id
+from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
 from mcp_memory.errors import (
     FIND_OTHERWISE,
     FIND_TERMS,
@@ -42,8 +42,8 @@ from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.navigate.packing import Page, with_count
 from mcp_memory.navigate.rendering import Renderer
-from mcp_memory.search.asked import Search
-from mcp_memory.search.scope import ALL, Scope, ref_of
+from mcp_memory.navigate.scope import ALL, ref_of
+from mcp_memory.search.hits import Search
 from mcp_memory.store.port import Chronicle
 
 _WORDS = 1_600

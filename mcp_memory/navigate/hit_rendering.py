@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import event_grip_id, short_grip_id
 from mcp_memory.domain.text import safe
-from mcp_memory.search.found import Beside, Hit
+from mcp_memory.search.hits import Beside, Hit
 
 #: Tokens per hit from which on each gets its score and its session.
 _ROOMY = 48

@@ -11,14 +11,13 @@ from mcp_memory import errors
 from mcp_memory.domain.events import Event, EventType, parse_ulid
 from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean, safe, squeezed, terms
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import Opened, Place, Root, Span, Topic
 from mcp_memory.navigate.hit_rendering import HitLines
 from mcp_memory.navigate.packing import Block, Packer, Page
-from mcp_memory.search.found import Advice, Found, Hit
-from mcp_memory.search.passage import Mark, Passage
-from mcp_memory.search.scope import Scope
+from mcp_memory.search.hits import Advice, Found, Hit
+from mcp_memory.search.passages import Mark, Passage
 from mcp_memory.times.resolve import TimeRange
 
 _TITLE, _BULLET = 140, 240

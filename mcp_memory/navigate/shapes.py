@@ -10,10 +10,9 @@ from typing import Any, Protocol
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, event_grip_id
 from mcp_memory.domain.segments import busy
+from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
-from mcp_memory.search.asked import cursor_of
-from mcp_memory.search.found import Beside, Found, Hit
-from mcp_memory.search.scope import Scope
+from mcp_memory.search.hits import Beside, Found, Hit, cursor_of
 from mcp_memory.store.port import Clock, CompactionStore, IndexKeeper, Library
 from mcp_memory.times.resolve import TimeRange
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from mcp_memory.domain.toc import Level
-from mcp_memory.search.found import Hit
-from mcp_memory.search.nearest import Order
+from mcp_memory.domain.toc import Level, Scope
+from mcp_memory.search.hits import Hit, Order
 from mcp_memory.search.question import asks_for_anything
-from mcp_memory.search.scope import Scope
 from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 

@@ -14,11 +14,10 @@ from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
 from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.packing import Page
+from mcp_memory.navigate.scope import ALL, ref_of
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
 from mcp_memory.pipeline.ingest import remember
-from mcp_memory.search.asked import Search, offset_of
-from mcp_memory.search.found import Hit
-from mcp_memory.search.scope import ALL, ref_of
+from mcp_memory.search.hits import Hit, Search, offset_of
 from mcp_memory.surfaces import output, writing
 
 BUDGET = 2_000

@@ -14,9 +14,9 @@ from mcp_memory.domain.text import clean, clean_json, safe
 from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.toc import Scope
     from mcp_memory.navigate.packing import Page
     from mcp_memory.navigate.rendering import Renderer
-    from mcp_memory.search.scope import Scope
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100

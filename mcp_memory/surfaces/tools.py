@@ -128,7 +128,7 @@ class Verbs:
 
         Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
         answers = (await self._memory.app()).answers
-        from mcp_memory.search.asked import Search
+        from mcp_memory.search.hits import Search
 
         asked = Search(query, project, when, kind, limit, cursor, diverse)
         found, page = await answers.teleport(asked, _room(budget_tokens))
@@ -274,7 +274,7 @@ def _somewhere(memory: Memory, verb: Callable[..., Awaitable[str]]) -> Callable[
         except NoProject as nowhere:
             answers = (await memory.app()).answers
             from mcp_memory.errors import ALL_PROJECTS, NOTES
-            from mcp_memory.search.scope import Reach
+            from mcp_memory.navigate.scope import Reach
 
             step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
             budget = arguments.get("budget_tokens", usual)
@@ -403,7 +403,7 @@ def _room(budget: int) -> int:
 
 
 def _position(cursor: str | None) -> int:
-    from mcp_memory.search.asked import offset_of
+    from mcp_memory.search.hits import offset_of
 
     return offset_of(cursor)
 
@@ -416,7 +416,7 @@ def _next_of_list(page: Page, cursor: str | None) -> int | None:
 def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:
     """The answer, with the cursor of what follows in its last line if there is room for it."""
     from mcp_memory.navigate.packing import with_count
-    from mcp_memory.search.asked import cursor_of
+    from mcp_memory.search.hits import cursor_of
 
     body, _, foot = page.text.rpartition("\n")
     match = _FOOT.fullmatch(foot)

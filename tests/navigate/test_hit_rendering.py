@@ -10,7 +10,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.models import tokens
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from mcp_memory.clients.jsonl import told_of
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.forget import Wish

@@ -14,14 +14,13 @@ from mcp_memory.domain.nodes import GripRecord, Node, Words, event_grip_id, pars
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import Counts, Library, ProjectInfo, SearchIndex
+from mcp_memory.store.sqlite.candidates import is_silent
 from mcp_memory.store.sqlite.database import Database, Reads, Row
-from mcp_memory.store.sqlite.fts5 import Fts5Index
+from mcp_memory.store.sqlite.fts5 import Fts5Index, events
 from mcp_memory.store.sqlite.log import EVENTS, SET_ASIDE, told_event
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, folded, nodes_of, titles_of
-from mcp_memory.store.sqlite.pooling import is_silent
 from mcp_memory.store.sqlite.projects import FIND, sought
 from mcp_memory.store.sqlite.records import LATEST, chain_of
-from mcp_memory.store.sqlite.searching import events
 
 T = TypeVar("T")
 _SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"

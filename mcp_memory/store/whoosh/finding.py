@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_memory.domain.terms import Term
-from mcp_memory.store.sqlite.pooling import ANYWHERE, SCANNED, SHARE, scannable
+from mcp_memory.store.sqlite.candidates import ANYWHERE, SCANNED, SHARE, scannable
 from mcp_memory.store.whoosh.analysis import words
 from mcp_memory.store.whoosh.schema import WEIGHTS
 

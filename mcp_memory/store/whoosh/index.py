@@ -18,10 +18,7 @@ from anyio import to_thread
 from mcp_memory.domain.matches import Candidate, Pool, Within
 from mcp_memory.domain.terms import Term
 from mcp_memory.store.port import SearchIndex
-from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.log import EVENT
-from mcp_memory.store.sqlite.nodes import NODE
-from mcp_memory.store.sqlite.pooling import (
+from mcp_memory.store.sqlite.candidates import (
     DEEPEST,
     KEPT,
     SCANNED,
@@ -31,7 +28,10 @@ from mcp_memory.store.sqlite.pooling import (
     is_flooded,
     pool_of,
 )
-from mcp_memory.store.sqlite.searching import load
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.fts5 import load
+from mcp_memory.store.sqlite.log import EVENT
+from mcp_memory.store.sqlite.nodes import NODE
 from mcp_memory.store.whoosh.finding import Asked, Found
 from mcp_memory.store.whoosh.opening import Opened
 from mcp_memory.store.whoosh.position import Position, Verdict, belongs, generation, judge, mark_damaged, reached

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from mcp_memory.store.port import Intake
 from tests.support import conversation, memory, said, tell
 

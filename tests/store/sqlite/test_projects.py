@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.search.asked import Search
+from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.projects import merge, rename
 from tests.support import all_nodes, conversation, learn, memory, said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.search.passage import Passage, passage_of
+from mcp_memory.search.passages import Passage, passage_of
 from mcp_memory.search.question import question_of
 
 LONG = "filler words here. " * 60 + "the login timeout is raised " + "more filler follows. " * 60

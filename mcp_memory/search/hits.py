@@ -1,21 +1,168 @@
-"""From what was ranked to the hits that are shown: the passage that matters, what it matched, where to go on."""
+"""What a search is asked for and what it gives: a query, and hits with the passage that matters and where to go on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.matches import Candidate
+from mcp_memory.domain.matches import Candidate, Within
 from mcp_memory.domain.nodes import Node, event_grip_id
-from mcp_memory.search.asked import Wanted
-from mcp_memory.search.found import Hit
-from mcp_memory.search.nearest import in_lines
-from mcp_memory.search.order import Weighed
-from mcp_memory.search.passage import Passage, passages_of
+from mcp_memory.domain.toc import Level, Scope
+from mcp_memory.errors import UsageError
+from mcp_memory.search.passages import Passage, passages_of
 from mcp_memory.search.question import Places, Question
-from mcp_memory.search.scope import Scope
+from mcp_memory.search.scoring import Weighed
 from mcp_memory.store.port import Library
+from mcp_memory.times.resolve import TimeRange
+
+#: Which end of a time is asked for, if either.
+Order = Literal["", "first", "last"]
+
+#: How that is said; without it, what there was is told as it happened.
+TOLD: dict[Order, str] = {"": "in order of time", "first": "in order of time", "last": "latest first"}
+
+#: The kinds of nodes, from segments up.
+LEVELS = tuple(level.label for level in reversed(Level))
+KINDS = ("event", "grip", *LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as a user asks for it: the time in words, the place in the list as an earlier answer's cursor."""
+
+    query: str
+    project: str | None = None
+    when: str | None = None
+    kind: str | None = None
+    limit: int = 10
+    cursor: str | None = None
+    diverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A search as it is understood: what to look for, where, and which part of the list to give.
+
+    What was said outside of `when` is left out; what was said within `favoured` comes before its equals. With
+    `diverse`, hits are spread over sessions. `order` says which end of a time is asked for, if nothing else is.
+    """
+
+    scope: Scope
+    query: str
+    when: TimeRange | None = None
+    favoured: TimeRange | None = None
+    kind: str | None = None
+    limit: int = 10
+    offset: int = 0
+    diverse: bool = False
+    order: Order = ""
+
+    @property
+    def end(self) -> int:
+        """Where the wanted part of the list ends."""
+        return self.offset + self.limit
+
+    @property
+    def time(self) -> TimeRange | None:
+        """The time that is asked about, whether it is a must or a preference."""
+        return self.when or self.favoured
+
+    def within(self, time: TimeRange | None) -> Within:
+        """The project that is asked about, in this time."""
+        project = self.scope.project
+        return Within(project, time.start_ms, time.end_ms) if time else Within(project)
+
+
+def offset_of(cursor: str | None) -> int:
+    """The position in a list that a cursor stands for; callers need not know what it looks like."""
+    if not cursor:
+        return 0
+    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
+        return int(cursor[3:])
+    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
+
+
+def cursor_of(offset: int | None) -> str | None:
+    return f"at:{offset}" if offset is not None else None
+
+
+#: What to do with a hit, by the least score that calls for it.
+BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another event that belongs beside a hit, and the part of it that matters."""
+
+    event: Event
+    passage: Passage
+    event_id: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "event_id", self.event.event_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One passage, with what it matched and where to go on; the reply to it, and what was later said otherwise."""
+
+    id: str
+    kind: str
+    title: str
+    passage: Passage
+    score: float
+    matched: tuple[str, ...]
+    missing: tuple[str, ...]
+    project: str
+    session_id: str | None
+    start_ms: int
+    role: str
+    grip_id: str
+    node_id: str
+    event_ids: tuple[str, ...]
+    source_ids: tuple[str, ...]
+    reply: Beside | None = None
+    later: Beside | None = None
+
+    @property
+    def band(self) -> str:
+        return next(name for floor, name in BANDS if self.score >= floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to try instead: known words for unknown ones, days to browse, when there is a hit outside of the time.
+
+    The days are the latest or, if `nearest`, those nearest to the time that was asked for.
+    """
+
+    near: Mapping[str, tuple[str, ...]]
+    days: tuple[str, ...] = ()
+    anytime_ms: int | None = None
+    nearest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits of a question; `candidates` are the events they were chosen from, as far as they came near.
+
+    `more` is where the list goes on, if it does; `elsewhere` counts the hits in other projects. `weights` says how
+    much each unit of the question tells; `note` is why there can be no hit.
+    """
+
+    query: str
+    when: TimeRange | None
+    hits: list[Hit]
+    more: int | None = None
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    note: str = ""
+    candidates: tuple[Weighed, ...] = ()
+    weights: tuple[float, ...] = ()
+    advice: Advice | None = None
+    order: str = "best first"
+
 
 _SHOWN_SOURCES = 3
 #: How much of a text is looked through for what it matched.
@@ -59,6 +206,12 @@ class Ranked:
     def alike(self) -> frozenset[int]:
         """Which of these units only words of nearly the same meaning tell."""
         return self.weighed.alike if self.weighed and self.places is not None else frozenset()
+
+
+def in_lines(node: Node) -> str:
+    """A node's title, without the date that its id tells, and its bullets."""
+    title = node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1]
+    return "\n".join([title, *(f"- {bullet.text}" for bullet in node.bullets)])
 
 
 def node_text(node: Node) -> str:

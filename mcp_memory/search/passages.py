@@ -14,8 +14,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mcp_memory.search.question import Places, Question
-from mcp_memory.search.sought import lowered
+from mcp_memory.search.question import Places, Question, lowered
 
 #: How much of a text is looked at.
 LONGEST = 12_000

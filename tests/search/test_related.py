@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.nodes import short_grip_id
-from mcp_memory.search.asked import Search
-from mcp_memory.search.found import Found
+from mcp_memory.search.hits import Found, Search
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio

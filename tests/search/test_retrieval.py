@@ -15,8 +15,7 @@ from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import UsageError
-from mcp_memory.search.asked import KINDS, Search
-from mcp_memory.search.found import Hit
+from mcp_memory.search.hits import KINDS, Hit, Search
 from tests.support import conversation, learn, memory, said, tell
 
 

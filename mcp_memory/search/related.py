@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.matches import Candidate, Spot
 from mcp_memory.domain.text import similar, terms
-from mcp_memory.search.found import Beside, Found, Hit
-from mcp_memory.search.order import Weighed
-from mcp_memory.search.passage import Mark, Passage, passage_of
+from mcp_memory.search.hits import Beside, Found, Hit
+from mcp_memory.search.passages import Mark, Passage, passage_of
 from mcp_memory.search.question import Question, question_of
-from mcp_memory.search.turns import SPOKEN
+from mcp_memory.search.scoring import SPOKEN, Weighed
 from mcp_memory.store.port import Library
 
 #: Replies are looked for within so many events, which is a turn of usual length.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
-from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
-from mcp_memory.errors import SEE_ALL, SEE_PROJECTS, NoProject, NotFound, OutOfReach
+from mcp_memory.domain.toc import Level, NodeRef, Scope, out_of_reach, parse_node_id
+from mcp_memory.errors import SEE_ALL, SEE_PROJECTS, NoProject, NotFound
 from mcp_memory.store.port import Library
 
 ALL = "*"
@@ -20,30 +19,6 @@ class Reach(Enum):
     EVERYTHING = "everything"
     NAMED = "named"
     HOME = "home"
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """`home` is the current project, if known; `project` the one that is asked about, None for all of them.
-
-    `alone`: nothing of other projects may be told, not even that they have something.
-    """
-
-    home: str | None
-    project: str | None
-    alone: bool = False
-
-    def admit(self, project: str) -> None:
-        """Refuse what belongs to a project that may not be read."""
-        if self.alone and project != self.home:
-            raise out_of_reach(self.home)
-
-    def id_of(self, node_id: str, project: str) -> str:
-        """A node id as seen from home: those of other projects carry their slug."""
-        return node_id if project == self.home else f"{node_id}@{project}"
-
-    def short_id_of(self, ref: NodeRef, project: str) -> str:
-        return ref.short_id(None if project == self.home else project)
 
 
 async def scope_of(library: Library, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
@@ -73,14 +48,6 @@ async def _refuse_all(library: Library, reach: Reach, here: str) -> None:
         f"Memory knows no project {here}, so nothing was looked up.{ways} A server that is started in a project's "
         "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one as "
         "soon as something is captured or remembered here."
-    )
-
-
-def out_of_reach(home: str | None) -> OutOfReach:
-    only = f"only this project, {home}, can" if home else "and here memory knows no project, so nothing can"
-    return OutOfReach(
-        f"The user's setting [privacy] isolate is on: over MCP {only} be reached. Go on without it; the user can look "
-        "it up on the command line, or turn the setting off."
     )
 
 

@@ -1,16 +1,98 @@
-"""What a text says of a question by itself: BM25 over its best passage, helped by words that stand side by side."""
+"""What a message is worth for a question: BM25 over its best passage, whose words they are, and how sure that is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mcp_memory.domain.matches import Pool, Spot
-from mcp_memory.search.question import Places, Question
-from mcp_memory.search.sought import Unit
-from mcp_memory.search.turns import name_end, speakers
+from mcp_memory.domain.stems import root
+from mcp_memory.search.question import Places, Question, Unit
+
+SPOKEN = ("user", "assistant")
+_NAME_WORDS, _NAME_LONGEST = 3, 40
+_ASKS = ("?", "？", "؟")
+#: A longer message says more than it asks; how near its end the question may stand.
+_SHORT, _END = 300, 100
+#: By these words people speak of themselves. Where they do, a question tells something as well.
+_OF_ONESELF = re.compile(
+    r"\b(?:i|me|my|mine|myself|we|us|our|ours|ich|mir|mich|mein\w*|wir|uns\w*|je|j|moi|mon|ma|mes|nous|notre|nos|yo|mi|mis"
+    r"|nosotros|nuestr\w+|io|mio|mia|noi|eu|meu|minha|ik|mij|mijn|wij|jag|mig|min|vi|я|мне|меня|мой|моя|мы|нас)\b|[我私僕俺나저]",
+    re.I,
+)
+
+
+def name_end(text: str) -> int:
+    """Where the words begin that follow the speaker's name; 0 if the text does not begin with one."""
+    colon = text.find(": ", 1, _NAME_LONGEST)
+    if colon < 0:
+        return 0
+    words = text[:colon].split()
+    if len(words) > _NAME_WORDS:
+        return 0
+    for word in words:
+        if not word[0].isalpha() or word[0].islower():
+            return 0
+    return colon + 2
+
+
+def speakers(pool: Pool) -> frozenset[str]:
+    """The names of those who speak, by root, word by word; none unless most messages begin with one."""
+    spoken = [spot for spot in pool.spots if spot.role in SPOKEN]
+    ends = [(spot, end) for spot in spoken if (end := name_end(spot.text))]
+    if len(ends) * 2 <= len(spoken):
+        return frozenset()
+    return frozenset(root(word) for spot, end in ends for word in spot.text[: end - 2].lower().split())
+
+
+def only_asks(spot: Spot) -> bool:
+    """Whether a message asks and tells nothing: it ends with a question, and nobody speaks of themselves.
+
+    What a user asks an agent does not count as such: it is shown with the reply, and so leads to the answer.
+    """
+    text = spot.text
+    if spot.role not in SPOKEN or len(text) > _SHORT or not text.rstrip().endswith(_ASKS):
+        return False
+    begin = name_end(text)
+    return (begin > 0 or spot.role == "assistant") and not _OF_ONESELF.search(text, begin)
+
+
+def answers(pool: Pool, spots: Mapping[int, Spot], asking: Mapping[int, bool]) -> set[int]:
+    """The messages that come right after one that ends with a question, if `asking` says that it is to the point."""
+    found = set()
+    for number, beside in pool.beside.items():
+        spot = spots[number]
+        if asking[number] and any(mark in spot.text.rstrip()[-_END:] for mark in _ASKS):
+            after = (spots[each] for each in beside if each in spots and is_later(spots[each], spot))
+            following = min(after, key=lambda each: (each.timestamp_ms, each.number), default=None)
+            if following:
+                found.add(following.number)
+    return found
+
+
+def closing(pool: Pool, spots: Mapping[int, Spot]) -> set[int]:
+    """The messages with which an agent ends, after others of its own: they sum up what was done."""
+    found = set()
+    for number, beside in pool.beside.items():
+        spot = spots[number]
+        if spot.role != "assistant" or not all(each in spots for each in beside):
+            continue
+        near = [spots[each] for each in beside]
+        if any(is_later(each, spot) for each in near):
+            continue
+        before = max(near, key=lambda each: (each.timestamp_ms, each.number), default=None)
+        if before and before.role == "assistant":
+            found.add(number)
+    return found
+
+
+def is_later(spot: Spot, other: Spot) -> bool:
+    return (spot.timestamp_ms, spot.number) > (other.timestamp_ms, other.number)
+
 
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
 PASSAGE = 500
@@ -54,6 +136,24 @@ class Own(NamedTuple):
     places: Places
     near: frozenset[int]
     alike: frozenset[int] = frozenset()
+
+
+class Weighed(NamedTuple):
+    """A spot with its value, where its best passage begins, the units found in that passage, and all its places.
+
+    `alike` are those of the units that only words of nearly the same meaning tell.
+    """
+
+    spot: Spot
+    value: float
+    focus: int
+    near: frozenset[int]
+    places: Places
+    alike: frozenset[int] = frozenset()
+
+    def worth(self, value: float) -> Weighed:
+        """The same, of another value."""
+        return self._replace(value=value)
 
 
 _EMPTY: Places = {}
@@ -226,3 +326,53 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
             other += 1
         best = min(best, abs(second[other] - place), abs(second[min(other + 1, len(second) - 1)] - place))
     return best
+
+
+#: What the sum counts: the share of the question that a hit holds, its value to that of the best, the best one's lead,
+#: how far it exceeds those behind it, how many words it holds; and where the sum begins.
+_HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
+#: The place of the one behind with which hits are compared.
+_COMPARED = 9
+#: What a word counts that is only told by one of nearly the same meaning.
+_ALIKE = 0.4
+#: The less of the question's weight than this share a hit holds, the likelier it is about something else, however far
+#: it stands out.
+_ENOUGH = 0.75
+#: One word of several is most often about something else.
+_ALONE = 0.6
+#: What comes out, and the share of such hits that were right.
+_STEPS = ((0.0, 0.0), (0.35, 0.3), (0.59, 0.5), (0.81, 0.8), (1.0, 0.97))
+
+
+def scores(ranked: Sequence[Weighed], rare: Sequence[float], many: int) -> list[float]:
+    """How likely each of the first `many` hits is right, from 0 to 1; `rare` says how much each unit tells."""
+    if not ranked or ranked[0].value <= 0:
+        return [0.0] * len(ranked[:many])
+    best = ranked[0].value
+    lead = (best - ranked[1].value) / best if len(ranked) > 1 else 0.5
+    behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else None
+    return [_score(item, rare, best, behind, 0.0 if place else lead) for place, item in enumerate(ranked[:many])]
+
+
+def _score(item: Weighed, rare: Sequence[float], best: float, behind: float | None, lead: float) -> float:
+    """`lead` is by how much the best hit stands before the second; of all others it is 0."""
+    holds = sum(rare[unit] * (_ALIKE if unit in item.alike else 1.0) for unit in item.near) / (sum(rare) or 1.0)
+    out = _standing_out(item.value, behind, holds)
+    own = len(item.near - item.alike)
+    sum_of = _HOLDS * holds**2 + _RELATIVE * item.value / best + _OUT * out + _MANY * math.log1p(own)
+    sum_of += _BASE + _LEAD * lead
+    enough = min(1.0, holds / _ENOUGH) * (_ALONE if own <= 1 < len(rare) else 1.0)
+    return round(_share_right(enough / (1 + math.exp(-sum_of))), 3)
+
+
+def _standing_out(value: float, behind: float | None, holds: float) -> float:
+    """By how much a hit exceeds those behind it; where there are none, nothing else speaks of what it holds."""
+    if behind is None:
+        return 2.0 * holds**2
+    return min(value / behind - 1, 2.0) if behind > 0 else 2.0
+
+
+def _share_right(raw: float) -> float:
+    place = min(bisect_right(_STEPS, (raw, 2.0)), len(_STEPS) - 1)
+    (left, low), (right, high) = _STEPS[place - 1], _STEPS[place]
+    return low + (high - low) * (raw - left) / (right - left)
