@@ -21,8 +21,7 @@ from bench.histories import opened as memory_at
 from bench.measure import Figure, median
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.toc import Level
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 
 WALK_CALLS, WALK_TOKENS = 6, 1_500
 JUMP_CALLS, JUMP_TOKENS = 2, 400

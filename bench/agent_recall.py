@@ -23,8 +23,7 @@ from bench.desk import Desk, shared, stems
 from bench.measure import SHARED, Figure, median
 from bench.recall import SETS, filled
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 
 CALLS, TOKENS, AIM = 3, 1_500, 0.85
 #: What is left of the tokens is not spent on an answer too short to read.

@@ -16,7 +16,7 @@ from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import Intake
-from mcp_memory.surfaces.writing import load_sample
+from mcp_memory.surfaces.import_command import load_sample
 
 #: The day after the sample's last session, so that nothing of it is open.
 SAMPLE_NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -22,8 +22,7 @@ from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType
 from mcp_memory.install.catalog import CLIENTS
 from mcp_memory.surfaces import cli
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 from mcp_memory.times.resolve import resolve
 from tests.support import REPO
 

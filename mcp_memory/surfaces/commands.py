@@ -5,20 +5,26 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from mcp_memory.app import App
+from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
 from mcp_memory.navigate.browse import topic_of
+from mcp_memory.navigate.context import Context, Request, levels_of
 from mcp_memory.navigate.packing import Page
 from mcp_memory.navigate.scope import ALL, ref_of
+from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
+from mcp_memory.pipeline.compact import Compacted
 from mcp_memory.pipeline.ingest import remember
 from mcp_memory.search.hits import Hit, Search, offset_of
-from mcp_memory.surfaces import output, writing
+from mcp_memory.surfaces import output
 
 BUDGET = 2_000
 #: How many events a program may ask for around a grip.
@@ -171,7 +177,7 @@ async def show_status(app: App, options: argparse.Namespace) -> int:
 
 async def projects(app: App, options: argparse.Namespace) -> int:
     if options.action != "list":
-        return await writing.change_projects(app, options)
+        return await _change_projects(app, options)
     found = [
         {
             "slug": info.slug,
@@ -184,3 +190,144 @@ async def projects(app: App, options: argparse.Namespace) -> int:
         for info in await app.library.projects()
     ]
     return output.document({"projects": found}) if options.json else output.projects(found)
+
+
+SESSION_BUDGET = 2_000
+
+
+async def context(app: App, options: argparse.Namespace) -> int:
+    request = Request(
+        focus=options.focus,
+        query=options.query,
+        budget_tokens=options.budget,
+        order=options.order,
+        include_memo=not options.no_memo,
+        levels=levels_of(options.levels.split(",") if options.levels is not None else None),
+        detailed=options.detailed,
+        top_k=options.top_k,
+        since=options.since,
+        at=options.at,
+        project=options.project,
+    )
+    if not options.json:
+        page = await app.contexts.page(request)
+        if not page.whole:
+            output.too_small(options.budget)
+        return output.text(page.text)
+    found = await app.contexts.build(request)
+    if not (found.blocks or found.kept or found.removed or options.since):
+        output.too_small(options.budget)
+    return output.document(context_shape(found))
+
+
+def context_shape(found: Context) -> dict[str, Any]:
+    return {
+        "snapshot": found.snapshot,
+        "blocks": [
+            {
+                "kind": block.kind,
+                "anchor": block.anchor,
+                "version": block.version,
+                "text": block.text,
+                "tokens": block.tokens,
+            }
+            for block in found.blocks
+        ],
+        "tokens": found.tokens,
+        "removed": list(found.removed),
+        "kept": list(found.kept),
+    }
+
+
+async def snapshot(app: App, options: argparse.Namespace) -> int:
+    name = await app.contexts.snapshot()
+    return output.document({"snapshot": name}) if options.json else output.text(name)
+
+
+async def session(app: App, options: argparse.Namespace) -> int:
+    budget = SESSION_BUDGET if options.budget is None else options.budget
+    view, page = await app.sessions.page(options.id, budget)
+    if not options.json:
+        return output.answer(app.answers.renderer, page, budget)
+    fitting = app.sessions.fitting(view, budget)
+    if not (fitting.records or fitting.tail):
+        output.too_small(budget)
+    return output.document(session_shape(fitting, page.tokens))
+
+
+async def compact(app: App, options: argparse.Namespace) -> int:
+    result = await app.pipeline.compactor.compact(options.id, force=options.force)
+    if options.json:
+        return output.document(await _compacted_shape(app, options.id, result))
+    if result.record is None:
+        usage = f"{result.usage.tokens:,} of {result.usage.window:,} tokens"
+        return output.text(f"No record was made: {result.decision.reason} ({usage}). --force makes one all the same.")
+    return output.text("\n".join([f"Record {result.record.id}:", *body_lines(result.record.body)]))
+
+
+async def _compacted_shape(app: App, session_id: str, result: Compacted) -> dict[str, Any]:
+    record = None
+    if result.record is not None:
+        # Read back, so that it names the events it was made from.
+        made = (await app.sessions.view(session_id)).records
+        record = next((record_shape(one) for one in made if one.id == result.record.id), None)
+    return {
+        "compacted": result.record is not None,
+        "reason": result.decision.reason,
+        "record": record,
+        "usage": {
+            "tokens": result.usage.tokens,
+            "window": result.usage.window,
+            "ratio": round(result.usage.ratio, 3),
+        },
+    }
+
+
+async def _change_projects(app: App, options: argparse.Namespace) -> int:
+    from mcp_memory.store.sqlite.projects import merge, rename
+    from mcp_memory.surfaces.process_command import until_idle
+
+    if options.action == "trust":
+        return await _trust(app, options)
+    if len(options.names) != 2:
+        raise UsageError(f"`projects {options.action}` takes two slugs, the old one and the new one.")
+    old, new = options.names
+    if options.action == "rename":
+        new = await rename(app.database, old, new)
+    else:
+        await merge(app.database, old, new)
+        await until_idle(app)
+    shape = {"action": options.action, "from": old, "to": new}
+    return output.document(shape) if options.json else output.text(f"{old} is {new} now.")
+
+
+async def _trust(app: App, options: argparse.Namespace) -> int:
+    """The user's consent that what is captured in this directory belongs to the project whose name it claims."""
+    from mcp_memory.capture.project import detect
+    from mcp_memory.install.catalog import project_root
+    from mcp_memory.store.sqlite.projects import slugify, trust
+    from mcp_memory.surfaces.process_command import until_idle
+
+    if len(options.names) != 1:
+        raise UsageError("`projects trust` takes one name, the one that .mcp-memory.toml in this directory claims.")
+    place, (name,) = detect(str(project_root()), {}), options.names
+    if not place.label or slugify(place.label) != slugify(name):
+        claimed = f"claims {place.label!r}" if place.label else "claims no name"
+        file = Path(place.root) / ".mcp-memory.toml"
+        raise UsageError(f'{file} {claimed}. Write project = "{name}" there first, or run this where it is written.')
+    # What waits was captured before the user agreed.
+    await until_idle(app)
+    claim = await trust(app.database, place.root, place.label)
+    if claim.owner:
+        await until_idle(app)
+    if options.json:
+        project = claim.owner or slugify(name)
+        shape = {"action": "trust", "project": project, "root": place.root, "changed": bool(claim.owner)}
+        return output.document(shape)
+    if not claim.owner:
+        return output.text(f"No other project has the name {name}, or it counts here already: nothing to do.")
+    told = f"From the next session on, what is captured in {place.root} belongs to {claim.owner}, {claim.whose}, "
+    told += "and agents there read it."
+    if claim.own:
+        told += f" Until now it was {claim.own}: `mcp-memory projects merge {claim.own} {claim.owner}` joins that too."
+    return output.text(told)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from mcp_memory.domain.toc import Scope
     from mcp_memory.navigate.packing import Page
     from mcp_memory.navigate.rendering import Renderer
+import logging
+import os
+from pathlib import Path
+
+from mcp_memory.capture.home import private_dir
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100
@@ -28,6 +33,13 @@ def document(value: Mapping[str, Any]) -> int:
     """One JSON document. Agents read it as they read text, so that it is cleaned of the same."""
     print(json.dumps(clean_json(value), ensure_ascii=True, indent=1))
     return 0
+
+
+def result(answer: Mapping[str, Any] | str | int) -> int:
+    """Print what a command answers: a document, a text, or nothing more after an exit code."""
+    if isinstance(answer, int):
+        return answer
+    return text(answer) if isinstance(answer, str) else document(answer)
 
 
 def fail(message: str, *, as_json: bool) -> None:
@@ -170,3 +182,43 @@ def _spin(label: str, over: threading.Event) -> None:
 
 def _bold(value: str) -> str:
     return f"\x1b[1m{value}\x1b[0m" if sys.stdout.isatty() else value
+
+
+LOG_NAME = "mcp-memory.log"
+#: From this size on a log is put aside when the next process begins one; the one before that is gone then.
+LOG_BYTES = 1_000_000
+
+
+class _RedactedLines(logging.Formatter):
+    """Lines without secrets: an error may quote what it was about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        # A server writes its log before its first answer, and seldom has anything to say then.
+        from mcp_memory.capture.redaction import redact
+
+        return redact(super().format(record))
+
+
+def warn_on_stderr() -> None:
+    """Warnings alone, and never to stdout, which may be the wire."""
+    logging.raiseExceptions = False  # a log that cannot be written is no matter for the one who waits for an answer
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="mcp-memory: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.setLevel(logging.WARNING)
+
+
+def keep_log(home: Path) -> None:
+    """Write to `logs/` in the data directory as well. Where that cannot be, the work goes on without."""
+    path = home / "logs" / LOG_NAME
+    try:
+        private_dir(str(path.parent))
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_name(f"{LOG_NAME}.1"))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    except OSError:
+        return
+    handler.setFormatter(_RedactedLines("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    own = logging.getLogger("mcp_memory")
+    own.addHandler(handler)
+    own.setLevel(logging.INFO)

@@ -26,7 +26,7 @@ from mcp_types import (
 from pydantic import Field
 
 from mcp_memory.errors import BadId, MemoryFault, NoProject, NotFound
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import Memory
 
 TOC_TOKENS = 2_000
 NODE_TOKENS = 2_000

@@ -32,7 +32,7 @@ from mcp_types import (
 )
 
 from mcp_memory.errors import MemoryFault, NotFound
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -8,30 +8,20 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
-    CallToolResult,
-    GetPromptResult,
     InputRequiredResult,
     ToolAnnotations,
 )
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from mcp_memory.errors import (
-    BadId,
-    MemoryFault,
     NoProject,
-    NotFound,
-    OutOfReach,
-    SettingsError,
-    StoreError,
-    UnknownTimePhrase,
 )
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.protocol import harmless
+from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers
@@ -85,7 +75,7 @@ class Verbs:
         app = await self._memory.app()
         from anyio import to_thread
 
-        from mcp_memory.surfaces.gaps import capture_gap
+        from mcp_memory.surfaces.doctor import capture_gap
 
         notice = await to_thread.run_sync(capture_gap, app.settings)
         page = await app.answers.toc_root(project, topic, budget_tokens, notice)
@@ -213,7 +203,7 @@ class Verbs:
         Without confirm it only says how much would go. With confirm=true the user is asked through the client before
         anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
         app = await self._memory.app()
-        from mcp_memory.surfaces.forgetting import agreement, carry_out, wish_of_agent
+        from mcp_memory.surfaces.forget_command import agreement, carry_out, wish_of_agent
 
         wish, what = await wish_of_agent(app, grip_id, session_id, match)
         found = await carry_out(app, wish, dry_run=True)
@@ -278,81 +268,9 @@ def _somewhere(memory: Memory, verb: Callable[..., Awaitable[str]]) -> Callable[
 
             step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
             budget = arguments.get("budget_tokens", usual)
-            return _fit(answers, answers.renderer.page(_harmless(str(nowhere)), [], step, budget).text, budget)
+            return _fit(answers, answers.renderer.page(harmless(str(nowhere)), [], step, budget).text, budget)
 
     return asked
-
-
-class MemoryServer(MCPServer[None]):
-    """A server whose tools refuse unknown arguments, and whose errors say what to do instead."""
-
-    async def run_stdio_async(self) -> None:
-        from mcp.server.stdio import stdio_server
-
-        from mcp_memory.surfaces.wire import Mended
-
-        server = self._lowlevel_server
-        async with stdio_server() as (messages, answers):
-            await server.run(Mended(messages, answers), answers, server.create_initialization_options())
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        await self._refuse_unknown(name, arguments)
-        try:
-            return await super().call_tool(name, arguments, context)
-        except UnexpectedToolError as error:
-            if isinstance(error.__cause__, MemoryFault):
-                raise ToolError(_harmless(advice(error.__cause__))) from error.__cause__
-            raise UnexpectedToolError(
-                f"{name} failed unexpectedly; the server's log says why. Go on without memory for now."
-            ) from error.__cause__
-        except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(_harmless(_wrong(name, error.__cause__))) from error.__cause__
-            raise
-
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> GetPromptResult | InputRequiredResult:
-        from mcp_memory.surfaces.resources import check_prompt
-
-        check_prompt(await self.list_prompts(), name, arguments or {})
-        return await super().get_prompt(name, arguments, context)
-
-    async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
-        """The SDK would drop them, and the agent would take the answer for what it asked."""
-        tools = {tool.name: tool for tool in await self.list_tools()}
-        if name not in tools:
-            # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
-            raise MCPError(INVALID_PARAMS, _harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
-        known = tools[name].input_schema["properties"]
-        unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
-        if unknown:
-            raise ToolError(_harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
-
-
-def _harmless(message: str) -> str:
-    """What is said of a call repeats parts of it, and of names from outside."""
-    from mcp_memory.domain.text import clean
-
-    return clean(message)
-
-
-def _wrong(tool: str, error: ValidationError) -> str:
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-    return f"{tool} was called wrongly. {'; '.join(faults)}."
-
-
-def advice(error: MemoryFault) -> str:
-    """What went wrong and what to call instead."""
-    message = str(error)
-    if isinstance(error, StoreError | SettingsError):
-        return f"{message} Tell the user, and go on without memory for now."
-    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase) and not isinstance(error, NoProject | OutOfReach)
-    if lost and "toc_root" not in message and "teleport" not in message:
-        return f"{message} toc_root() shows what there is, teleport(query) finds terms."
-    return message
 
 
 def _tool(

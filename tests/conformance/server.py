@@ -43,8 +43,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
 from mcp_memory.surfaces.http import PATH, http_app, listen, token_of
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 
 Ctx = Context[Any, Any]
 Answer = CallToolResult | InputRequiredResult

@@ -12,7 +12,7 @@ from mcp_types import ImageContent
 
 from mcp_memory.config import Settings
 from mcp_memory.surfaces.http import http_app
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import Memory
 from tests.conformance.run import EXPECTED, RUNS, read_results, unexpected
 from tests.conformance.server import build, with_token
 from tests.surfaces.client import ask, read

@@ -19,7 +19,7 @@ from mcp_memory.navigate.context import Request
 from mcp_memory.navigate.packing import Block
 from mcp_memory.navigate.rendering import Renderer
 from mcp_memory.search.hits import Search
-from mcp_memory.surfaces.writing import load_sample
+from mcp_memory.surfaces.import_command import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio

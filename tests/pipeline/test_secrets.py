@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.surfaces import logs
+from mcp_memory.surfaces import output
 from tests.pipeline.test_ingest import KEY, Client, texts
 from tests.store.sqlite.test_migrations import WORDLESS, older
 from tests.support import learn, memory
@@ -78,7 +78,7 @@ FIXED = {"type", "hook_event_name", "timestamp", "role", "operation", "source", 
 async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reaches_no_file(
     client: Client, tmp_path: Path
 ) -> None:
-    logs.keep(client.home)
+    output.keep_log(client.home)
     folder = tmp_path / f"transcripts {KEY}"
     folder.mkdir()
     client.transcript = folder / f"{KEY}.jsonl"
@@ -115,7 +115,7 @@ async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reache
         handler.close()
     held = [path for path in client.home.rglob("*") if path.is_file() and KEY[:40].encode() in path.read_bytes()]
     assert held == []
-    assert (client.home / "logs" / logs.NAME).stat().st_size
+    assert (client.home / "logs" / output.LOG_NAME).stat().st_size
 
 
 async def test_a_call_that_an_older_version_remembered_finds_its_result_after_the_upgrade(client: Client) -> None:

@@ -13,8 +13,7 @@ from mcp.client.session import ElicitationFnT, MessageHandlerFnT
 from mcp_types import TextContent, TextResourceContents
 
 from mcp_memory.config import Settings
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 
 Era = Literal["auto", "legacy"]
 GRIP = re.compile(r"grip:\d+:\w{26}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.surfaces import cli
 from tests.support import REPO, conversation, said
 from tests.surfaces.shell import SCRIPT, Shell
 
@@ -403,3 +404,17 @@ def test_no_command_makes_a_connection(shell: Shell) -> None:
     codes, asked = json.loads(done.stderr.splitlines()[-1])
     assert codes[:-1] == [0] * (len(commands) - 1)
     assert asked == []
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: str(command.name))
+def test_every_command_finds_its_function(command: cli.Command) -> None:
+    assert callable(cli.load(command.run))
+
+
+def test_writing_does_not_load_the_read_side() -> None:
+    code = (
+        "import sys; from mcp_memory.surfaces import cli; cli.load('import_command.load'); "
+        "print(*[name for name in sys.modules if name.startswith('mcp_memory.navigate.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -14,7 +14,7 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Role
 from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.surfaces.gaps import GAP_MS, capture_gap
+from mcp_memory.surfaces.doctor import GAP_MS, capture_gap
 from tests.support import conversation, learn, memory
 from tests.surfaces import client as mcp
 from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
@@ -206,7 +206,7 @@ def test_payloads_of_unknown_form_are_told_with_their_client(installed: Machine)
 def test_silence_is_found_by_looking_into_a_bounded_number_of_directories(
     installed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_memory.surfaces.gaps.MOST_FOLDERS", 50)
+    monkeypatch.setattr("mcp_memory.surfaces.doctor.MOST_FOLDERS", 50)
     looked: list[str] = []
     real = os.scandir
 

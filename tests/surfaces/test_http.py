@@ -25,7 +25,7 @@ from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.http import Guard, http_app, is_loopback, listen, token_of
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.server import Memory
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,8 @@ from mcp_memory.capture.redaction import Clean
 from mcp_memory.clients import ADAPTERS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.surfaces import opening
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import INSTRUCTIONS, build_server
+from mcp_memory.surfaces import server
+from mcp_memory.surfaces.server import INSTRUCTIONS, Memory, build_server
 from tests.surfaces.client import Era, ask, connected, refused
 
 pytestmark = pytest.mark.anyio
@@ -91,13 +90,13 @@ async def test_the_first_question_may_come_before_the_memory_is_open(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handshake is answered while opening hangs; the question is answered once it does not."""
-    gate, real, answers = threading.Event(), opening._prepare, []
+    gate, real, answers = threading.Event(), server._prepare, []
 
-    def held_up() -> opening.Opener:
+    def held_up() -> server.Opener:
         gate.wait(30)
         return real()
 
-    monkeypatch.setattr(opening, "_prepare", held_up)
+    monkeypatch.setattr(server, "_prepare", held_up)
     async with connected(settings, "legacy") as client:
         try:
             async with anyio.create_task_group() as tasks:
@@ -186,7 +185,7 @@ async def test_a_database_that_is_replaced_while_the_server_runs_is_opened_anew(
 async def test_what_is_captured_while_the_database_is_away_waits_for_the_next(
     blank: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0.01)
     row = Row(1_793_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(PROMPT)))
     async with connected(blank) as client:
         await ask(client, "toc_root")

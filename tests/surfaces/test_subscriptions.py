@@ -24,8 +24,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Privacy, Settings
 from mcp_memory.errors import LeaseLost
 from mcp_memory.surfaces import subscriptions
-from mcp_memory.surfaces.opening import Memory
-from mcp_memory.surfaces.server import build_server
+from mcp_memory.surfaces.server import Memory, build_server
 from tests.support import conversation, learn, said
 from tests.surfaces.client import Era, ask, connected, read
 from tests.surfaces.test_http import served

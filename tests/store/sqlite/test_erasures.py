@@ -12,7 +12,7 @@ import pytest
 from mcp_memory.store.sqlite import database as database_module
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import Wish
-from mcp_memory.surfaces.forgetting import carry_out
+from mcp_memory.surfaces.forget_command import carry_out
 from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio

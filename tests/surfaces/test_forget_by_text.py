@@ -11,11 +11,11 @@ from mcp_memory.app import App
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.forget import Wish
 from mcp_memory.store.sqlite.rebuild import index_all
-from mcp_memory.surfaces.forgetting import carry_out
-from mcp_memory.surfaces.writing import until_idle
+from mcp_memory.surfaces.forget_command import carry_out
+from mcp_memory.surfaces.process_command import until_idle
 from tests.support import all_nodes, conversation, learn, memory, said
 from tests.surfaces.shell import Shell
-from tests.surfaces.test_forgetting import PROJECT, SECRET, filled, tables_with_words, traces
+from tests.surfaces.test_forget_command import PROJECT, SECRET, filled, tables_with_words, traces
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def test_what_is_there_again_after_the_run_is_told(tmp_path: Path, monkeyp
             await learn(app, [said(f"Once more {SECRET}.", "2026-03-03T09:00:00Z")])
             await until_idle(app)
 
-        monkeypatch.setattr("mcp_memory.surfaces.forgetting.until_idle", meanwhile)
+        monkeypatch.setattr("mcp_memory.surfaces.forget_command.until_idle", meanwhile)
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
         assert "there are 1 events of 1 sessions again" in "\n".join(done.remarks(done=True))
 

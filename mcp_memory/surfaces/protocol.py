@@ -1,4 +1,5 @@
-"""Lines of stdin that the protocol's own reader refuses: mended where that loses nothing, else answered with an error.
+"""The protocol where the SDK's server falls short: unknown arguments are refused, errors say what to do instead, and
+lines of stdin that the SDK's reader refuses are mended where that loses nothing, else answered with an error.
 
 A question that gets no answer is waited for until the client gives up. JavaScript writes half a surrogate pair as an
 escape, which is left where someone cuts a text; the reader takes that, and what is nested deeply, for no JSON.
@@ -10,14 +11,35 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ErrorData,
+    GetPromptResult,
+    InputRequiredResult,
+    JSONRPCError,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from mcp_memory.capture.clipping import clean
+from mcp_memory.errors import (
+    BadId,
+    MemoryFault,
+    NoProject,
+    NotFound,
+    OutOfReach,
+    SettingsError,
+    StoreError,
+    UnknownTimePhrase,
+)
 
 if TYPE_CHECKING:
-    from contextvars import Context
+    from contextvars import Context as Variables
     from types import TracebackType
 
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
@@ -26,12 +48,82 @@ _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 _NEAR = 2_000
 
 
+class MemoryServer(MCPServer[None]):
+    """A server whose tools refuse unknown arguments, and whose errors say what to do instead."""
+
+    async def run_stdio_async(self) -> None:
+        from mcp.server.stdio import stdio_server
+
+        server = self._lowlevel_server
+        async with stdio_server() as (messages, answers):
+            await server.run(Mended(messages, answers), answers, server.create_initialization_options())
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        await self._refuse_unknown(name, arguments)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError as error:
+            if isinstance(error.__cause__, MemoryFault):
+                raise ToolError(harmless(advice(error.__cause__))) from error.__cause__
+            raise UnexpectedToolError(
+                f"{name} failed unexpectedly; the server's log says why. Go on without memory for now."
+            ) from error.__cause__
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(harmless(_wrong(name, error.__cause__))) from error.__cause__
+            raise
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        from mcp_memory.surfaces.resources import check_prompt
+
+        check_prompt(await self.list_prompts(), name, arguments or {})
+        return await super().get_prompt(name, arguments, context)
+
+    async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
+        """The SDK would drop them, and the agent would take the answer for what it asked."""
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        if name not in tools:
+            # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
+            raise MCPError(INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
+        known = tools[name].input_schema["properties"]
+        unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
+        if unknown:
+            raise ToolError(harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
+
+
+def harmless(message: str) -> str:
+    """What is said of a call repeats parts of it, and of names from outside."""
+    from mcp_memory.domain.text import clean
+
+    return clean(message)
+
+
+def _wrong(tool: str, error: ValidationError) -> str:
+    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+    return f"{tool} was called wrongly. {'; '.join(faults)}."
+
+
+def advice(error: MemoryFault) -> str:
+    """What went wrong and what to call instead."""
+    message = str(error)
+    if isinstance(error, StoreError | SettingsError):
+        return f"{message} Tell the user, and go on without memory for now."
+    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase) and not isinstance(error, NoProject | OutOfReach)
+    if lost and "toc_root" not in message and "teleport" not in message:
+        return f"{message} toc_root() shows what there is, teleport(query) finds terms."
+    return message
+
+
 class Mended:
     """The messages that a client sends, as the protocol's own stream gives them."""
 
     def __init__(self, messages: Any, answers: Any) -> None:
         self._messages, self._answers = messages, answers
-        self.last_context: Context | None = None
+        self.last_context: Variables | None = None
 
     async def receive(self) -> SessionMessage | Exception:
         while True:

@@ -18,7 +18,7 @@ import pytest
 
 from mcp_memory.clients.port import Folders
 from mcp_memory.errors import UsageError
-from mcp_memory.surfaces.sources import find_sources, laid_out
+from mcp_memory.surfaces.import_command import find_sources, laid_out
 from tests.support import conversation
 from tests.surfaces.shell import SCRIPT, Shell
 

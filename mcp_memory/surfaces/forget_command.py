@@ -22,12 +22,13 @@ from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
 from mcp_memory.store.sqlite.migrations import copies_of
-from mcp_memory.surfaces import logs, output
-from mcp_memory.surfaces.writing import until_idle
+from mcp_memory.surfaces import output
+from mcp_memory.surfaces.process_command import until_idle
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp_types import InputRequiredResult
+
 
 #: From this version on a question to the user is the result of a call, before it a request of the server's own.
 _ASKS_BY_RESULT = "2026-07-28"
@@ -222,7 +223,7 @@ def _remove(paths: Sequence[Path], home: Path) -> None:
     """Delete the files, and empty the log, which may name or quote what was forgotten."""
     for path in paths:
         path.unlink(missing_ok=True)
-    for path in (home / "logs").glob(f"{logs.NAME}*"):
+    for path in (home / "logs").glob(f"{output.LOG_NAME}*"):
         with suppress(OSError):
             os.truncate(path, 0)
 

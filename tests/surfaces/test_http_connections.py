@@ -17,9 +17,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
-from mcp_memory.surfaces.connections import Connection, Limits, quiet
-from mcp_memory.surfaces.http import http_app, listen, server_of
-from mcp_memory.surfaces.opening import Memory
+from mcp_memory.surfaces.http import Connection, ConnectionLimits, http_app, listen, quiet, server_of
+from mcp_memory.surfaces.server import Memory
 from tests.surfaces.test_http import TOKEN, open_door, served
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +31,7 @@ WHOLE = f"{HEAD}Content-Length: 2\r\n\r\n{{}}".encode()
 
 def bounded(connections: int = 100, head: float = LATE, body: float = LATE, stalled: float = LATE) -> type[Connection]:
     class Bounded(Connection):
-        limits = Limits(connections, head, body, stalled)
+        limits = ConnectionLimits(connections, head, body, stalled)
 
     return Bounded
 

@@ -24,8 +24,8 @@ from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.forget import Wish
 from mcp_memory.store.sqlite.projects import rename
-from mcp_memory.surfaces import forgetting
-from mcp_memory.surfaces.forgetting import carry_out, key_of
+from mcp_memory.surfaces import forget_command
+from mcp_memory.surfaces.forget_command import carry_out, key_of
 from tests.pipeline.test_ingest import Client
 from tests.store.whoosh.indexed import memory as indexed
 from tests.support import all_nodes, conversation, learn, memory, needs_whoosh, said, tell
@@ -176,7 +176,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
 async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_PATIENCE_MS", 10)
+    monkeypatch.setattr(forget_command, "_PATIENCE_MS", 10)
     async with memory(tmp_path) as app:
         await filled(app)
         with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as reader:
@@ -197,7 +197,7 @@ async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_
 async def test_the_next_program_that_opens_the_memory_finishes_what_a_reader_delayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_PATIENCE_MS", 10)
+    monkeypatch.setattr(forget_command, "_PATIENCE_MS", 10)
     async with memory(tmp_path) as app:
         await filled(app)
         reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)

@@ -1,10 +1,14 @@
-"""What `import` reads: the transcripts below the places it is given, or where the known clients keep theirs."""
+"""`import` and `demo`: where history is read from, and how it comes into memory."""
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import gzip
+import json
 import os
+import shlex
+import shutil
 import stat
 import sys
 import tempfile
@@ -13,13 +17,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+import anyio
+
+from mcp_memory import sample
+from mcp_memory.app import App
 from mcp_memory.clients import ADAPTERS, default_places, detect
-from mcp_memory.clients.port import BadLine, ClientAdapter, Folders
+from mcp_memory.clients.jsonl import told_of
+from mcp_memory.clients.port import BadLine, ClientAdapter, Folders, of_user
+from mcp_memory.domain.events import Captured
+from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import reason_of
+from mcp_memory.store.port import Intake
+from mcp_memory.surfaces import output
+from mcp_memory.surfaces.process_command import until_idle
 
+_SHOWN_NODES = 200
+_CONNECT = """
+Try: {program} search "refresh token" --project '*'
+     {program} timeline "last week" --project '*'
+
+Connect Claude Code, with hooks:  {program} install claude-code
+Connect Cursor, with hooks:       {program} install cursor
+The server alone, by hand:        claude mcp add memory -- {program} serve
+                                  ~/.cursor/mcp.json:
+{{"mcpServers": {{"memory": {entry}}}}}"""
 #: Directories that hold a program's own files, and no one's history.
 _PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _TRANSCRIPTS = frozenset({".jsonl", ".json", ".md"})
@@ -34,8 +59,50 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNPACKABLE = (EOFError, zlib.error, gzip.BadGzipFile, UnicodeError)
 #: A file without a name is open as long as it is needed, and no process may have many open.
 _MOST_NAMELESS = 200
-
 Source = tuple[ClientAdapter, Path]
+
+
+async def load(app: App, options: argparse.Namespace) -> int:
+    home = of_user(app.settings.client_folders)
+    shown = not options.json
+    with ExitStack() as stack:
+        with output.spinner("Looking for history", enabled=shown):
+            # Whoever interrupts it does not wait for a pipe that says nothing.
+            paths, files = await anyio.to_thread.run_sync(
+                stack.enter_context, laid_out(options.paths), abandon_on_cancel=True
+            )
+            sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client, files)
+        root = await app.library.root_of(options.project) if options.project else None
+        with output.progress("Importing", enabled=shown) as progress:
+            result = await import_files(
+                app.log,
+                sources,
+                app.intaker,
+                project=options.project or "",
+                project_root=root or "",
+                dry_run=options.dry_run,
+                passing=files.names,
+                progress=progress,
+            )
+    result.skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
+    shape = import_shape(result, dry_run=options.dry_run)
+    if not (result.events_new or result.events_known or any(bad.line for bad in result.skipped)):
+        shape["hint"] = looked_for(home, options.paths, options.client)
+    return output.document(shape) if options.json else output.imported(shape)
+
+
+def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "files": result.files,
+        "events_new": result.events_new,
+        "events_known": result.events_known,
+        "skipped": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in result.skipped],
+        "notes_as_events": result.notes,
+        "seconds": result.seconds,
+    }
+    if dry_run:
+        shape |= {"dry_run": True, "projects": result.projects, "months": dict(sorted(result.months.items()))}
+    return shape
 
 
 class LaidOut:
@@ -235,3 +302,45 @@ def looked_for(home: Folders, paths: list[str], client: str) -> str:
     places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
     where = f" in {', '.join(places)}" if places else ""
     return f"No history was found{where}. Name a file or directory: mcp-memory import PATH."
+
+
+async def demo(app: App, options: argparse.Namespace) -> int:
+    """A first look: the sample history if memory is empty, the tree, and how to connect a client."""
+    counts = await app.library.counts()
+    if not counts.events:
+        await load_sample(app)
+    await until_idle(app)
+    facts = {"loaded": not counts.events, **(await _overview(app))}
+    if options.json:
+        return output.document(facts)
+    from mcp_memory.navigate import browse
+
+    output.text("Loaded the sample history." if not counts.events else "This memory already holds history.")
+    scope = await app.answers.scope("*")
+    output.tree(await browse.outline(app.library, None, Level.DAY, _SHOWN_NODES), scope)
+    words = _program()
+    entry = {"command": words[0], "args": [*words[1:], "serve"]}
+    return output.text(_CONNECT.format(program=shlex.join(words), entry=json.dumps(entry)))
+
+
+def _program() -> list[str]:
+    """How the user can call this program from anywhere."""
+    if shutil.which("mcp-memory"):
+        return ["mcp-memory"]
+    script = Path(sys.argv[0]).absolute()
+    return [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+
+
+async def load_sample(app: App) -> int:
+    """Put the sample history into memory, moved so that it ends in the last days."""
+    sessions: dict[tuple[str, str], list[Captured]] = {}
+    for line in sample.lines(app.answers.now):
+        told = told_of(line)
+        sessions.setdefault((told.event.session_id, told.project), []).append(told.event)
+    intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]
+    return await app.log.add(intakes)
+
+
+async def _overview(app: App) -> dict[str, Any]:
+    counts = await app.library.counts()
+    return {"projects": counts.projects, "sessions": counts.sessions, "events": counts.events, "nodes": counts.nodes}
