@@ -20,9 +20,8 @@ from mcp_memory.navigate.time_questions import (
     order_of,
     told_when,
 )
-from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of
+from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of, with_replies
 from mcp_memory.search.question import question_of
-from mcp_memory.search.related import with_surroundings
 from mcp_memory.search.retrieval import advised, found_in, nearest_days, teleport
 from mcp_memory.store.port import Clock, Library
 from mcp_memory.times.find import find
@@ -149,7 +148,7 @@ class Answers:
             here = replace(self, library=library)
             wanted = await here._wanted(asked)
             found, note = await here._found(wanted)
-            found = await with_surroundings(library, found)
+            found = await with_replies(library, found, question_of(found.query))
             return await advised(library, wanted.scope, found), note
 
         found, note = await self.library.at_once(read)

@@ -26,10 +26,9 @@ from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_WHOLE_GRIP, NotFound, UsageError
 from mcp_memory.navigate.scope import ref_of
-from mcp_memory.search.hits import LEVELS, Found, Hit, Wanted
+from mcp_memory.search.hits import LEVELS, Found, Hit, Wanted, with_replies
 from mcp_memory.search.passages import passage_of
 from mcp_memory.search.question import Question, question_of
-from mcp_memory.search.related import with_replies
 from mcp_memory.search.retrieval import teleport
 from mcp_memory.store.port import Chronicle, Library
 from mcp_memory.times.resolve import TimeRange

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import event_grip_id, short_grip_id
 from mcp_memory.domain.text import safe
-from mcp_memory.search.hits import Beside, Hit
+from mcp_memory.search.hits import Hit, Reply
 
 #: Tokens per hit from which on each gets its score and its session.
 _ROOMY = 48
@@ -21,7 +21,6 @@ _ROOMY = 48
 _SURE = 0.8
 #: What a passage's room is shared out by: a clear hit takes it from the others, a doubtful one has to be compared.
 _BEST, _CLEAR, _NEIGHBOUR = 0.2, 4.0, 0.6
-_REPLY, _LATER = 1.0, 0.6
 #: Characters of a passage: below the least nothing can be understood, above the most expand_grip is the better way.
 _LEAST, _MOST, _MOST_BEST = 60, 400, 900
 _PER_TOKEN = 3.6
@@ -90,7 +89,7 @@ class HitLines:
         return (f"{at + 1}. {self.moment(hit.start_ms)[:10]} {hit.role or hit.kind} {_target(hit)} {said}",)
 
     def _hit(self, at: int, hits: Sequence[Hit], unit: float) -> tuple[str, ...]:
-        """A hit, the reply to it and what was later said otherwise, with `unit` characters for each share of room."""
+        """A hit and the reply to it, with `unit` characters for each share of room."""
         hit, above = hits[at], hits[:at]
         if _told_above(_name(hit), above):
             return ()
@@ -98,8 +97,6 @@ class HitLines:
         if hit.reply and not _told_above(hit.reply.event_id, above):
             said = _window(hit.reply, _reply_share(at, hit, hits) * unit)
             lines.append(f"  → {_number(hit.reply, hits)}{hit.reply.event.role} {short_of(hit.reply)} {said}")
-        if hit.later:
-            lines.append(self._later(hit.later, above, unit))
         return tuple(lines)
 
     def _best(self, hits: Sequence[Hit], unit: float) -> list[str]:
@@ -118,18 +115,13 @@ class HitLines:
         said = _said(hit, _width(_share(at, hit) * unit, _MOST))
         return [f"{at + 1}. {hit.score:.2f} {who} {_target(hit, words=True)} {said}"]
 
-    def _later(self, later: Beside, above: Sequence[Hit], unit: float) -> str:
-        told = next((at for at, hit in enumerate(above, 1) if later.event_id in hit.event_ids), 0)
-        said = f"see {told}" if told else _window(later, _LATER * unit)
-        return f"  later ({self.moment(later.event.timestamp_ms)[:10]}): {said} [{short_of(later)}]"
-
 
 def _first_unit(hits: Sequence[Hit], room: int) -> float:
     """Characters per share, if passages were endless and ids of usual length."""
     shares = 0.0
     for at, hit in enumerate(hits):
         told = _told_above(_name(hit), hits[:at])
-        shares += 0.0 if told else _share(at, hit) + _LATER * bool(hit.later)
+        shares += 0.0 if told else _share(at, hit)
         shares += _reply_share(at, hit, hits) if hit.reply and not told else 0.0
     fixed = 30 * len(hits) + 25
     return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
@@ -157,7 +149,7 @@ def _share(at: int, hit: Hit) -> float:
 def _reply_share(at: int, hit: Hit, hits: Sequence[Hit]) -> float:
     """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
     own = [_share(1, other) for other in hits if hit.reply and hit.reply.event_id in other.event_ids]
-    return _REPLY * _share(at, hit) + sum(own)
+    return _share(at, hit) + sum(own)
 
 
 def _short_width(at: int) -> int:
@@ -172,8 +164,8 @@ def _said(hit: Hit, width: int) -> str:
     return safe(hit.passage.window(width))
 
 
-def _window(beside: Beside, wanted: float) -> str:
-    return safe(beside.passage.window(_width(wanted, _MOST)))
+def _window(reply: Reply, wanted: float) -> str:
+    return safe(reply.passage.window(_width(wanted, _MOST)))
 
 
 def _name(hit: Hit) -> str:
@@ -186,7 +178,7 @@ def _told_above(event_id: str, above: Sequence[Hit]) -> bool:
     return any(event_id in hit.event_ids or (hit.reply and hit.reply.event_id == event_id) for hit in above)
 
 
-def _number(reply: Beside, hits: Sequence[Hit]) -> str:
+def _number(reply: Reply, hits: Sequence[Hit]) -> str:
     """The number of a reply that is a hit as well."""
     return next((f"{at}. " for at, hit in enumerate(hits, 1) if reply.event_id in hit.event_ids), "")
 
@@ -209,8 +201,8 @@ def _grips(hit: Hit) -> str:
     return "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in names)
 
 
-def short_of(beside: Beside) -> str:
-    return short_grip_id(beside.event.key)
+def short_of(reply: Reply) -> str:
+    return short_grip_id(reply.event.key)
 
 
 def short_session(session_id: str) -> str:

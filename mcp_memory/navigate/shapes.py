@@ -12,7 +12,7 @@ from mcp_memory.domain.nodes import Node, event_grip_id
 from mcp_memory.domain.segments import busy
 from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
-from mcp_memory.search.hits import Beside, Found, Hit, cursor_of
+from mcp_memory.search.hits import Found, Hit, Reply, cursor_of
 from mcp_memory.store.port import Clock, CompactionStore, IndexKeeper, Library
 from mcp_memory.times.resolve import TimeRange
 
@@ -98,20 +98,19 @@ def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
         "source_ids": list(hit.source_ids),
         "grip_id": hit.grip_id,
         "node_id": hit.node_id,
-        "reply": _beside(hit.reply) if hit.reply else None,
-        "later": _beside(hit.later) if hit.later else None,
+        "reply": _reply(hit.reply) if hit.reply else None,
     }
 
 
-def _beside(other: Beside) -> dict[str, Any]:
-    """Another event beside a hit, in short."""
-    event = other.event
+def _reply(reply: Reply) -> dict[str, Any]:
+    """The answer to a hit, in short."""
+    event = reply.event
     return {
         "id": event.event_id,
         "grip_id": event_grip_id(event.timestamp_ms, event.key),
         "role": str(event.role),
         "start_time": iso(event.timestamp_ms),
-        "snippet": other.passage.window(_SNIPPET),
+        "snippet": reply.passage.window(_SNIPPET),
     }
 
 

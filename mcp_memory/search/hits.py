@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import Event, parse_ulid
 from mcp_memory.domain.matches import Candidate, Within
 from mcp_memory.domain.nodes import Node, event_grip_id
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
-from mcp_memory.search.passages import Passage, passages_of
+from mcp_memory.search.passages import Passage, passage_of, passages_of
 from mcp_memory.search.question import Places, Question
 from mcp_memory.search.scoring import Weighed
 from mcp_memory.store.port import Library
@@ -93,8 +93,8 @@ BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Another event that belongs beside a hit, and the part of it that matters."""
+class Reply:
+    """What was answered to a hit, and the part of it that matters."""
 
     event: Event
     passage: Passage
@@ -106,7 +106,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One passage, with what it matched and where to go on; the reply to it, and what was later said otherwise."""
+    """One passage, with what it matched where to go on, and the reply to it."""
 
     id: str
     kind: str
@@ -123,8 +123,7 @@ class Hit:
     node_id: str
     event_ids: tuple[str, ...]
     source_ids: tuple[str, ...]
-    reply: Beside | None = None
-    later: Beside | None = None
+    reply: Reply | None = None
 
     @property
     def band(self) -> str:
@@ -146,7 +145,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hits of a question; `candidates` are the events they were chosen from, as far as they came near.
+    """The hits of a question.
 
     `more` is where the list goes on, if it does; `elsewhere` counts the hits in other projects. `weights` says how
     much each unit of the question tells; `note` is why there can be no hit.
@@ -158,13 +157,16 @@ class Found:
     more: int | None = None
     elsewhere: dict[str, int] = field(default_factory=dict)
     note: str = ""
-    candidates: tuple[Weighed, ...] = ()
     weights: tuple[float, ...] = ()
     advice: Advice | None = None
     order: str = "best first"
 
 
 _SHOWN_SOURCES = 3
+#: Replies are looked for within so many events, which is a turn of usual length.
+_TURN = 24
+#: The best hit gets its reply, and so does a question among the next, whose answer stands nowhere else.
+_REPLIES_OF, _QUESTION_END = 5, 200
 #: How much of a text is looked through for what it matched.
 LONGEST = 40_000
 
@@ -296,3 +298,24 @@ async def _cited(library: Library, node: Node, question: Question) -> dict[str, 
     bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
     grips = [grip for bullet, _ in bullets for grip in bullet.grip_ids[:1]]
     return await library.cited_by(grips[:_SHOWN_SOURCES])
+
+
+async def with_replies(library: Library, found: Found, question: Question) -> Found:
+    """The hits, the best of them with what was answered, and so the questions among the next."""
+    hits = list(found.hits)
+    for at, hit in enumerate(hits[:_REPLIES_OF]):
+        if hit.role == "user" and hit.event_ids and (at == 0 or "?" in hit.passage.text[-_QUESTION_END:]):
+            hits[at] = replace(hit, reply=await _reply(library, hit, question))
+    return replace(found, hits=hits)
+
+
+async def _reply(library: Library, hit: Hit, question: Question) -> Reply | None:
+    """The message of the same turn that says most of what was asked; of equals the last, which sums up."""
+    record = await library.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
+    said: list[Reply] = []
+    for event in record.after if record else ():
+        if event.role == "user":
+            break
+        if event.role == "assistant":
+            said.append(Reply(event, passage_of(question, event.text)))
+    return max(reversed(said), key=lambda reply: reply.passage.worth, default=None)

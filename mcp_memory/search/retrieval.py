@@ -30,7 +30,7 @@ from mcp_memory.search.hits import (
 )
 from mcp_memory.search.question import Question, asks_for_anything, question_of
 from mcp_memory.search.ranking import merged, weigh
-from mcp_memory.search.scoring import Weighed, rarities, scores
+from mcp_memory.search.scoring import rarities, scores
 from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
@@ -40,7 +40,6 @@ _POOL, _PER_HIT = 30, 3
 _ALIKE = 20
 _NODES = 60
 _ELSEWHERE = 60
-_CANDIDATES = 40
 #: What a node that holds all of a question is worth: it only sums up what was said.
 _NODE = 0.75
 #: Where a time is named, what the tree says of it: so many nodes, after so many events.
@@ -52,7 +51,7 @@ async def teleport(library: Library, wanted: Wanted) -> Found:
     question = question_of(wanted.query)
     if not question.terms:
         return await _without_words(library, wanted)
-    ranked, weighed = await _ranked(library, question, wanted)
+    ranked = await _ranked(library, question, wanted)
     hits = await shown(library, wanted, ranked, question)
     return Found(
         wanted.query,
@@ -60,7 +59,6 @@ async def teleport(library: Library, wanted: Wanted) -> Found:
         hits,
         more=wanted.end if len(ranked) > wanted.end else None,
         elsewhere={} if hits else await _elsewhere(library, question, wanted),
-        candidates=tuple(weighed[:_CANDIDATES]),
         weights=ranked[0].rare if ranked else (),
     )
 
@@ -82,36 +80,33 @@ async def _elsewhere(library: Library, question: Question, wanted: Wanted) -> di
     return dict(Counter(candidate.project for candidate in found))
 
 
-async def _ranked(library: Library, question: Question, wanted: Wanted) -> tuple[list[Ranked], list[Weighed]]:
-    """Up to the end of the wanted part and one more, if there is more; and the events that were weighed."""
+async def _ranked(library: Library, question: Question, wanted: Wanted) -> list[Ranked]:
+    """Up to the end of the wanted part and one more, if there is more."""
     many = wanted.end + 1
     if wanted.kind in LEVELS:
-        return await _nodes(library, question, wanted, frozenset([wanted.kind]), many), []
-    ranked, weighed = await _events(library, question, wanted, many)
+        return await _nodes(library, question, wanted, frozenset([wanted.kind]), many)
+    ranked = await _events(library, question, wanted, many)
     if wanted.kind is None and wanted.favoured:
         # A question that names a time is half answered by what the tree says of it.
         of_time = await periods(library, question, wanted.scope.project, wanted.favoured, _PERIODS)
         ranked = [*ranked[:_FIRST], *of_time, *ranked[_FIRST:]]
     elif wanted.kind is None and len(ranked) < many:
         ranked += await _beyond(library, question, wanted, ranked, many - len(ranked))
-    return ranked, weighed
+    return ranked
 
 
-async def _events(
-    library: Library, question: Question, wanted: Wanted, many: int
-) -> tuple[list[Ranked], list[Weighed]]:
-    """The best events, and all that were weighed, best first."""
+async def _events(library: Library, question: Question, wanted: Wanted, many: int) -> list[Ranked]:
+    """The best events, best first."""
     wide, pool = await _pool(library, question, wanted, _POOL + _PER_HIT * many)
     rare = rarities(question, pool)
     weighed = weigh(wide, pool, rare, wanted.favoured, diverse=wanted.diverse)
     best = weighed[:many]
     read = await library.events([item.spot.number for item in best])
-    ranked = [
+    return [
         Ranked(read[item.spot.number], score, rare=rare, weighed=item)
         for item, score in zip(best, scores(weighed, rare, many), strict=True)
         if item.spot.number in read
     ]
-    return ranked, weighed
 
 
 async def _pool(library: Library, question: Question, wanted: Wanted, many: int) -> tuple[Question, Pool]:

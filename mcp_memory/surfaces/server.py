@@ -59,8 +59,7 @@ Choose by what the question holds:
 - much about one matter at once: build_context(focus or query); after a compaction: session_context(session)
 
 A hit's score says what to do: from 0.8 jump to it, from 0.5 verify it, from 0.3 compare several, below that browse. \
-If no hit answers, ask once more with limit=10 and budget_tokens=1000, then with other words. "→" leads to the reply, \
-"later" to what has replaced it.
+If no hit answers, ask once more with limit=10 and budget_tokens=1000, then with other words. "→" leads to the reply.
 
 Before you state something recalled as a fact, call expand_grip(grip_id), which gives the words as they were said. \
 Cite the date, and the grip id where it matters. If nothing is found, say so; do not guess.

@@ -1,0 +1,46 @@
+"""What is shown of a hit, and the reply to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.search.hits import Found, Search
+from tests.support import learn, memory, said
+
+pytestmark = pytest.mark.anyio
+
+
+async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Found, str]:
+    async with memory(app_home) as app:
+        await learn(app, lines)
+        found, page = await app.answers.teleport(Search(query, "*", limit=5), 600)
+        return found, page.text
+
+
+async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
+    lines = [
+        said("How long should a refresh token live?", "2026-03-02T09:00:00Z"),
+        said("Fourteen days, sliding with every use.", "2026-03-02T09:00:30Z", role="assistant"),
+        said("Good. Now the docs.", "2026-03-02T09:02:00Z"),
+        said("The docs are done.", "2026-03-02T09:03:00Z", role="assistant"),
+    ]
+    found, text = await asked(tmp_path, lines, "how long does a refresh token live")
+    reply = found.hits[0].reply
+    assert reply is not None
+    assert reply.event.text == "Fourteen days, sliding with every use."
+    assert "→ " in text
+    assert "Fourteen days, sliding" in text
+    assert text.count("Fourteen days, sliding") == 1
+
+
+async def test_a_reply_of_the_next_turn_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+    lines = [
+        said("Why does the refresh token expire so early?", "2026-03-02T09:00:00Z"),
+        said("Never mind, it was my clock.", "2026-03-02T09:01:00Z"),
+        said("The token lives for an hour.", "2026-03-02T09:02:00Z", role="assistant"),
+    ]
+    found, _ = await asked(tmp_path, lines, "why does the refresh token expire early")
+    assert found.hits[0].passage.text.startswith("Why does")
+    assert found.hits[0].reply is None
