@@ -28,6 +28,7 @@ from mcp_memory.pipeline.ingest import Intaker
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
 from mcp_memory.store.port import Clock, IndexKeeper, SearchIndex
+from mcp_memory.store.sqlite.backup import Backups
 from mcp_memory.store.sqlite.briefs import SqliteBriefs
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.fts5 import Fts5Index
@@ -151,13 +152,14 @@ async def open_app(
             stack.push_async_callback(caller.close)
         compactor = _compactor(settings, database, clock)
         upgrades = _upgrades(database, caller, compactor, zone) if caller else None
+        backups = Backups(database, settings.backup.keep, SqliteLease(database, name="backup"), spending)
         yield App(
             settings=settings,
             database=database,
             log=log,
             library=library,
             intaker=intaker,
-            pipeline=_pipeline(settings, database, log, intaker, clock, zone, compactor, upgrades, keeper),
+            pipeline=_pipeline(settings, database, log, intaker, clock, zone, compactor, upgrades, keeper, backups),
             index=keeper,
             chronicle=SqliteChronicle(database),
             compactions=SqliteCompactions(database),
@@ -250,6 +252,7 @@ def _pipeline(
     compactor: Compactor,
     upgrades: Upgrades | None,
     keeper: IndexKeeper,
+    backups: Backups,
 ) -> Pipeline:
     async def zone_of_days() -> ZoneInfo:
         return ZoneInfo(await timezone_of(database, zone.key))
@@ -275,6 +278,7 @@ def _pipeline(
         count_all=tokens.count_all,
         data_version=database.data_version,
         scrub=database.scrub,
+        backup=backups.refresh,
         upgrades=upgrades,
     )
 

@@ -87,6 +87,11 @@ class Privacy:
 
 
 @dataclass(frozen=True, slots=True)
+class Backup:
+    keep: int = 2
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     kind: str = "fts5"
 
@@ -113,6 +118,7 @@ class Settings:
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
     privacy: Privacy = field(default_factory=Privacy)
+    backup: Backup = field(default_factory=Backup)
     index: Index = field(default_factory=Index)
     compaction: Compaction = field(default_factory=Compaction)
     project: str = ""
@@ -317,6 +323,7 @@ SETTINGS: dict[str, dict[str, Check]] = {
         "context_lengths": _lengths,
     },
     "privacy": {"isolate": _flag},
+    "backup": {"keep": _number(0, 100)},
     "index": {"kind": _choice("fts5", "whoosh")},
 }
 
@@ -359,14 +366,11 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             # A user who put the key itself here should not find it in a log.
-            shown = f"summarizer.api_key_file = {str(path)!r}" if _is_path(str(path)) else "summarizer.api_key_file"
+            is_path = ("/" in str(path) or os.sep in str(path)) and not _is_key(str(path))
+            shown = f"summarizer.api_key_file = {str(path)!r}" if is_path else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
     found = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
     return found.strip()
-
-
-def _is_path(text: str) -> bool:
-    return ("/" in text or os.sep in text) and not _is_key(text)
 
 
 def defaults() -> dict[str, dict[str, Any]]:

@@ -33,6 +33,8 @@ POLL_SECONDS = 0.5
 TIMER_SECONDS = 30.0
 #: How soon it tries again what has failed; twice as long after each further failure.
 RETRY_SECONDS, _DOUBLED = 0.5, 10
+#: How often it looks whether a backup is due.
+BACKUP_SECONDS = 30.0
 #: When a round should come to an end, so that what has just come in is looked at again.
 ROUND_SECONDS = 5.0
 
@@ -87,6 +89,8 @@ class Pipeline:
     count_all: CountAll
     data_version: Callable[[], Awaitable[int]]
     scrub: Callable[[], Awaitable[str]]
+    #: Makes a backup if one is due.
+    backup: Callable[[], Awaitable[object]] | None = None
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -146,7 +150,26 @@ class Pipeline:
         async with anyio.create_task_group() as tasks:
             if self.upgrades:
                 tasks.start_soon(self.upgrades.run, name="upgrades")
+            if self.backup:
+                tasks.start_soon(self._keep_backups, self.backup, name="backups")
             await self._run()
+
+    async def _keep_backups(self, backup: Callable[[], Awaitable[object]]) -> None:
+        """Beside the work, which does not wait for it. A short session is left alone."""
+        told = ""
+        while True:
+            await anyio.sleep(BACKUP_SECONDS)
+            try:
+                await backup()
+                told = ""
+            except StoreReplaced:
+                return
+            except MemoryFault as error:
+                if str(error) != told:
+                    logger.warning("No backup could be made: %s", error)
+                told = str(error)
+            except Exception:
+                logger.exception("A backup met an unexpected error and will be tried again")
 
     async def _run(self) -> None:
         failures = 0

@@ -127,7 +127,6 @@ COMMANDS = [
         flag("--until-idle", "until nothing is left to do (the default)"),
         flag("--dry-run", "estimate what a model would be asked for; do nothing"),
         flag("--rebuild", "make all summaries anew from the events"),
-        flag("--set-aside-corrupt", "rename a damaged database and bring over what can be read"),
         logged=True,
     ),
     Command(
@@ -289,6 +288,7 @@ COMMANDS = [
         "doctor",
         "look for what keeps memory from working, and say how to mend it",
         "doctor.doctor",
+        flag("--repair", "mend a damaged database, the index and the tree first"),
         needs=Needs.NOTHING,
     ),
 ]
@@ -337,8 +337,6 @@ def run(command: Command, options: argparse.Namespace) -> int:
         if command.needs is Needs.NOTHING:
             return output.result(load(command.run)(options))
         settings = config.load()
-        if getattr(options, "set_aside_corrupt", False):
-            load("salvaging.set_aside")(settings, options)
         if command.needs is Needs.SETTINGS:
             return output.result(load(command.run)(settings, options))
         if command.logged and not getattr(options, "dry_run", False):

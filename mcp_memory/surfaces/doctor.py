@@ -8,9 +8,13 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from mcp_memory import config
 from mcp_memory.capture.project import detect
@@ -22,27 +26,101 @@ from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, Record
 from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.diagnosis import Facts, Problem
+from mcp_memory.store.sqlite.diagnosis import Damage, Facts, Problem
 from mcp_memory.store.whoosh.diagnosis import index_problems
 from mcp_memory.surfaces import output
+
+if TYPE_CHECKING:
+    from mcp_memory.store.sqlite.repair import Repaired
 
 _SLACK_MS = 10 * 60_000
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Look at everything; 1 if anything is wrong."""
+    """Look at everything, after mending what can be if that is asked for; 1 if anything is wrong."""
+    repaired: dict[str, Any] = {}
     try:
+        settings = config.load()
+        if options.repair:
+            with output.spinner("Repairing", enabled=not options.json):
+                repaired = anyio.run(_mend, settings)
         with output.spinner("Examining", enabled=not options.json):
-            problems, checked = _examine(config.load())
+            problems, checked = _examine(settings)
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]
     if options.json:
         shapes = [{"what": found.what, "why": found.why, "fix": found.fix} for found in problems]
-        output.document({"ok": not problems, "problems": shapes, "checked": checked})
+        shape = {"ok": not problems, "problems": shapes, "checked": checked}
+        output.document(shape | ({"repaired": repaired} if options.repair else {}))
     else:
+        for note in repaired.get("notes", ()):
+            output.text(note)
         _tell(problems, checked)
+    if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
+        problems = [found for found in problems if isinstance(found, Damage)]
     return 1 if problems else 0
+
+
+async def _mend(settings: Settings) -> dict[str, Any]:
+    """Make a damaged database anew and read the transcripts again; index a whole one anew, and mend its tree."""
+    # What only a repair needs.
+    from mcp_memory.app import open_app
+    from mcp_memory.pipeline.importing import import_files
+    from mcp_memory.store.sqlite.rebuild import system_timezone
+    from mcp_memory.store.sqlite.repair import mend_derived, repair
+    from mcp_memory.store.whoosh.position import mark_damaged
+    from mcp_memory.surfaces.import_command import find_sources, laid_out
+    from mcp_memory.surfaces.process_command import until_idle
+
+    path, zone = settings.database, settings.calendar.timezone or system_timezone()
+    _, problems = diagnosis.database(path)
+    if not path.exists() and not problems:
+        return {"notes": ["There is no memory yet, so there is nothing to repair."]}
+    found = repair(path, zone) if problems and isinstance(problems[0], Damage) else None
+    if settings.index.kind == "whoosh" and settings.whoosh.is_dir():
+        mark_damaged(settings.whoosh)
+    async with open_app(settings, typed=True) as app:
+        app.pipeline.quiet_ms = 0  # what was in the tree is there again at once
+        if found is None:
+            kept = await app.database.write(mend_derived, app.zone.key)
+            await until_idle(app)
+            return {"tree": kept, "notes": [f"The index was made anew; the tree {_TREE[kept]}."]}
+        with laid_out([]) as (paths, files):
+            sources, _ = find_sources(of_user(settings.client_folders), paths, "auto", files)
+            again = await import_files(app.log, sources, app.intaker, passing=files.names)
+        await until_idle(app)
+    facts = asdict(found) | {"path": str(found.path), "imported": again.events_new}
+    return facts | {"notes": list(_notes(found, again.events_new))}
+
+
+_TREE = {True: "was whole", False: "was not whole and was made anew"}
+_SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
+
+
+def _notes(found: Repaired, imported: int) -> Iterator[str]:
+    """What a person should know, the worst first."""
+    lost = f" At least {found.lost:,} events could not be found." if found.lost else ""
+    if found.events:
+        given = " and ".join(_SOURCES[source] for source in found.sources)
+        counts = f"{found.events:,} events of {found.sessions:,} sessions in {found.projects:,} projects"
+        yield f"Found {counts} in {given}.{lost}"
+    else:
+        yield f"Nothing could be read from the damaged database, and there was no backup.{lost}"
+    yield f"The transcripts of your agents were read again and held {imported:,} more events."
+    if "forgotten" in found.damaged:
+        yield (
+            "The list of what was forgotten could not be read in full. The transcripts may have brought some of it "
+            "back: look for it, and forget it again."
+        )
+    if "inbox" in found.damaged:
+        yield "Of what was captured last and not yet taken up, something may be missing."
+    if {"session", "project"} & {*found.damaged}:
+        yield "Sessions whose name or project was lost are found under `recovered` in `mcp-memory projects`."
+    yield (
+        f"The damaged file is {found.path}, as it was. It holds what was in memory, and `mcp-memory forget` does not "
+        "reach it: delete it once all is well."
+    )
 
 
 def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:

@@ -20,8 +20,8 @@ from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.browse import grip_key, session_name
+from mcp_memory.store.sqlite.backup import copies_of
 from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
-from mcp_memory.store.sqlite.migrations import copies_of
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.process_command import until_idle
 
@@ -130,7 +130,7 @@ class Outcome:
         told = []
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
-            told.append(f"Copies that an upgrade had made {verb}: {_listed(self.removed)}.")
+            told.append(f"Copies that this program had made {verb}: {_listed(self.removed)}.")
         if self.copies:
             told.append(
                 f"These copies of the memory are not touched; delete them if they may hold it: {_listed(self.copies)}."
@@ -168,6 +168,8 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         # Files first: whoever is interrupted between them and the database asks again, and loses nothing else.
         await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
         found, _ = await forget(app.database, wish, dry_run=False)
+        # And again: a backup may have got its name meanwhile. One that gets it later is not kept.
+        await to_thread.run_sync(_remove, copies_of(app.settings.database), app.settings.home)
     found = replace(found, inbox=found.inbox + len(spooled))
     if dry_run:
         outcome = Outcome(found, made, others)

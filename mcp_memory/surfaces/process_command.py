@@ -67,8 +67,6 @@ async def process(app: App, options: argparse.Namespace) -> int:
         "idle": True,
         **upgraded,
     }
-    if options.json and options.set_aside_corrupt:
-        shape["salvaged"] = options.salvaged
     return output.document(shape) if options.json else output.facts(shape)
 
 

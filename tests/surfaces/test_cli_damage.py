@@ -13,19 +13,21 @@ from tests.support import conversation
 from tests.surfaces.shell import Shell
 
 
-def test_a_corrupt_database_is_reported_and_set_aside_only_on_request(shell: Shell) -> None:
+def test_a_corrupt_database_is_reported_and_repaired_only_on_request(shell: Shell) -> None:
     shell.home.mkdir()
     (shell.home / "memory.db").write_bytes(b"no database " * 500)
     done = shell.run("status")
     assert done.returncode == 1
     assert "damaged" in done.stderr
+    assert "mcp-memory doctor --repair" in done.stderr
     assert (shell.home / "memory.db").read_bytes().startswith(b"no database")
-    done = shell.run("process", "--set-aside-corrupt")
-    assert done.returncode == 0
+    done = shell.run("doctor", "--repair")
+    assert done.returncode == 0, done.stderr
     assert "Nothing could be read" in done.stdout
-    assert "mcp-memory import" in done.stdout
     assert shell.json("status")["events"] == 0
-    assert len(list(shell.home.glob("memory.db.corrupt-*"))) == 1
+    [old] = shell.home.glob("memory.db.corrupt-*")
+    assert old.read_bytes().startswith(b"no database")
+    assert f"The damaged file is {old}" in done.stdout
 
 
 def spoiled(shell: Shell, table: str) -> bytes:
@@ -65,17 +67,17 @@ def test_a_damaged_database_is_as_it_was_if_it_is_said_to_be(shell: Shell, table
     assert ("Nothing was changed" in done.stderr) == ((shell.home / "memory.db").read_bytes() == data)
 
 
-@pytest.mark.parametrize("table", ["session", "search_data"])
-def test_a_damaged_memory_answers_as_before_once_it_was_set_aside(shell: Shell, table: str) -> None:
+@pytest.mark.parametrize("table", ["event_session", "search_data"])
+def test_a_damaged_memory_answers_as_before_once_it_was_repaired(shell: Shell, table: str) -> None:
     fill(shell)
     shell.json("process")
     wanted = answers(shell)
     spoiled(shell, table)
-    done = shell.json("process", "--set-aside-corrupt")
-    kept = done["salvaged"]
-    assert (kept["events"], kept["lost"], kept["complete"]) == (9, 0, True)
+    done = shell.json("doctor", "--repair")
+    kept = done["repaired"]
+    assert (kept["events"], kept["lost"], kept["sources"], kept["tree"]) == (9, 0, ["file"], True)
     assert answers(shell) == wanted
-    (told,) = json.loads(shell.run("doctor", "--json").stdout)["problems"]
+    (told,) = done["problems"]
     assert told["what"] == "nothing is connected"
     again = shell.json("import", str(shell.cwd / "history.jsonl"), "--client", "jsonl")
     assert (again["events_new"], again["events_known"]) == (0, 8)
@@ -104,31 +106,64 @@ def answers(shell: Shell) -> list[Any]:
     return [nodes, hits, [shell.json("grip", grip, "--project", "*") for grip in grips[:1]]]
 
 
-def test_what_was_brought_over_is_told_in_words(shell: Shell) -> None:
-    spoiled(shell, "event_session")
-    done = shell.run("process", "--set-aside-corrupt")
-    assert done.returncode == 0
-    assert "Brought over 8 events of 1 sessions in 1 projects: all there were." in done.stdout
-    [old] = shell.home.glob("memory.db.corrupt-*")
-    assert f"The damaged one is {old}" in done.stdout
+def transcript(shell: Shell) -> None:
+    """A session in the place where a client keeps its own."""
+    folder = shell.cwd.parent / ".claude/projects/-home-ada-shop"
+    folder.mkdir(parents=True)
+    line = {
+        "type": "user",
+        "uuid": "u1",
+        "sessionId": "s7",
+        "timestamp": "2026-03-01T08:00:00Z",
+        "cwd": "/home/ada/shop",
+    }
+    line["message"] = {"role": "user", "content": "The heron nests on the north pier."}  # type: ignore[assignment]
+    (folder / "s7.jsonl").write_text(json.dumps(line | {"cwd": "/home/ada/shop"}) + "\n")
 
 
-def test_what_is_lost_is_told_and_comes_back_by_an_import(shell: Shell) -> None:
+def test_what_is_lost_is_told_and_the_transcripts_are_read_again(shell: Shell) -> None:
+    transcript(shell)
+    shell.json("import")
     spoiled(shell, "event")  # so few that all are on the page that is gone
-    done = shell.run("process", "--set-aside-corrupt")
-    assert done.returncode == 0
-    assert "8 events could not be read. `mcp-memory import`" in done.stdout
-    again = shell.json("import", str(shell.cwd / "history.jsonl"), "--client", "jsonl")
-    assert (again["events_new"], again["events_known"]) == (8, 0)
+    done = shell.run("doctor", "--repair", PATH="")
+    assert done.returncode == 0, done.stderr
+    assert "At least 9 events could not be found" in done.stdout
+    assert "were read again and held 1 more events" in done.stdout
+    hits = shell.json("search", "heron pier", "--project", "*")["hits"]
+    assert "heron" in hits[0]["snippet"]
 
 
-def test_a_whole_database_is_not_set_aside(shell: Shell) -> None:
+def test_what_was_said_is_found_again_in_a_backup(shell: Shell) -> None:
     fill(shell)
-    done = shell.run("process", "--set-aside-corrupt")
-    assert done.returncode == 1
-    assert "is whole and was left alone" in done.stderr
+    shell.json("process")
+    shell.json("backup", str(shell.home / "copy.db"))
+    (shell.home / "backups").mkdir()
+    (shell.home / "copy.db").rename(shell.home / "backups" / "memory-1772442000000-9.db")
+    wanted = answers(shell)
+    spoiled(shell, "event")
+    done = shell.json("doctor", "--repair")
+    assert done["repaired"]["sources"][-1] == "backup"
+    assert done["repaired"]["events"] == 9
+    assert answers(shell) == wanted
+
+
+def test_a_whole_memory_is_indexed_anew_and_answers_as_before(shell: Shell) -> None:
+    fill(shell)
+    shell.json("process")
+    wanted = answers(shell)
+    with closing(sqlite3.connect(shell.home / "memory.db", isolation_level=None)) as connection:
+        connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
+    done = shell.run("doctor", "--repair")
+    assert done.returncode == 0
+    assert "The index was made anew; the tree was whole." in done.stdout
+    assert answers(shell) == wanted
     assert not list(shell.home.glob("memory.db.corrupt-*"))
-    assert shell.run("process", "--set-aside-corrupt", "--dry-run").returncode == 2
+
+
+def test_where_there_is_no_memory_none_is_made(shell: Shell) -> None:
+    done = shell.run("doctor", "--repair")
+    assert (done.returncode, "nothing to repair" in done.stdout) == (0, True)
+    assert not (shell.home / "memory.db").exists()
 
 
 def test_a_newer_database_is_refused(shell: Shell) -> None:

@@ -136,7 +136,7 @@ def test_a_database_of_zero_bytes_is_damage_and_not_a_new_memory(tmp_path: Path)
         done = machine.run(*command)
         assert done.returncode == 1
         assert "memory.db is damaged (it is empty" in done.stderr
-        assert "process --set-aside-corrupt" in done.stderr
+        assert "doctor --repair" in done.stderr
         assert database.stat().st_size == 0
     found = json.loads(machine.run("doctor", "--json").stdout)["problems"]
     assert any(problem["what"] == f"{database} is damaged" and "empty" in problem["why"] for problem in found)
@@ -145,9 +145,9 @@ def test_a_database_of_zero_bytes_is_damage_and_not_a_new_memory(tmp_path: Path)
     subprocess.run(hook, input=json.dumps(PROMPT).encode(), env=machine.env, cwd=machine.project, check=True)
     assert len(list((machine.memory / "spool").iterdir())) == 1
     assert database.stat().st_size == 0
-    done = machine.run("process", "--set-aside-corrupt")
+    done = machine.run("doctor", "--repair")
     assert done.returncode == 0, done.stderr
-    assert "memory is empty" in done.stdout
+    assert "Nothing could be read" in done.stdout
     assert machine.json("status")["events"] == 1
 
 

@@ -33,6 +33,8 @@ from tests.surfaces.shell import Shell
 
 pytestmark = pytest.mark.anyio
 SECRET = "quaggaword"
+#: Copies that the program makes by itself; the last is one that it was killed at.
+COPIES = ("memory.db.schema-2.bak", "backups/memory-0000000000001-1.db", "backups/memory-0000000000002-1.db.tmp")
 SESSION, PROJECT = f"{SECRET}-session", f"{SECRET}-shop"
 LONG_AGO = round(datetime.fromisoformat("2026-03-02T09:00:00Z").timestamp() * 1000)
 SOME_TIME = round(datetime.fromisoformat("2026-04-01T00:00:00Z").timestamp() * 1000)
@@ -76,7 +78,7 @@ async def full(app: App, project: str = PROJECT) -> None:
     await app.pipeline.until_idle()
     await app.pipeline.lease.release()
     await app.database.write(_fill_rows)
-    _fill_files(app.settings.home, app.settings.database, project)
+    _fill_files(app.settings.home, project)
 
 
 TALK = [line["text"] for line in conversation()] * 5
@@ -95,7 +97,7 @@ def _fill_rows(tx: Transaction) -> None:
     tx.run("INSERT OR REPLACE INTO dirty_compaction (session, failed, retry_ms) VALUES (1, ?, 99)", (SECRET,))
 
 
-def _fill_files(home: Path, database: Path, project: str) -> None:
+def _fill_files(home: Path, project: str) -> None:
     row = {"received_ms": LONG_AGO, "client": "x", "root": "", "label": project, "payload": PAYLOAD}
     spool = home / "spool"
     spool.mkdir(exist_ok=True)
@@ -106,10 +108,12 @@ def _fill_files(home: Path, database: Path, project: str) -> None:
     (home / "logs").mkdir(exist_ok=True)
     for name in ("mcp-memory.log", "mcp-memory.log.1"):
         (home / "logs" / name).write_text(f"cannot read /{SECRET}.jsonl\n")
-    with closing(sqlite3.connect(f"{database}.schema-2.bak")) as copy:
-        copy.execute("CREATE TABLE event (text)")
-        copy.execute("INSERT INTO event VALUES (?)", (SECRET,))
-        copy.commit()
+    (home / "backups").mkdir(exist_ok=True)
+    for name in COPIES:
+        with closing(sqlite3.connect(home / name)) as copy:
+            copy.execute("CREATE TABLE event (text)")
+            copy.execute("INSERT INTO event VALUES (?)", (SECRET,))
+            copy.commit()
 
 
 async def tables_with_words(app: App) -> set[str]:
@@ -140,7 +144,7 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
             *("event", "session", "inbox", "brief", "checkpoint", "node_version", "bullet", "grip"),
             *("mention", "compaction", "llm_answer", "llm_call", "dirty_compaction"),
         }
-        files = {"memory.db.schema-2.bak", "mcp-memory.log", "mcp-memory.log.1"}
+        files = {*(Path(name).name for name in COPIES), "mcp-memory.log", "mcp-memory.log.1"}
         assert {*files, "1-1-a.json", "2-1-b.json.tmp", "3-1-c.unreadable"} < set(traces(tmp_path))
         promised = await carry_out(app, WISHES[option], dry_run=True)
         done = await carry_out(app, WISHES[option], dry_run=False)
@@ -291,7 +295,7 @@ async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with memory(tmp_path) as app:
-        _fill_files(app.settings.home, app.settings.database, PROJECT)
+        _fill_files(app.settings.home, PROJECT)
         post = app.log.post
 
         async def late(*args: Any) -> None:

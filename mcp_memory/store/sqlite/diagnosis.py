@@ -32,7 +32,7 @@ _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 _LATE_MS = 10 * _MINUTE
 _AHEAD_MS = 10 * _MINUTE
 _PROCESS = "mcp-memory process"
-_SET_ASIDE = "mcp-memory process --set-aside-corrupt"
+_REPAIR = "mcp-memory doctor --repair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
     """What the database knows, and whether it is whole. A missing one is new, not broken."""
     if rescue_of(path).exists():
         why = "Until that is done, memory cannot be used; what is captured is kept."
-        return Facts(), [Problem(f"{path} is being made anew, or that was interrupted", why, _SET_ASIDE)]
+        return Facts(), [Damage(f"{path} is being made anew, or that was interrupted", why, _REPAIR)]
     if not path.exists():
         return Facts(), []
     facts, problems = examine(path)
@@ -212,7 +212,7 @@ def _failed(path: Path, error: str, name: str) -> Problem:
 
 
 def _damaged(path: Path, why: str) -> Problem:
-    fix = f"End your agents, then run: {_SET_ASIDE} (or put a backup in its place)"
+    fix = f"End your agents, then run: {_REPAIR}"
     return Damage(f"{path} is damaged", f"{why}.", fix)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,8 @@ _MIGRATING_MS = 15_000
 #: What is added to the name of a new database until it is whole, and when one that is not yet will not be.
 _NEW = ".new-"
 _ABANDONED_SECONDS = 60
+#: A copy is made in steps of so many pages, and its check looks up after so many operations.
+_PAGES, _OPERATIONS = 1_000, 100_000
 EMPTY = "it is empty: zero bytes, where a memory was"
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 #: Before this version, readers of transcripts kept words; a copy of such a file is made without them.
@@ -62,7 +64,7 @@ def migrate(path: Path) -> None:
     if rescue_of(path).exists():
         raise StoreBusy(
             f"{path} is being made anew from a damaged one. Wait for that to end; if it was interrupted, run "
-            "`mcp-memory process --set-aside-corrupt` again. What is captured meanwhile is kept."
+            "`mcp-memory doctor --repair` again. What is captured meanwhile is kept."
         )
     fixed = is_fixed(path)
     _clear_unfinished(path)
@@ -133,23 +135,39 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def backup(connection: sqlite3.Connection, target: Path) -> None:
-    """A complete copy, made under a temporary name and then renamed."""
+def backup(connection: sqlite3.Connection, target: Path, is_over: Callable[[], bool] = lambda: False) -> None:
+    """A complete copy that was checked, made under a temporary name and then renamed.
+
+    It is made in small steps. Once `is_over` says so, an InterruptedError ends it, and nothing is left.
+    """
+
+    def step(*_: int) -> None:
+        if is_over():
+            raise InterruptedError
+
     partial = target.with_name(target.name + ".tmp")
-    partial.unlink(missing_ok=True)
+    remove_partial(partial)
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_RDWR, 0o600))
-        copy = sqlite3.connect(partial)
-        try:
-            connection.backup(copy)
-        finally:
-            copy.close()
+        with closing(sqlite3.connect(partial, isolation_level=None)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # it is on the disk before it has its name
+            connection.backup(copy, pages=_PAGES, progress=step, sleep=0)
+            copy.set_progress_handler(is_over, _OPERATIONS)
+            try:
+                found = str(copy.execute("PRAGMA quick_check(1)").fetchone()[0])
+            except sqlite3.OperationalError:
+                step()
+                raise
+        if found != "ok":
+            raise sqlite3.DatabaseError(f"malformed database: {found}")
+        with open(partial, "r+b") as file:
+            os.fsync(file.fileno())
         os.replace(partial, target)
     finally:
         remove_partial(partial)
 
 
-def copies_of(path: Path) -> list[Path]:
+def upgrade_copies(path: Path) -> list[Path]:
     """The copies that were made before the file was brought to a later version."""
     return sorted(path.parent.glob(f"{path.name}.schema-*.bak"))
 
@@ -180,7 +198,7 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
             # Under the lock, lest two programs that were started at once write to the same copy.
             with closing(sqlite3.connect(path, timeout=_SECONDS)) as before:
                 backup(before, path.with_name(f"{path.name}.schema-{done}.bak"))
-            for copy in copies_of(path) if done < _WORDLESS else ():
+            for copy in upgrade_copies(path) if done < _WORDLESS else ():
                 _drop_words(copy)
         for number, sql in todo:
             if number > done:

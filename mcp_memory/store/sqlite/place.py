@@ -52,8 +52,8 @@ def log_of(path: Path) -> Path:
 def damaged(path: Path, why: str, kept: str = "Nothing was changed.") -> StoreCorrupt:
     """What to say of a file that is no database any more, or not a whole one."""
     return StoreCorrupt(
-        f"{path} is damaged ({why}). {kept} Restore a copy from the backups beside it, or run "
-        "`mcp-memory process --set-aside-corrupt`, which sets it aside and brings over what can still be read."
+        f"{path} is damaged ({why}). {kept} End your agents, then run `mcp-memory doctor --repair`, which keeps the "
+        "damaged file and makes a new one from what can still be read and from the newest backup."
     )
 
 

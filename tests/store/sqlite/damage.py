@@ -79,3 +79,14 @@ def spoiled(path: Path, spoil: Spoil, home: Path) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     (home / "memory.db").write_bytes(data)
     return home / "memory.db"
+
+
+def flip(seed: int, count: int) -> Spoil:
+    """Single bits, anywhere behind the header."""
+
+    def spoil(data: bytearray) -> None:
+        dice = random.Random(seed)
+        for _ in range(count):
+            data[dice.randrange(100, len(data))] ^= 1 << dice.randrange(8)
+
+    return spoil

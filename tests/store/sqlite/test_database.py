@@ -146,7 +146,7 @@ async def test_a_damaged_file_is_reported_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     path.write_bytes(b"this is no database at all" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreCorrupt, match="set-aside-corrupt"):
+    with pytest.raises(StoreCorrupt, match="doctor --repair"):
         async with Database.open(path):
             pass
     assert path.read_bytes() == before

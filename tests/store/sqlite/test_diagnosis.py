@@ -52,7 +52,7 @@ async def test_a_damaged_search_index_is_found(tmp_path: Path) -> None:
         connection.commit()
     [problem] = database(path)[1]
     assert problem.what == f"{path} is damaged"
-    assert "--set-aside-corrupt" in problem.fix
+    assert "doctor --repair" in problem.fix
 
 
 async def test_text_that_cannot_be_read_is_damage_and_is_not_quoted(tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ async def test_tables_that_are_not_those_of_the_version_are_damage(tmp_path: Pat
         connection.commit()
     [problem] = database(path)[1]
     assert why in problem.why
-    assert "--set-aside-corrupt" in problem.fix
+    assert "doctor --repair" in problem.fix
 
 
 @pytest.mark.parametrize("told", ["no such table: segment", "no such column: closed", "table meta already exists"])
 def test_tables_of_no_version_are_told_as_damage(told: str) -> None:
     error = explain(sqlite3.OperationalError(told), Path("memory.db"))
     assert isinstance(error, StoreCorrupt)
-    assert "--set-aside-corrupt" in str(error)
+    assert "doctor --repair" in str(error)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are a matter of POSIX")
