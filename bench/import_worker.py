@@ -25,10 +25,9 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
     from mcp_memory.clients import detect
     from mcp_memory.clients.lines import parse
     from mcp_memory.config import Calendar, Settings
+    from mcp_memory.lexicon import Expression
     from mcp_memory.models import tokens
     from mcp_memory.pipeline.importing import import_files
-    from mcp_memory.summaries import facets, rollups, segments  # noqa: F401
-    from mcp_memory.summaries.expressions import Expression
 
     # What the first line and the first summaries would load and compile belongs to the start.
     parse(b"{}")

@@ -40,7 +40,7 @@ from mcp_memory.store.sqlite.rebuild import mend_times, system_timezone, timezon
 from mcp_memory.store.sqlite.records import SqliteCompactions, SqliteRewrites
 from mcp_memory.store.sqlite.segments import SqliteSegments
 from mcp_memory.store.sqlite.work import SqliteBacklog, SqliteLease
-from mcp_memory.summaries.extractive import ExtractiveFacets, ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:
     from mcp_memory.models.caller import Caller

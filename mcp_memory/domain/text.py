@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
+from mcp_memory import lexicon
+
 T = TypeVar("T")
 
 
@@ -140,31 +142,7 @@ def safe(text: str, limit: int = 0) -> str:
 ELLIPSIS = "…"
 
 #: English words that carry no topic: function words, question words, fillers, and the pieces of contractions.
-STOP_WORDS = frozenset(
-    """
-    a about above across actually after again against ago ah all almost along already alright also although always am
-    among an and another any anybody anyone anything anyway anywhere are aren around as aside ask asked at away
-    awesome b back basically be became because become been before behind being below beside besides best better
-    between both but by bye c came can cannot cant certainly clearly come comes could couldn d definitely did didn do
-    does doesn doing don done down during e each either else especially etc even ever every everybody everyone
-    everything everywhere exactly f few finally first for found from further furthermore g gave generally get gets
-    getting give given gives go goes going gone gonna good got gotten great h had hadn hardly has hasn have haven
-    having he hello help her here hers herself hey hi him himself his hmm hopefully how however i if im in indeed
-    instead into is isn it its itself ive j just k kind kinda know known l last later least less let lets like likely
-    little ll looks lot lots m made mainly make makes many may maybe me mean means might mightn mine more most mostly
-    much must mustn my myself n namely near nearly need needs neither never nevertheless next nice no nobody none nor
-    not nothing now nowhere o obviously of off often oh ok okay on once one ones only onto or other others otherwise
-    ought our ours ourselves out over overall own p perfect perhaps please pretty probably put q quite r rather re
-    really right s said same saw say says see seem seemed seems seen several shall shan she should shouldn simply
-    since so some somebody somehow someone something sometimes somewhat somewhere soon sorry sort still stuff such
-    sure t take taken tell than thank thanks that the their theirs them themselves then there therefore these they
-    thing things think this those though through throughout thus to together told too took totally toward towards try
-    trying twice u under unless until unto up upon us used usually v various ve very via w wanna want wanted wants was
-    wasn way we well went were weren what whatever when whenever where wherever whether which whichever while who
-    whoever whole whom whose why will with within without won wont would wouldn wow x y yeah yep yes yet you your
-    yours yourself yourselves z
-    """.split()
-)
+STOP_WORDS = lexicon.words("stop_words")
 
 # Combining marks belong to the letter before them, so that words of Indic and pointed scripts stay whole.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0983"

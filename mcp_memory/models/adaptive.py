@@ -19,7 +19,7 @@ from mcp_memory.domain.nodes import Depth, depth_of, measure
 from mcp_memory.domain.text import one_line
 from mcp_memory.errors import ContextTooLong, SummarizerError
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS, Count, chunk_text, groups_of, middle_truncate
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveSummarizer
 
 GROUP = 5
 #: Smaller chunks than this are not worth asking about, whatever a model can take.

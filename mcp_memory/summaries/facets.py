@@ -9,19 +9,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
+from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import folded, one_line, similar, terms
-from mcp_memory.summaries import cues, patterns
-from mcp_memory.summaries.candidate import Candidate
+from mcp_memory.summaries import cues
 from mcp_memory.summaries.candidates import candidates
 from mcp_memory.summaries.cues import Kind
-from mcp_memory.summaries.expressions import Expression
 from mcp_memory.summaries.keywords import Passage, Vocabulary
-from mcp_memory.summaries.messages import plain, speakers, spoken
-from mcp_memory.summaries.sentences import sentences
-from mcp_memory.summaries.toolcalls import call_of
+from mcp_memory.summaries.messages import call_of, plain, speakers, spoken
+from mcp_memory.summaries.statements import Candidate
 
+_WORDINGS = lexicon.expressions("facets")
 _DECISIONS, _ACTIONS, _OPEN, _NAMES, _POINTS = 8, 6, 6, 15, 5
 _SAME = 0.6
 _DONE = 0.5
@@ -30,55 +30,6 @@ _SHORTEST_TASK, _LONGEST_TASK, _LONGEST_HEAD = 12, 400, 60
 #: Of the names so many are files and references at most; they are looked for in so much of each message.
 _FILES, _MOST_REFERENCES, _NAMES_CHARS = 6, 4, 6_000
 
-#: Wordings that leave no doubt that something was chosen, by whoever says it.
-_CHOSEN = Expression(
-    r"\b(?:decision|decided|we(?:'ll| will) (?:use|keep|go with|stick)|let'?s (?:use|keep|go with|stick|not|do)|"
-    r"going with|go with|went with|opted|settled on|chose|instead of|rather than|in favou?r of|prefer|"
-    r"must (?:not|never|always)|never use|always use|don'?t use|we agreed|agreed to|"
-    r"the (?:right|correct|best|simplest|cleanest) (?:approach|fix|way|solution))\b",
-)
-_USER_CHOICE = Expression(
-    r"\b(?:let'?s (?:use|keep|go|stick|not|do|make|call|move|remove|drop|start)|i(?:'d)? (?:prefer|rather)|go with|"
-    r"use .{2,60} instead|instead of|rather than|we (?:should|shouldn'?t|must|will)|don'?t (?:use|add|change|"
-    r"touch|do)|never |always |keep (?:the|it|this)|option \w+)\b",
-)
-_TO_DO = Expression(
-    r"\b(?:to-?do|fix ?me|follow[- ]?ups?|next steps?|action items?|still (?:need|needs|have|has) to|remains? to|"
-    r"(?:left|remaining) (?:to do|work|tasks?|items?)|needs? to be|remind (?:me|us)|don'?t forget|later we|"
-    r"in a (?:separate|follow-up|later) (?:pr|commit|change|issue)|as a follow[- ]?up|before (?:we )?(?:merge|merging|"
-    r"releas\w+|ship\w*)|you(?:'ll need to| will need to| should| need to| must| may want)|"
-    r"(?:we|i) (?:still )?(?:need|have) to|we should(?: also)?|"
-    r"i'?ll (?:do|check|test|review|merge|ask|send|write|update|try) .{3,}\b(?:later|tomorrow|"
-    r"tonight|next|after|on monday|by)|\w+ will (?:take|review|handle|write|send|own|fix|do|test)\b)",
-)
-_LIST_HEAD = Expression(
-    r"(?:next steps?|remaining(?: work| tasks| items)?|to-?dos?|action items?|follow[- ]?ups?|what(?:'s| is) left|"
-    r"still (?:open|to do)|outstanding)\W*$",
-)
-_OWNER = Expression(
-    r"@(?P<at>[\w-]{2,30})|"
-    r"^(?!you|they|she|this|that|the\b|there)(?P<name>(?-i:[A-Z])[a-z]{2,20}) (?:will|should|to|is going to|takes)\b|"
-    r"\b(?P<i>i(?:'ll| will| need to| have to| should)|remind me)\b|"
-    r"\b(?P<you>you(?:'ll| will| should| need to| can| may))\b",
-    flags=re.I,
-)
-_DUE = Expression(
-    r"\b(?:by|before|until|on|due|no later than)\s+((?:the )?(?:end of (?:the )?(?:day|week|month|sprint)|eod|eow|"
-    r"(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|next (?:week|month|sprint|release)|"
-    r"\d{4}-\d\d-\d\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d{1,2}|\d{1,2} (?:jan|feb|mar|apr|may|"
-    r"jun|jul|aug|sep|oct|nov|dec)[a-z]*|(?:the )?(?:release|merge|launch|deploy|v?\d+\.\d+(?:\.\d+)?)))\b",
-    flags=re.I,
-)
-_OPEN_NOW = Expression(
-    r"\b(?:unresolved|open question|unclear|not sure|unknown (?:why|whether|how)|still (?:fail|broken|open|flaky|"
-    r"investigat|miss|need)\w*|not yet|couldn'?t (?:reproduce|find|determine|verify)|could not (?:reproduce|find|"
-    r"determine|verify)|blocked|to be decided|tbd|remains? (?:open|unclear|to be seen)|known (?:issue|"
-    r"limitation)|limitation|needs? (?:investigation|a decision)|waiting (?:for|on))\b",
-)
-_OFFER = Expression(
-    r"^(?:would you like|do you want|shall i|should i (?:continue|proceed|go|commit|push|also)|want me to|ready to|"
-    r"is there anything|does that|sound good|let me know|anything else|what would you)",
-)
 _REFERENCE = re.compile(
     r"(?<![\w&])(?:(?:PR|issue|MR|ticket|bug)\s?)?#\d{1,6}\b|\b[A-Z]{2,8}-\d{1,6}\b|\bv\d+\.\d+(?:\.\d+)?\b"
 )
@@ -145,11 +96,11 @@ def _decides(pick: Candidate) -> float | None:
     if pick.kind is Kind.NOTE:
         return _NOTED
     low = folded(pick.text)
-    if pick.event.role is Role.USER and pick.kind in _USERS and _USER_CHOICE.search(low):
+    if pick.event.role is Role.USER and pick.kind in _USERS and _WORDINGS["user_choice"].search(low):
         return None if cues.is_question(pick.text) else _CHOSEN_BY_USER
     if (pick.kind is not Kind.DECISION and pick.kind not in _TOLD) or len(pick.text) < _SHORTEST:
         return None
-    chosen = _CHOSEN.search(low) is not None
+    chosen = _WORDINGS["chosen"].search(low) is not None
     # A reason alone, as in "since it was never set", explains more often than it decides.
     explains = not chosen and (pick.kind in _TOLD or low.startswith("since "))
     return None if explains else 1.0 + chosen + pick.bonus
@@ -205,7 +156,7 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
         for sentence in sentences(text):
             body = plain(text[sentence.start : sentence.end])
             low = folded(body)
-            headed = len(body) < _LONGEST_HEAD and _LIST_HEAD.search(low) is not None
+            headed = len(body) < _LONGEST_HEAD and _WORDINGS["list_head"].search(low) is not None
             listed = headed or (listed and sentence.form == "item")
             if headed or not _SHORTEST_TASK <= len(body) <= _LONGEST_TASK:
                 continue
@@ -218,16 +169,16 @@ def _said(event: Event) -> str:
 
 
 def _leaves_to_do(body: str, low: str, role: Role) -> bool:
-    if not _TO_DO.search(low) or cues.is_question(body):
+    if not _WORDINGS["to_do"].search(low) or cues.is_question(body):
         return False
-    return not (role is Role.ASSISTANT and patterns.NARRATION.match(folded(cues.unopened(body))))
+    return not (role is Role.ASSISTANT and cues.NARRATION.match(folded(cues.unopened(body))))
 
 
 def action_item(body: str, role: Role) -> ActionItem:
     """A sentence as a task, with who is to do it and when, where it says so."""
-    owner, due = "", _DUE.search(body)
+    owner, due = "", _WORDINGS["due"].search(body)
     other = {Role.USER: "assistant", Role.ASSISTANT: "user"}
-    match = _OWNER.search(body)
+    match = _WORDINGS["owner"].search(body)
     if match:
         owner = match["at"] or match["name"] or ""
         owner = owner or (str(role) if match["i"] else other.get(role, ""))
@@ -252,13 +203,13 @@ def _asks_still(pick: Candidate, answered_until: int) -> bool:
     """Whether it is an assistant's question, other than whether to go on, that nobody has answered."""
     if pick.kind in _NEVER_OPEN or not cues.is_question(pick.text) or pick.event.role is not Role.ASSISTANT:
         return False
-    return pick.event.timestamp_ms > answered_until and not _OFFER.match(folded(pick.text))
+    return pick.event.timestamp_ms > answered_until and not _WORDINGS["offer"].match(folded(pick.text))
 
 
 def _is_called_open(pick: Candidate) -> bool:
     if pick.kind in _NEVER_OPEN or pick.kind is Kind.OUTCOME or cues.is_question(pick.text):
         return False
-    return _OPEN_NOW.search(folded(pick.text)) is not None
+    return _WORDINGS["open_now"].search(folded(pick.text)) is not None
 
 
 def _names(events: Sequence[Event]) -> list[str]:

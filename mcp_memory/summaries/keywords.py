@@ -5,21 +5,35 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
+from mcp_memory import lexicon
+from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.sentences import windows
 from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
-from mcp_memory.summaries.common_words import (
-    COMMON_STEMS,
-    COMPARING,
-    FOREIGN,
-    GENERIC_STEMS,
-    UNSPACED_COMMON,
-    VERBS,
+from mcp_memory.lexicon import Expression
+from mcp_memory.summaries.cues import is_trivial
+from mcp_memory.summaries.messages import (
+    Call,
+    call_of,
+    commit_span,
+    own_words,
+    pasted_error,
+    pasted_in,
+    speakers,
+    spoken,
+    without_places,
 )
-from mcp_memory.summaries.expressions import Expression
+
+_LISTS = lexicon.word_lists("vocabulary")
+GENERIC_STEMS = frozenset(map(stem, _LISTS["generic"]))
+#: Stems of words that tell little by themselves.
+COMMON_STEMS = GENERIC_STEMS | set(map(stem, _LISTS["common"]))
+_VERBS = frozenset(map(stem, _LISTS["verbs"]))
+_COMPARING, _FOREIGN, _UNSPACED_COMMON = _LISTS["comparing"], _LISTS["foreign"], _LISTS["unspaced"]
 
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
 _STOPS = '.,;:!?()"\n'
@@ -29,8 +43,6 @@ _HIRAGANA = Expression("[\u3041-\u3096]+")
 _HAN = Expression("[\u4e00-\u9fff]{2}")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
 _HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F]{6}")
-_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
-_HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
 _ACRONYMS = re.compile(r"[A-Z]{2,}s")
@@ -85,7 +97,7 @@ def _shape(token: str) -> tuple[str, float]:
     if len(bare) < 2 or _is_unreadable(token, bare) or not stems_of(token):
         return "", 0.0
     if has_unspaced_script(token):
-        named = len(token) <= 6 and token not in UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
+        named = len(token) <= 6 and token not in _UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
         return (token, 1.0) if named else ("", 0.0)
     if _INNER.search(token) and not bare.isdigit():
         # `read/write` may be a path, and may be two words.
@@ -116,7 +128,7 @@ def _is_word(token: str) -> bool:
 
 
 def _plain_shape(word: str) -> tuple[str, float]:
-    if word in STOP_WORDS or word in FOREIGN or len(word) < 3:
+    if word in STOP_WORDS or word in _FOREIGN or len(word) < 3:
         return "", 0.0
     base = stem(word)
     if base in GENERIC_STEMS:
@@ -145,7 +157,7 @@ def _known(token: str) -> _Known:
     if not token.strip(_STOPS):
         return _NOTHING
     word, telling = _shape(token)
-    does = telling > 0.0 and stem(word) in VERBS
+    does = telling > 0.0 and stem(word) in _VERBS
     eligible = telling > 1.0 or (telling == 1.0 and not does)
     weight = max(telling, 0.5)
     stems = tuple([(part, _GENERIC if part in GENERIC_STEMS else weight) for part in stems_of(token)])
@@ -161,7 +173,7 @@ def _known_word(low: str) -> _Known:
         return _NOTHING
     word, telling = _plain_shape(low)
     base = stem(low)
-    names_nothing = base in VERBS or low in COMPARING
+    names_nothing = base in _VERBS or low in _COMPARING
     weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
     eligible, pairs = telling == 1.0 and not names_nothing, telling > 0.0 and not names_nothing
     return _Known(word, telling, eligible, pairs, ((base, weight),))
@@ -173,15 +185,6 @@ def _short_path(token: str) -> str:
     if len(parts) > 2 or (parts and "." in parts[-1][1:]):
         return parts[-1]
     return token.lstrip("/")
-
-
-def without_places(text: str) -> str:
-    """The text without addresses and without home directories in its paths."""
-    if "://" in text or "www." in text:
-        text = _URL.sub(" ", text)
-    if "~" in text or "/home" in text or "/Users" in text or "/root" in text or "\\Users" in text:
-        text = _HOME.sub("", text)
-    return text
 
 
 def _prepared(text: str) -> str:
@@ -360,3 +363,87 @@ def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
         if len(chosen) == limit:
             break
     return tuple(chosen)
+
+
+_FLAG = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*=?")
+#: So many of the last requests before a segment tell which of its words matter.
+_ASKED_BEFORE = 1
+#: How much a word tells by where it was said; a user's words tell more than others unless people talk to each other.
+_NOTED, _BY_USER, _SAID, _COMMITTED = 3.0, 2.0, 1.0, 1.0
+_BEFORE, _SUMMED_UP, _PASTED = 0.3, 0.2, 0.1
+#: The same for the files that were edited, and for whatever else tools were used on.
+_EDITED_TARGET, _USED_TARGET = 1.2, 0.25
+#: So many characters are taken of a summary, of what was asked before and of the target of a call.
+_SUMMARY_CHARS, _BEFORE_CHARS, _TARGET_CHARS = 3_000, 2_000, 200
+
+
+def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Passage]:
+    """The passages of a segment, and of the last request before it."""
+    by_user = _SAID if speakers(events) else _BY_USER
+    telling = [event for event in events if event.says_something]
+    for event in telling:
+        yield from _of_event(event, by_user)
+    yield from _targets(telling)
+    asked = [event for event in context if event.role is Role.USER and event.says_something]
+    for event in asked[-_ASKED_BEFORE:]:
+        yield Passage(spoken(event.text)[:_BEFORE_CHARS], _BEFORE)
+
+
+def _of_event(event: Event, by_user: float) -> Iterator[Passage]:
+    if event.event_type is EventType.COMPACTION:
+        yield Passage(event.text[:_SUMMARY_CHARS], _SUMMED_UP)
+    elif _is_result(event):
+        yield from _committed(event)
+    elif event.event_type is EventType.NOTE:
+        yield from _of_user(event.text, _NOTED, by_user) if event.role is Role.USER else _whole(event.text, _NOTED)
+    elif event.role is Role.USER:
+        yield from _of_user(event.text, by_user, by_user)
+    else:
+        yield from _whole(event.text, _SAID)
+
+
+def _is_result(event: Event) -> bool:
+    return event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL
+
+
+def _of_user(message: str, weight: float, by_user: float) -> Iterator[Passage]:
+    """A user's own words and, for much less, what was pasted among them: few of its names are what the talk is about.
+
+    An error that it names is.
+    """
+    text = spoken(message)
+    if is_trivial(text):
+        return
+    for run in pasted_in(text):
+        yield Passage(text[run.start : run.end], _PASTED, code=True)
+        if run.log and (span := pasted_error(text, run)):
+            yield Passage(text[slice(*span)], by_user)
+    yield from _whole(own_words(text), weight)
+
+
+def _whole(text: str, weight: float) -> Iterator[Passage]:
+    for low, high in windows(len(text)):
+        yield Passage(text[low:high], weight)
+
+
+def _committed(event: Event) -> Iterator[Passage]:
+    """The subject of a commit."""
+    call = call_of(event)
+    if call and call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
+        yield Passage(event.text[slice(*subject)].partition("] ")[2], _COMMITTED)
+
+
+def _targets(events: Sequence[Event]) -> Iterator[Passage]:
+    """What tools were used on."""
+    names: dict[bool, list[str]] = {}
+    for event in events:
+        if _is_result(event) and (call := call_of(event)):
+            names.setdefault(call.verb == "Edited", []).append(_target(call))
+    for edited, targets in names.items():
+        yield Passage("\n".join(targets), _EDITED_TARGET if edited else _USED_TARGET, code=True)
+
+
+def _target(call: Call) -> str:
+    target = call.target[:_TARGET_CHARS]
+    # How a command was run is not what it was run for.
+    return _FLAG.sub("", target) if call.verb == "Ran" and "-" in target else target

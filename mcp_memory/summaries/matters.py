@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mcp_memory.domain.nodes import Bullet, Node
 from mcp_memory.domain.text import terms
 from mcp_memory.domain.toc import Level
-from mcp_memory.summaries.finishing import word_count
-from mcp_memory.summaries.fitness import headline
-from mcp_memory.summaries.readability import readability
-from mcp_memory.summaries.topics import topic_in
+from mcp_memory.summaries.phrases import headline
+from mcp_memory.summaries.readability import readability, word_count
 
+_CALENDAR = re.compile(r"(?:Week of |\w+day, |\w+ \d{4}|\d{4})[^:]*: ")
 #: What stands between a matter and what is said of it.
 PLACE = " – "
 _MAX_WORDS = 10
@@ -83,3 +83,9 @@ def _whole(child: Node) -> str:
         matter = topic_in(child)
         matter = "" if ", " in matter else f"{matter[:1].upper()}{matter[1:]}"
     return matter if word_count(matter) <= _MAX_WORDS and ": " not in matter else ""
+
+
+def topic_in(child: Node) -> str:
+    """What stands behind a period's date in its title, or what it is looked for by."""
+    calendar = _CALENDAR.match(child.title)
+    return child.title[calendar.end() :] if calendar else ", ".join(child.keywords[:2])

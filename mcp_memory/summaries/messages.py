@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, Role
-from mcp_memory.domain.text import has_unspaced_script, strip_markup
-from mcp_memory.summaries.keywords import without_places
+from mcp_memory.domain.sentences import windows
+from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, strip_markup
 
+_URL = re.compile(r"\w+://\S+|\bwww\.\S+")
+_HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 # What clients write into a user's message by themselves.
 _CLIENT_BLOCK = re.compile(
     r"<(system-reminder|command-name|command-message|command-contents|local-command-stdout|local-command-stderr|"
@@ -110,3 +115,334 @@ def speakers(events: Sequence[Event]) -> frozenset[str]:
     names = [name for name in map(speaker_of, said) if name]
     talking = len(said) > 1 and len(names) * 3 >= len(said) * 2 and len(set(names)) * 2 <= max(len(names), 4)
     return frozenset(names if talking else ())
+
+
+def without_places(text: str) -> str:
+    """The text without addresses and without home directories in its paths."""
+    if "://" in text or "www." in text:
+        text = _URL.sub(" ", text)
+    if "~" in text or "/home" in text or "/Users" in text or "/root" in text or "\\Users" in text:
+        text = _HOME.sub("", text)
+    return text
+
+
+_LOG = re.compile(
+    r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d[T ]\d\d:|\d\d:\d\d:\d\d\b|\[\d|[│├└⨯✓✗❯]|\$ |"
+    r"[\w./\\-]+:\d+(?::\d+)?:|Traceback|goroutine \d|(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|FAIL|FAILED|PASSED)\b|"
+    r"\d+\s+\S+\s+0x[0-9a-f]+|Thread \d+ |[Ff]atal error: |(?:Error|panic|fatal): |"
+    r"(?:error|warning)(?:\[\w+\])?:|[\w.]+(?:Error|Exception): |Caused by: |-->|"
+    r"(?:---|===) [A-Z]|npm (?:ERR!|WARN|error|warn)|\{\"|"
+    # What a compiler draws beside the code it complains of.
+    r"\d* *\|(?: |$)|= (?:note|help):|\^\^)"
+)
+_KEYWORDS = "func|def|fn|function|class|struct|enum|interface|trait|impl|type|const|let|var|val|void|namespace"
+_CODE = re.compile(
+    r"\s*(?:[{}()\[\]]+[,;]?\s*(?:$|else\b|catch\b|finally\b)|//|/\*|\*/|#include\b|#!|@\w+(?:\(.*\))?$|"
+    r"</?[A-Za-z][\w.-]*[ />]|diff --git |@@ -\d|index [0-9a-f]{6,}|package [\w.]+;?$|using [\w.]+;|"
+    r"import (?:[\w.{}*, ]+ from |[\"'({]|[\w.]+(?: as \w+)?;?$)|from [\w.]+ import |"
+    r"(?:(?:export|async|public|private|protected|static|pub(?:\(\w+\))?|final|default|abstract) )*"
+    rf"(?:{_KEYWORDS})\b[ *<(][^.?!]*[\])}}{{;:=>,\"']\s*$|"
+    r"(?:if|elif|while|with|match) (?:not )?(?:[\w.]+|\S.*[()=<>\[\]\"'].*):\s*$|for \w+(?:, ?\w+)* in [^:]+:\s*$|"
+    r"else\s*[:{]|case \S+:\s*$|(?<=\s)(?:- )?[\w.-]+:(?: \S+)?\s*$|"
+    r"(?:return|throw|raise|yield|await|print|assert)\b.*[;)\]}\"'\d]\s*$|"
+    r"(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER) [\w*\"`]|\"[\w@/.-]+\": ?\S?|"
+    r"[\w.\[\]\"'*]+(?:, ?\w+)*(?:: ?[\w<>\[\]|]+)? (?::=|\+=|-=|=) \S|"
+    r"[\w.]+\([^()]*(?:\([^()]*\)[^()]*)*\)[;,]?\s*$|(?![-*+•] |\d+[.)] ).*[;{]\s*$)"
+)
+# Output in columns; two blanks after a full stop make none.
+_COLUMNS = re.compile(r"\s*\S+(?: \S+)*(?:(?<![.!?:])[ \t]{2,}\S+(?: \S+){0,3}){2,}\s*$")
+# What may stand above lines of code, and between them: an indented line, a setting, a comment.
+_ABOVE = re.compile(r"(?:[ \t]{2,}|\t)(?![-*+] |\d+[.)] )\S|•|[a-z][\w.-]*:(?: \S+)?$")
+_BETWEEN = re.compile(r"[ \t]{2,}\S|\t|[#*•]|[a-z][\w.-]*:(?: \S+)?$|[)}\]]|---+$")
+_FEWEST_LINES, _LEAST_CODE = 2, 2
+
+
+class Pasted(NamedTuple):
+    """Characters `start` to `end` of a message that were pasted; `log` tells output from code."""
+
+    start: int
+    end: int
+    log: bool
+
+
+def is_log_line(text: str, start: int, end: int) -> bool:
+    return _LOG.match(text, start, end) is not None
+
+
+@lru_cache(maxsize=1 << 9)
+def pasted_in(text: str) -> Sequence[Pasted]:
+    """The pasted runs of lines in the windows of a message, in order."""
+    if text.count("\n") < _FEWEST_LINES - 1:
+        return ()
+    return tuple(run for low, high in windows(len(text)) for run in _runs(text, low, high))
+
+
+def own_words(text: str) -> str:
+    """A message with what was pasted blanked out; offsets stay."""
+    for start, end, _ in pasted_in(text):
+        text = f"{text[:start]}{chr(10) * (end - start)}{text[end:]}"
+    return text
+
+
+def pasted_error(text: str, log: Pasted) -> tuple[int, int] | None:
+    """Where a pasted log names its error."""
+    return error_span(text[: log.end], log.start)
+
+
+def _runs(text: str, low: int, high: int) -> Iterator[Pasted]:
+    """Lines of code or of a log that stand together, with what is indented or blank between them."""
+    run = _Run()
+    at, fenced = low, False
+    for line in text[low:high].split("\n"):
+        fence = line.lstrip().startswith(("```", "~~~"))
+        fenced = fenced is not fence
+        # What stands in fences is known to be code.
+        if fence or fenced or not run.takes(line, at):
+            if made := run.done():
+                yield made
+            run = _Run()
+        at += len(line) + 1
+    if made := run.done():
+        yield made
+
+
+class _Run:
+    """Lines that may be one pasted stretch."""
+
+    __slots__ = ("_code", "_end", "_logged", "_open", "_start")
+
+    def __init__(self) -> None:
+        self._start = self._end = -1
+        self._code = self._logged = 0
+        self._open = False
+
+    def takes(self, line: str, at: int) -> bool:
+        """Whether the line goes on with the run, or begins one."""
+        if not line.strip():
+            self._open = False
+            # Where nothing was pasted yet, what stands before a blank line has nothing to do with what follows.
+            return bool(self._code or self._logged)
+        logged = _LOG.match(line) is not None
+        coded = not logged and (_CODE.match(line) or _COLUMNS.match(line)) is not None
+        begun = self._code or self._logged
+        if not (logged or coded or (_BETWEEN if begun else _ABOVE).match(line)):
+            return False
+        self._logged += logged
+        self._code += coded
+        self._start = at if self._start < 0 else self._start
+        if logged or coded or self._open or (self._logged and line.startswith("  ")):
+            self._end = at + len(line)
+            self._open = True
+        return True
+
+    def done(self) -> Pasted | None:
+        if self._logged or self._code >= _LEAST_CODE:
+            return Pasted(self._start, self._end, self._logged > 0)
+        return None
+
+
+_HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
+_EDITING = frozenset(
+    """
+    edit write multiedit notebookedit apply_patch patch write_file replace create_file str_replace edit_file
+    save_file
+    """.split()
+)
+_READING = frozenset("read read_file view cat open notebookread".split())
+_SEARCHING = frozenset("grep glob search search_files find websearch web_search list_files codebase_search ls".split())
+_FETCHING = frozenset("webfetch web_fetch fetch".split())
+_RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
+_FAILING = ("E", "T", "f", "")
+_FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
+_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40}\] (?!Merge )[^\n]{8,})$", re.M)
+_MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
+_RESULT_LINE = re.compile(
+    r"^[^\n]{0,60}?(?<![\w.-])\d[\d,]*(?: of \d[\d,]*)? (?:\w+ )?"
+    r"(?:passed|passing|failed|failing|failures?)\b[^\n]{0,120}$",
+    re.M,
+)
+_STEP = re.compile(r"^\[[~>]\] ([^\n]{8,})$", re.M)
+_REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s*", re.I)
+# The call gives the plan on one line, where the next heading ends the first one.
+_PLAN_HEAD = re.compile(r"\w+: #{1,3} (\S[^#]{6,80}?) (?=#)")
+_PLAN_LINE = re.compile(r"^#{1,3} (?!Approved Plan)(\S[^\n]{6,90})$", re.M)
+_PATH = re.compile(r"[\w.@~+/\\:-]+")
+_CODES = (
+    r"(?-i:\bERR_\w+|\bE(?:NOENT|ACCES|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|EXIST|MFILE|AGAIN|INVAL|ISDIR"
+    r"|NOTDIR|NOTFOUND|NOSPC|RESOLVE|INTEGRITY)\b)"
+)
+# In small letters, which is how lines are looked through; a code is told by its capitals.
+_ERROR_SAID = re.compile(
+    r"error\b|\berrors\b|exception\b|\bpanic:|\bfatal:|\bfail(?:ed\b|:)|\bundefined:|not found|"
+    r"\b(?:cannot|missing|denied|expected|unexpected|invalid)\b|[⨯✗✘]"
+)
+_ERROR_WORDS = (
+    *("error", "exception", "panic:", "fatal:", "fail", "undefined:", "not found"),
+    *("cannot", "missing", "denied", "expected", "invalid", "⨯", "✗", "✘"),
+)
+# Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
+_ERROR_CODE = re.compile(_CODES)
+_DULL_ERROR = re.compile(
+    r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I
+)
+_LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
+_NAMES_ERROR = re.compile(
+    r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|"
+    r"invalid|unknown|refused|missing|unresolved|mismatch|no such|panic:|fatal:|" + _CODES,
+    re.I,
+)
+_IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
+_LINE = re.compile(r"[^\n]+")
+_NEXT_LINE = re.compile(r"\n+([^\n]+)")
+_MAX_ERRORS = 20
+_WINDOW = 2_000
+
+
+class Call(NamedTuple):
+    """One tool call: `verb` says what was done, `target` to what; `head` is where its first line ends."""
+
+    tool: str
+    verb: str
+    target: str
+    head: int
+    failed: bool
+
+
+def call_of(event: Event) -> Call | None:
+    """The call behind a tool result whose first line reads `Tool: input`."""
+    return _parsed(event.text)
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> Call | None:
+    match = _HEAD.match(text)
+    if not match:
+        return None
+    tool, target = match[1], (match[2] or "").strip()
+    name = tool.lower()
+    failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
+    if name in _EDITING or name in _READING:
+        verb = "Edited" if name in _EDITING else "Read"
+        return Call(tool, verb, basename(target), match.end(), failed)
+    if target.startswith(("{", "[")):
+        return None  # bookkeeping of the agent, such as its list of to-dos
+    verb = (
+        "Searched" if name in _SEARCHING else "Fetched" if name in _FETCHING else "Ran" if name in _RUNNING else "Used"
+    )
+    return Call(tool, verb, target, match.end(), failed)
+
+
+def basename(path: str) -> str:
+    """The last name of a path; what follows a blank is not part of it."""
+    match = _PATH.match(path)
+    name = (match[0] if match else path).rstrip("/\\:")
+    return name[max(name.rfind("/"), name.rfind("\\")) + 1 :].rstrip(ELLIPSIS)
+
+
+def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
+    """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
+    best, best_score = None, 0
+    for low, high in _windows(len(text), start):
+        for first, last in islice(_error_lines(text, low, high), _MAX_ERRORS):
+            while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
+                first, last = following.span(1)
+            score = _telling(text[first:last])
+            if score > best_score and (span := _without_noise(text, first, last)):
+                best, best_score = span, score
+    return best
+
+
+def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The lines of a stretch of output that speak of an error."""
+    if 0 < low < high and "\n" not in (text[low - 1], text[low]):
+        # The stretch begins within a line, whose rest would mislead.
+        stop = text.find("\n", low, high)
+        low = high if stop < 0 else stop
+    if not _speaks_of_error(text[low:high]):
+        return
+    for line in _LINE.finditer(text, low, high):
+        said = line[0]
+        if _ERROR_SAID.search(said.lower()) or _ERROR_CODE.search(said):
+            yield line.span()
+
+
+def _speaks_of_error(stretch: str) -> bool:
+    """Whether any line can: most output holds none of the words, which is sooner told of all of it at once."""
+    low = stretch.lower()
+    return any(word in low for word in _ERROR_WORDS) or _ERROR_CODE.search(stretch) is not None
+
+
+def _telling(line: str) -> int:
+    """How well a line names an error; 0 for one that only says that something failed."""
+    if _DULL_ERROR.search(line) or len(line.strip()) < 12:
+        return 0
+    return 1 + 2 * bool(_NAMES_ERROR.search(line)) + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
+
+
+def _windows(length: int, start: int) -> list[tuple[int, int]]:
+    if length - start <= 2 * _WINDOW:
+        return [(start, length)]
+    return [(start, start + _WINDOW), (length - _WINDOW, length)]
+
+
+def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
+    while noise := _LINE_NOISE.match(text[start:end]):
+        start += noise.end()
+    end = start + len(text[start:end].rstrip())
+    return (start, end) if end - start >= 8 else None
+
+
+def commit_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where git's answer to a commit names it: `6f3ac1d] Subject`."""
+    if text.find("\n[", start, start + _WINDOW) < 0:
+        return None
+    match = _COMMIT_LINE.search(text, start, start + _WINDOW)
+    return match.span(1) if match else None
+
+
+def message_span(text: str, end: int) -> tuple[int, int] | None:
+    """Where a command that commits names its subject, for when git answers nothing: `git commit -qm "Subject"`."""
+    at = text.find("git commit", 0, end)
+    match = _MESSAGE.search(text, at, end) if at >= 0 else None
+    return match.span(2) if match else None
+
+
+def result_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where a test runner sums up: the last line that counts what passed or failed."""
+    start = max(start, len(text) - _WINDOW)
+    if text.find("pass", start) < 0 and text.find("fail", start) < 0:
+        return None
+    span = None
+    for line in _RESULT_LINE.finditer(text, start):
+        span = line.span()
+    return _without_noise(text, *span) if span else None
+
+
+def steps(text: str, start: int) -> list[tuple[int, int]]:
+    """The lines of an agent's list of to-dos that are being worked on."""
+    if not text.startswith("[", start + 1):
+        return []
+    return [line.span(1) for line in _STEP.finditer(text, start, start + _WINDOW)]
+
+
+def plan_span(text: str, start: int) -> tuple[int, int] | None:
+    """Where a plan that is put before the user names itself: its first heading, in the call or below it."""
+    match = _PLAN_LINE.search(text, start, start + _WINDOW) or _PLAN_HEAD.match(text, 0, start)
+    return match.span(1) if match else None
+
+
+def is_rejected(text: str, start: int) -> bool:
+    """Whether the user turned the call down."""
+    return text.find("doesn't want to proceed", start, start + _WINDOW) >= 0
+
+
+def rejection_span(text: str, start: int) -> tuple[int, int] | None:
+    """The user's own words inside a result that says why the tool call was turned down."""
+    if text.find("he user ", start, start + _WINDOW) < 0:
+        return None
+    match = _REASON.search(text, start, start + _WINDOW)
+    if not match:
+        return None
+    stop = text.find("\n\n", match.end())
+    end = len(text) if stop < 0 else stop
+    return (match.end(), end) if text[match.end() : end].strip() else None

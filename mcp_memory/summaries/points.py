@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mcp_memory.domain.text import folded
-from mcp_memory.summaries import patterns
-from mcp_memory.summaries.expressions import Expression
+from mcp_memory.lexicon import Expression
+from mcp_memory.summaries import cues
 
 #: What things do, beside what one asks for.
 _DOES = frozenset(
@@ -16,7 +16,7 @@ _DOES = frozenset(
     vanish wait want work wrap
     """.split()
 )
-_VERBS = _DOES | patterns.IMPERATIVES
+_VERBS = _DOES | cues.IMPERATIVES
 _NO_VERB = frozenset("the a an my our your their this that these those its his her".split())
 _AUXILIARY = frozenset("is are was were has have had does do did can could will would should must may only now".split())
 _WHY = Expression(
@@ -99,7 +99,7 @@ def contrast(text: str) -> str:
     low = folded(text)
     turns = " but " in low or " yet " in low or " however" in low
     turn = _BUT.search(low) if turns else None
-    if not turn or patterns.opens_with_task(low):
+    if not turn or cues.opens_with_task(low):
         return ""
     point = text[turn.end() :].partition(". ")[0]
     if len(point.split()) < _SHORTEST_POINT:
@@ -108,7 +108,7 @@ def contrast(text: str) -> str:
         before = text[: turn.start()]
         subject = _subject(before[before.rfind(". ") + 1 :].split())
         return f"{subject} {point}" if subject else ""
-    apart = turn[1] or _ASIDE.match(low, turn.end()) or patterns.opens_with_task(low, turn.end())
+    apart = turn[1] or _ASIDE.match(low, turn.end()) or cues.opens_with_task(low, turn.end())
     return "" if apart else point
 
 

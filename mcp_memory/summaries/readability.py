@@ -5,83 +5,34 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mcp_memory.domain.text import STOP_WORDS
-from mcp_memory.summaries import patterns
-from mcp_memory.summaries.common_words import GENERIC
-from mcp_memory.summaries.wordings import PROBLEM, first_word, words_of
+from mcp_memory import lexicon
+from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script
+from mcp_memory.summaries import cues
+from mcp_memory.summaries.cues import PROBLEM, first_word, words_of
 
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-# First words that need what stood before them: prepositions, pronouns, verbs without their subject.
-_OBLIQUE = _set(
-    """
-    when if until since although while once after before with without in on at by from of as like you he she they it
-    its for their his her instead to not both same there here so no similarly only still even i we was were be been
-    being has fails refers takes keeps uses shows returns makes gets contains needs adds means checks says wants calls
-    sets looks seems breaks crashes happens appears causes produces requires expects supports allows loses gives goes
-    comes hangs lacks becomes includes provides ensures especially particularly specifically including considering such
-    """
-)
-_ASKING = _set("which where who is are does do did can could would should will have any")
-# A question of what, how or why names its matter as it stands.
-_WONDERING = _set("what what's how why")
-# Tasks of every day, which name no matter.
-_ROUTINE = _set("commit push open close ship deploy announce run continue go leave keep put start proceed let say")
-_SWEEPING = _set("all every each one some many most two three four five")
-# What must not be done is no task.
-_FORBIDDING = _set("don't dont never avoid")
-_PERSONAL = _set("i i'm i've i'd i'll my we we're we've we'll our you your you're you'll that'll it'll they'll")
-_MODAL = _set("can could should will would may might today tomorrow")
-_VERDICT = _set("valid invalid complete completed successfully correct pass passes pushed ship shipped deployed")
-# Last words that want an object or a noun.
-_INCOMPLETE = _set(
-    """
-    want wants need needs use uses add adds show shows contain contains make makes get gets set sets let lets keep
-    keeps give gives say says find finds create creates prevent prevents hands expect expects return returns
-    called named own same new old got loved had made took off up went only meet outputs prints sends reads writes calls
-    """
-)
-# What can be done to nothing in particular.
-_ALONE = _set(
-    "start restart stop load reload open close continue run go build commit push sync deploy release ship merge render "
-    "finish connect scale train download upload retry"
-)
-# Before these they are states: `when not set`.
-_BEFORE_STATE = _set("not is are was were be been being already never")
-
+_WORDS = lexicon.word_lists("titles")
 # What could be about anything.
-_GENERIC = (
-    GENERIC
-    | STOP_WORDS
-    | patterns.IMPERATIVES
-    | _set(
-        """
-        else functionality codebase stuff thing things relevant remaining again please quickly bug bugs failing broken
-        more some any few other others following proposed suggested thorough comprehensive audit double everything
-        nothing something
-        """
-    )
-)
+_GENERIC = lexicon.word_lists("vocabulary")["generic"] | STOP_WORDS | cues.IMPERATIVES | _WORDS["anything"]
+_TAIL, _FILLER = lexicon.expressions("phrases")["tail"], lexicon.expressions("phrases")["filler"]
 _SAYS_NOTHING = 0.65
 
 #: What a phrase gets at most.
 MOST_READABLE = 1.6
 
-_BY_WORD = ((_PERSONAL, 0.6), (_MODAL, 0.8), (_VERDICT, 0.7))
-_BY_FIRST = ((_OBLIQUE, 0.4), (_ASKING, 0.6), (_WONDERING, 0.85), (_SWEEPING, 0.8), (_FORBIDDING, 0.6))
-_NEVER_OBJECT = _set("this it that them these those all")
-_VAGUE = _set("it it's that's there's them something stuff thing things again")
-_SHOWING = _set("this that these those")
+_BY_WORD = ((_WORDS["personal"], 0.6), (_WORDS["modal"], 0.8), (_WORDS["verdict"], 0.7))
+_BY_FIRST = (
+    (_WORDS["oblique"], 0.4),
+    (_WORDS["asking"], 0.6),
+    (_WORDS["wondering"], 0.85),
+    (_WORDS["sweeping"], 0.8),
+    (_WORDS["forbidding"], 0.6),
+)
 _POINTS_AT_NOTHING = re.compile(
     # `files that did not change` points at the files.
     r"\b(?:this|that|these|those)\b(?!(?<=\w that) (?:did|do|does|is|are|was|were|has|have|had|can|will|never|no)\b)"
     r"(?! (?!(?:without|before|after|again|because|between|instead|properly|through|where|"
     r"while|which|would|should|could|works?|always|until|there|first|about)\b)(?:\w{5,}|test|file|code|repo|page|week))"
 )
-_ONES = _set("one ones last other remaining")
 _SOME_ONE = re.compile(r"\bthe (?:\w+ ){0,2}ones?\b|\b(?:last|other|remaining) (?:two|three|four|few)\b")
 _POINTING = re.compile(
     r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b"
@@ -96,7 +47,6 @@ _LABELLED = re.compile(
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{4,}\b")
 _NUMBER = re.compile(r"(?<![\w.])#?\d[\d.,:]*(?![\w.])")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
-_FAILED = _set("failed fails failing is was")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -112,8 +62,8 @@ def readability(title: str) -> float:
         value *= 1.0 if known.isdisjoint(words) else factor
     if len(words) > 1:
         value *= 0.6 if _is_incomplete(words) else 1.0
-        value *= 0.65 if words[0] in _ROUTINE and words[1] not in _FAILED else 1.0
-        value *= 0.7 if words[1] in _NEVER_OBJECT else 1.0
+        value *= 0.65 if words[0] in _WORDS["routine"] and words[1] not in _WORDS["failed"] else 1.0
+        value *= 0.7 if words[1] in _WORDS["never_object"] else 1.0
         value *= 0.6 if words[:2] == ["focus", "on"] else 1.0
     return value * _by_shape(title) * _by_names(title.split(), title)
 
@@ -134,9 +84,9 @@ def names_something(title: str) -> bool:
 
 def _is_incomplete(words: list[str]) -> bool:
     """Whether it ends before what it is about: `the plan wants to destroy`."""
-    if words[-1] in _INCOMPLETE:
-        return words[-2] not in _BEFORE_STATE
-    return words[-2] == "to" and words[-1] in patterns.IMPERATIVES and words[-1] not in _ALONE
+    if words[-1] in _WORDS["incomplete"]:
+        return words[-2] not in _WORDS["before_state"]
+    return words[-2] == "to" and words[-1] in cues.IMPERATIVES and words[-1] not in _WORDS["alone"]
 
 
 def _by_shape(title: str) -> float:
@@ -144,26 +94,26 @@ def _by_shape(title: str) -> float:
     words = words_of(low)
     first = first_word(low)
     value = (0.45 if _is_vague(low, words) else 1.0) * (_SAYS_NOTHING if _fits_anything(title, words) else 1.0)
-    if first in _SHOWING and _POINTING.match(low):
+    if first in _WORDS["showing"] and _POINTING.match(low):
         value *= 0.4
-    elif first in patterns.REACTIONS or low.startswith("thank you"):
+    elif first in cues.REACTIONS or low.startswith("thank you"):
         value *= 0.5
     breaks = len(_BROKEN.findall(title)) - (_LABELLED.match(low) is not None)
     value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(breaks, 2)
     value *= 0.7 if _DASH.search(title) else 1.0
     value *= (0.6 if _HASH.search(title) else 1.0) * (1.2 if PROBLEM.fits(low, words) else 1.0)
-    if first in patterns.IMPERATIVES:
-        value *= 0.8 if first in patterns.INSPECTIONS else 1.15
+    if first in cues.IMPERATIVES:
+        value *= 0.8 if first in cues.INSPECTIONS else 1.15
     return value
 
 
 def _is_vague(low: str, words: frozenset[str]) -> bool:
     """Whether it speaks of something that only what stood before could name."""
-    if not words.isdisjoint(_VAGUE):
+    if not words.isdisjoint(_WORDS["vague"]):
         return True
-    if not words.isdisjoint(_SHOWING) and _POINTS_AT_NOTHING.search(low):
+    if not words.isdisjoint(_WORDS["showing"]) and _POINTS_AT_NOTHING.search(low):
         return True
-    return not words.isdisjoint(_ONES) and _SOME_ONE.search(low) is not None
+    return not words.isdisjoint(_WORDS["ones"]) and _SOME_ONE.search(low) is not None
 
 
 def _by_names(words: list[str], title: str) -> float:
@@ -171,3 +121,89 @@ def _by_names(words: list[str], title: str) -> float:
     names = sum(1 for word in words if not (word.isalpha() and word[1:].islower()) and _NAME.search(word))
     value = 1.15 if 1 <= names <= 2 else 1.0 if not names else 0.75
     return value * (0.6 if names * 2 > len(words) else 1.0) * 0.9 ** len(_NUMBER.findall(title))
+
+
+MAX_WORDS = 10
+MAX_CHARS = 90
+
+# `explain what the limiter does` is whole.
+_ENDS_QUESTION, _ASKED = frozenset({"does", "is", "are", "do"}), frozenset({"what", "how", "where", "why"})
+_QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
+_OURS = re.compile(r" our (?!own\b)")
+_MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
+_LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
+_BRACKETS = "()[]{}"
+_DOTTED = re.compile(r"(?:\.|--?)\w")
+_ORDINARY = re.compile(r"[a-z]+(?:['’][a-z]+)?(?:[\s,]|$)")
+
+
+def trimmed(words: list[str]) -> str:
+    """The words without a joining word before them or a dangling end, and short enough."""
+    while len(words) > 1 and words[0].lower() in _WORDS["joining"]:
+        words = words[1:]
+    words = _without_dangling(_fitting(words))
+    text = " ".join(words)
+    tail = _TAIL.search(folded(text)) if words and words[-1].lower() in _WORDS["tail_ends"] else None
+    shorter = text[: tail.start()] if tail else text
+    return trimmed(shorter.split()) if shorter != text and " " in shorter else text
+
+
+def _fitting(words: list[str]) -> list[str]:
+    size = sum(map(len, words)) + len(words)
+    while len(words) > 1 and size > MAX_CHARS:
+        size -= len(words[-1]) + 1
+        words = words[:-1]
+    return words
+
+
+def _without_dangling(words: list[str]) -> list[str]:
+    while words and _dangles(words[-1]) and not (words[-1] in _ENDS_QUESTION and _ASKED.intersection(words)):
+        words = words[:-1]
+    return words[:-2] if len(words) > 4 and words[-2].lower() in _WORDS["relative"] else words
+
+
+def _dangles(word: str) -> bool:
+    if word.isalnum():
+        return word.lower() in _WORDS["dangling"]
+    return word.strip(".,;:'\"()").lower() in _WORDS["dangling"] or not any(map(str.isalnum, word))
+
+
+def finished(title: str) -> str:
+    """A phrase as a title: no filler before it, no stray marks, quotes and parentheses in pairs, a capital first."""
+    title = _without_marks(title)
+    if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
+        title = title[filler.end() :]
+    if " our " in title:
+        title = _OURS.sub(" the ", title)
+    if len(title) > MAX_CHARS:
+        title = title[:MAX_CHARS]
+    if any(map(title.__contains__, _BRACKETS)):
+        title = _balanced(title)
+    return with_capital(title)
+
+
+def with_capital(text: str) -> str:
+    """The text with a capital if it begins with an ordinary word; a name stays as it is written."""
+    return text[:1].upper() + text[1:] if text[:1].islower() and _ORDINARY.match(text) else text
+
+
+def _without_marks(title: str) -> str:
+    """The phrase without quotation marks, and without marks around it; `.env` and `--flag` keep theirs."""
+    if not title.isascii() or "'" in title or '"' in title:
+        title = _QUOTES.sub("", title)
+    title = title.rstrip(_MARKS).lstrip(_LEADING_MARKS)
+    return title.lstrip(".- ") if title[:1] in ".-" and not _DOTTED.match(title) else title
+
+
+def _balanced(title: str) -> str:
+    if title.count("{") != title.count("}"):
+        return ""  # it was cut within code
+    for opening, closing in ("()", "[]"):
+        if title.count(opening) != title.count(closing):
+            title = title.replace(opening, "").replace(closing, "")
+    return title
+
+
+def word_count(title: str) -> int:
+    """The number of words; three characters of an unspaced script count as one."""
+    return len(title) // 3 if has_unspaced_script(title) else title.count(" ") + 1 if title else 0

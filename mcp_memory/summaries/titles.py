@@ -2,34 +2,192 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
-from mcp_memory.summaries import patterns
-from mcp_memory.summaries.candidate import Candidate
+from mcp_memory.summaries import cues
 from mcp_memory.summaries.candidates import candidates
 from mcp_memory.summaries.cues import Kind
-from mcp_memory.summaries.finishing import MAX_CHARS, MAX_WORDS, word_count
-from mcp_memory.summaries.fitness import worth
 from mcp_memory.summaries.keywords import Passage, Vocabulary, stems_of
 from mcp_memory.summaries.messages import spoken
-from mcp_memory.summaries.readability import MOST_READABLE, is_generic, names_something, readability
-from mcp_memory.summaries.title_options import (
-    FITNESS,
-    NAMING,
-    RAISES,
-    READABLE,
-    TASK,
-    TELLS_ENOUGH,
-    Option,
-    fittest,
-    names_matter,
-    options_of,
-    phrased,
-    raises_matter,
-    sentence_of,
+from mcp_memory.summaries.phrases import rated, worth
+from mcp_memory.summaries.readability import (
+    MAX_CHARS,
+    MAX_WORDS,
+    MOST_READABLE,
+    is_generic,
+    names_something,
+    readability,
+    word_count,
 )
+from mcp_memory.summaries.statements import Candidate
+
+_POOL = 7
+#: How much better what a user opens with names the matter, and what is answered to it.
+_OPENING, _ANSWERING = 1.3, 1.15
+#: How much better still the words do with which a session begins.
+_BEGINNING = 1.25
+#: How much better the subject of a commit does than other outcomes: it was written as a title.
+_COMMITTED = 1.6
+#: What is left of an item of a list.
+_LISTED = 0.45
+#: What is left of each further candidate of a kind that raises a matter, and of any other kind.
+_NEXT_RAISED, _NEXT = 0.88, 0.95
+#: A phrase that names something has so many words.
+NAMING = 3
+TELLS_ENOUGH = 1.0
+#: How well a phrase reads that names something at all, and one that can stand for a task.
+READABLE, TASK = 0.6, 0.7
+
+#: How well a kind of sentence names the matter of a conversation.
+FITNESS = {
+    Kind.NOTE: 1.8,
+    Kind.REQUEST: 2.2,
+    Kind.REPORT: 2.2,
+    Kind.ERROR: 1.1,
+    Kind.SAID: 1.2,
+    Kind.OUTCOME: 1.15,
+    Kind.CAUSE: 1.1,
+    Kind.FINDING: 1.0,
+    Kind.DECISION: 1.1,
+    Kind.OPEN: 0.9,
+    Kind.RULE: 0.8,
+    Kind.FIGURE: 0.7,
+    Kind.STATED: 0.7,
+    Kind.STEP: 0.9,
+    Kind.PLANNED: 0.5,
+    Kind.RESULT: 0.1,
+    Kind.DID: 0.25,
+    Kind.HEADING: 1.6,
+}
+#: The same for a question in the course of a session.
+_ASKED_ON_THE_WAY = 1.2
+_USER = "User: "
+#: Kinds that raise a matter, so that two of them may share a title.
+RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
+#: Kinds of a user's words that may open a conversation without asking for anything.
+_TOLD = frozenset({Kind.SAID, Kind.RULE, Kind.DECISION})
+_PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
+
+
+class Option(NamedTuple):
+    """A phrase that could be the title, or half of it; `rough` is how fit it is but for how it reads."""
+
+    rough: float
+    text: str
+    pick: Candidate
+
+    @property
+    def score(self) -> float:
+        return self.rough * readability(self.text)
+
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """What sorts the fittest first, and always the same one of equals."""
+        return -self.score, self.pick.order, self.text
+
+
+def phrased(pool: Iterable[tuple[float, Candidate]], weights: Mapping[str, float], beginning: int = -1) -> list[Option]:
+    """The phrases of candidates, given with how fit each is; `beginning` is the turn with which a session begins."""
+    options: list[Option] = []
+    for value, pick in pool:
+        said = rated(sentence_of(pick), weights, asked=pick.kind in (Kind.REQUEST, Kind.REPORT))
+        if pick.turn == beginning and _begins(pick, said):
+            value *= _BEGINNING
+        options += [Option(value * rough, text, pick) for rough, text in said]
+    return options
+
+
+def fittest(options: Sequence[Option]) -> Option:
+    """The fittest option. How well a phrase reads takes time to tell, so it is told only of those that may be it."""
+    first, *rest = sorted(options, key=lambda option: -option.rough)
+    for option in rest:
+        if option.rough * MOST_READABLE < first.score:
+            break
+        first = min(first, option, key=lambda one: one.rank)
+    return first
+
+
+def raises_matter(options: Iterable[Option], weights: Mapping[str, float]) -> bool:
+    """Whether any of them raises a matter, as a request, a report or what a user opens with does, and names it."""
+    return any(
+        (one.pick.kind in RAISES or (one.pick.turn == 1 and _is_told(one.pick))) and names_matter(one, weights)
+        for one in options
+    )
+
+
+def _is_told(pick: Candidate) -> bool:
+    return pick.kind in _TOLD and pick.text.startswith(_USER)
+
+
+def names_matter(option: Option, weights: Mapping[str, float]) -> bool:
+    """Whether a phrase says of itself what it is about, unlike `fix all of them`."""
+    return (
+        word_count(option.text) >= NAMING
+        and readability(option.text) >= READABLE
+        and worth(option.text, weights) >= TELLS_ENOUGH * 0.8
+    )
+
+
+def sentence_of(pick: Candidate) -> str:
+    """A bullet as a sentence to make a title of."""
+    if pick.kind is Kind.DID:
+        return ", ".join(pick.text.partition(" and ")[0].split(", ")[:3])
+    prefix, _, body = pick.text.partition(": ")
+    prefixed = pick.kind in _PREFIXED or prefix in ("Committed", "User")
+    return (body if prefixed and body else pick.text).rstrip("…")
+
+
+def _begins(pick: Candidate, said: Iterable[tuple[float, str]]) -> bool:
+    """Whether it gives a session its task by itself; `check the comments` is only the way to it."""
+    if not pick.by_user or cues.INSPECTION.match(folded(sentence_of(pick))):
+        return False
+    return any(readability(text) >= TASK for _, text in said)
+
+
+def _pool(
+    found: Sequence[Candidate], weights: Mapping[str, float], opening: int, *, begins: bool
+) -> list[tuple[float, Candidate]]:
+    """The few candidates worth making a title of, with how fit each is; earlier ones of a kind come first.
+
+    `opening` is the turn in which a user first says something; `begins` tells that a session does.
+    """
+    seen: Counter[Kind] = Counter()
+    turns = Counter(pick.turn for pick in found)
+    asked = any(pick.turn == opening and pick.kind is Kind.REQUEST for pick in found)
+    ranked = []
+    for pick in found:
+        value = _fitness(pick, opening, asked, begins)
+        value *= (_NEXT_RAISED if pick.kind in RAISES else _NEXT) ** seen[pick.kind]
+        form = (1.0 + max(pick.bonus, -0.5) * 0.4) * (_LISTED if pick.listed else 1.0)
+        value *= form * _COMMITTED if pick.text.startswith("Committed: ") else form
+        value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
+        if pick.turn == opening:
+            value *= _OPENING if pick.by_user else _ANSWERING
+        told = math.fsum(map(weights.get, terms(pick.text), repeat(0.0)))
+        ranked.append((value * told, value, pick))
+        seen[pick.kind] += 1
+    ranked.sort(key=lambda entry: (-entry[0], entry[2].order))
+    return [(value, pick) for _, value, pick in ranked[:_POOL]]
+
+
+def _fitness(pick: Candidate, opening: int, asked: bool, begins: bool) -> float:
+    """How well a candidate's kind names the matter; with whatever words a user opens, they are about it.
+
+    Unless the user goes on to ask for something: then they only lead up to that. A question in the course of a session
+    is asked on the way.
+    """
+    if pick.kind is Kind.REQUEST and not (begins and pick.turn == opening) and cues.asks_only(sentence_of(pick)):
+        return _ASKED_ON_THE_WAY
+    if pick.turn == opening and not asked and _is_told(pick):
+        return FITNESS[Kind.REPORT]
+    return FITNESS[pick.kind]
+
 
 _MATTERS = 10
 #: So many names tell a segment apart from others of its task.
@@ -63,7 +221,9 @@ _DULL = frozenset({Kind.DID, Kind.RESULT, Kind.NOISE})
 def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
     """The phrase that names the matter best, together with a second matter where both fit."""
     weights = vocabulary.weights
-    options = options_of(found, weights, begins=not context)
+    opening = next((pick.turn for pick in found if pick.by_user), -1)
+    pool = _pool(found, weights, opening, begins=not context)
+    options = phrased(pool, weights, -1 if context else opening)
     if not options:
         return ""
     if plan := _agreed_plan(found, weights):
@@ -121,45 +281,44 @@ def _carried(
 
     The segment in which the task was given bears its name already; this one is told apart by `names` at least.
     """
-    if _says_what_came_of_it(best, weights):
-        return best.text
-    own = _short_ones([one for one in options if one.pick.kind not in _DULL and not _only_looks(one)], TASK)
-    return _pair(_short_ones(task, TASK), own) or _distinguished(fittest(task).text, names)
-
-
-def _says_what_came_of_it(best: Option, weights: Mapping[str, float]) -> bool:
     kind = best.pick.kind
     counts = _RESULT if kind in _RESULTS else _STEP if kind in _STEPS else _ELSE
     reads = readability(best.text) >= (READABLE if kind is Kind.HEADING else _WHOLE)
-    return word_count(best.text) >= _SHORTEST and reads and worth(best.text, weights) * counts >= TELLS_ENOUGH
-
-
-def _only_looks(option: Option) -> bool:
-    """Whether it announces a look at something: `check each one`."""
-    return option.pick.kind is Kind.PLANNED and patterns.INSPECTION.match(folded(option.text)) is not None
+    if word_count(best.text) >= _SHORTEST and reads and worth(best.text, weights) * counts >= TELLS_ENOUGH:
+        return best.text
+    # What only announces a look at something, such as `check each one`, tells nothing.
+    telling = [
+        one
+        for one in options
+        if one.pick.kind not in _DULL
+        and not (one.pick.kind is Kind.PLANNED and cues.INSPECTION.match(folded(one.text)))
+    ]
+    return _pair(_short_ones(task, TASK), _short_ones(telling, TASK)) or _distinguished(fittest(task).text, names)
 
 
 def _joined(best: Option, options: Sequence[Option]) -> str:
     """Two matters of one conversation as one title, if the second is nearly as weighty and both can be said shortly."""
     if best.pick.kind not in RAISES or has_unspaced_script(best.text):
         return ""
-    firsts = _short_forms(best, options)
-    second = _second_matter(best, firsts, options) if firsts else None
+    told = terms(best.text)
+    # The short phrases of the same words that still say what they are about.
+    firsts = [
+        one
+        for one in _short_ones([one for one in options if one.pick is best.pick])
+        if one.score >= _SHORTER * best.score
+        and (len(terms(one.text) & told) >= _PART * len(terms(one.text)) or _stands_before(one, best))
+    ]
+    if not firsts:
+        return ""
+    # What else was raised in another turn. Long phrases score high; what is compared is how shortly each can be said.
+    low = _SECOND * max(option.score for option in firsts)
+    others = [one for one in options if one.pick.kind in RAISES and one.pick.turn != best.pick.turn]
+    short = _short_ones([one for one in others if one.rough * MOST_READABLE >= low])
+    distinct = (one for one in short if one.score >= low and similar(terms(one.text), told) < _DISTINCT)
+    second = next((one.pick for one in distinct), None)
     if second is None:
         return ""
     return _pair(firsts, _short_ones([option for option in options if option.pick is second]))
-
-
-def _short_forms(best: Option, options: Sequence[Option]) -> list[Option]:
-    """The short phrases of the same words that still say what they are about."""
-    told = terms(best.text)
-    short = _short_ones([one for one in options if one.pick is best.pick])
-    enough = [one for one in short if one.score >= _SHORTER * best.score]
-    return [
-        one
-        for one in enough
-        if len(terms(one.text) & told) >= _PART * len(terms(one.text)) or _stands_before(one, best)
-    ]
 
 
 def _stands_before(option: Option, best: Option) -> bool:
@@ -167,17 +326,6 @@ def _stands_before(option: Option, best: Option) -> bool:
     said = sentence_of(best.pick).lower()
     places = [said.find(one.text.partition(" ")[0].lower()) for one in (option, best)]
     return 0 <= places[0] < places[1]
-
-
-def _second_matter(best: Option, firsts: Sequence[Option], options: Sequence[Option]) -> Candidate | None:
-    """What else was raised in another turn, if it can be said shortly and is nearly as weighty."""
-    # Long phrases score high; what is compared is how shortly each matter can be said.
-    low = _SECOND * max(option.score for option in firsts)
-    told = terms(best.text)
-    others = [one for one in options if one.pick.kind in RAISES and one.pick.turn != best.pick.turn]
-    short = _short_ones([one for one in others if one.rough * MOST_READABLE >= low])
-    distinct = (one for one in short if one.score >= low and similar(terms(one.text), told) < _DISTINCT)
-    return next((one.pick for one in distinct), None)
 
 
 def _completed(best: Option, options: Sequence[Option]) -> str:
@@ -208,26 +356,23 @@ def _pair(firsts: Sequence[Option], seconds: Sequence[Option]) -> str:
     if not fitting:
         return ""
     first, other = max(fitting, key=lambda pair: pair[0].score + pair[1].score)
-    if _was_said_after(first, other):
+    one, two = first.pick, other.pick
+    after = one.order > two.order if one.event is two.event else one.event.timestamp_ms > two.event.timestamp_ms
+    if after:
         first, other = other, first
     title = f"{first.text}; {_lowered(other.text, other.pick.text)}"
     return title if len(title) <= MAX_CHARS else ""
 
 
-def _was_said_after(one: Option, other: Option) -> bool:
-    if one.pick.event is other.pick.event:
-        return one.pick.order > other.pick.order
-    return one.pick.event.timestamp_ms > other.pick.event.timestamp_ms
-
-
 def _short_ones(options: Sequence[Option], reads: float = _WHOLE) -> list[Option]:
     """Those that can stand as half of a title, fittest first: few words that read so well."""
-    return sorted((option for option in options if _is_short(option.text, reads)), key=lambda option: option.rank)
-
-
-def _is_short(text: str, reads: float) -> bool:
-    least = NAMING + text.startswith(("The ", "A ", "An "))
-    return _is_one(text) and least <= word_count(text) <= _SHORT and readability(text) >= reads
+    short = []
+    for option in options:
+        text = option.text
+        least = NAMING + text.startswith(("The ", "A ", "An "))
+        if _is_one(text) and least <= word_count(text) <= _SHORT and readability(text) >= reads:
+            short.append(option)
+    return sorted(short, key=lambda option: option.rank)
 
 
 def _is_one(text: str) -> bool:
@@ -246,36 +391,22 @@ def _lowered(text: str, source: str) -> str:
 def _enriched(best: Option, found: Sequence[Candidate], vocabulary: Vocabulary) -> str:
     """A title that tells little together with the files or terms of the segment, so that `Fix tests` says which."""
     title = best.text
-    in_passing = best.pick.kind in _IN_PASSING or patterns.MERGING.match(folded(title))
+    in_passing = best.pick.kind in _IN_PASSING or cues.MERGING.match(folded(title))
     if in_passing and not names_something(title):
         return _distinguished(title, _names(found, vocabulary))
     words = word_count(title)
     enough = worth(title, vocabulary.weights) >= TELLS_ENOUGH and not is_generic(title)
     if words > _LONG or (words >= _TERSE and enough):
         return title
-    if worked_on := _with_files(title, found) or _with_command(title, found):
-        return worked_on
-    return _distinguished(title, _names(found, vocabulary)) if words >= _TERSE else _with_terms(title, vocabulary)
-
-
-def _with_files(title: str, found: Sequence[Candidate]) -> str:
-    """A task with the files that were edited for it."""
-    names = [name for name in _edited(found) if name not in title]
-    if not names or not patterns.opens_with_task(folded(title)):
-        return ""
-    return f"{title} in {' and '.join(names[: 2 if word_count(title) + 4 <= MAX_WORDS else 1])}"
-
-
-def _with_command(title: str, found: Sequence[Candidate]) -> str:
-    """The edit of a file with the command that was run."""
+    edited = [name for name in _edited(found) if name not in title]
+    if edited and cues.opens_with_task(folded(title)):
+        return f"{title} in {' and '.join(edited[: 2 if words + 4 <= MAX_WORDS else 1])}"
     ran = next((pick.text for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), "")
-    if not ran or not title.startswith("Edited") or word_count(title) > _TERSE:
-        return ""
-    return f"{title} and ran {one_line(ran.split('`')[1], 40).rstrip(ELLIPSIS)}"
-
-
-def _with_terms(title: str, vocabulary: Vocabulary) -> str:
-    """A word or two with what else was talked about."""
+    if ran and title.startswith("Edited") and words <= _TERSE:
+        return f"{title} and ran {one_line(ran.split('`')[1], 40).rstrip(ELLIPSIS)}"
+    if words >= _TERSE:
+        return _distinguished(title, _names(found, vocabulary))
+    # A word or two with what else was talked about.
     known = {part for word in title.split() for part in stems_of(word)}
     further = [word for word in vocabulary.keywords(_MATTERS, by_name=False) if known.isdisjoint(stems_of(word))]
     return f"{title}: {', '.join(further[:_FURTHER])}" if further and title else title

@@ -13,7 +13,7 @@ from mcp_memory.domain.nodes import Depth, Evidence, Node
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.models.summarizer import ModelSummarizer, cite, transcript
 from mcp_memory.models.tokens import count
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveSummarizer
 from tests.models.asking import Asking, asking
 from tests.models.scripted import Asked, Http, honest
 from tests.summaries.conversations import PORT, conversation, segment_node

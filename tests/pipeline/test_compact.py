@@ -25,7 +25,7 @@ from mcp_memory.pipeline import compact as stage
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.records import forget_records, text_key
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveSummarizer
 from tests.support import StoppedClock, learn, said
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.summarize import PORTION
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveSummarizer
 from tests.support import all_nodes, conversation, learn, memory, tell
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.nodes import Bullet, Node, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.summaries.segments import summarize_segment
+from mcp_memory.summaries.extractive import summarize_segment
 
 ROLES = {
     EventType.USER_MESSAGE: Role.USER,

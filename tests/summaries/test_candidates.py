@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.lexicon import Expression
 from mcp_memory.summaries.candidates import candidates
-from mcp_memory.summaries.expressions import Expression
 from tests.summaries.conversations import PORT, conversation
 
 
@@ -66,7 +66,7 @@ def test_a_quiet_commit_is_told_by_its_message() -> None:
 
 
 def test_an_expression_fits_as_a_compiled_one_does() -> None:
-    expression = Expression(r"\bport (\d+)", r"\bno port")
+    expression = Expression(r"{{port}}|\bno port", {"port": r"\bport (\d+)"})
     match = expression.search("it uses port 5433")
     assert match is not None
     assert match[1] == "5433"

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.nodes import SegmentSummary
 from mcp_memory.models.port import Summarizer
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
-from mcp_memory.summaries.segments import summarize_segment
-from mcp_memory.summaries.toolcalls import error_span
+from mcp_memory.summaries import ExtractiveSummarizer
+from mcp_memory.summaries.extractive import summarize_segment
+from mcp_memory.summaries.messages import error_span
 
 from .conversations import PORT, conversation, event
 
@@ -318,7 +318,7 @@ def test_two_processes_summarize_alike() -> None:
     """Sets of words have another order in every process; sums and ties must not depend on it."""
     script = (
         "from tests.summaries.conversations import PORT\n"
-        "from mcp_memory.summaries.segments import summarize_segment\n"
+        "from mcp_memory.summaries.extractive import summarize_segment\n"
         "print(summarize_segment(PORT, []))"
     )
     root = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.records import ActionItem, Facets
 from mcp_memory.models import tokens
 from mcp_memory.pipeline.ingest import Intaker
-from mcp_memory.summaries.extractive import ExtractiveFacets
+from mcp_memory.summaries import ExtractiveFacets
 from mcp_memory.summaries.facets import action_item
 from tests.summaries.conversations import conversation
 

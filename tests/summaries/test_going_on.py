@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mcp_memory.domain.toc import Level
 from mcp_memory.summaries.cues import Kind, user_kind
+from mcp_memory.summaries.extractive import summarize_segment
 from mcp_memory.summaries.rollups import roll_up
-from mcp_memory.summaries.segments import summarize_segment
 
 from .conversations import bullets, conversation, segment_node, summary, title
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_memory.summaries.segments import summarize_segment
+from mcp_memory.summaries.extractive import summarize_segment
 
 from .conversations import conversation
 

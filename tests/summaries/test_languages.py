@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.summaries.cues import Kind, assistant_kind, user_kind
-from mcp_memory.summaries.segments import summarize_segment
+from mcp_memory.summaries.extractive import summarize_segment
 
 from .conversations import conversation
 

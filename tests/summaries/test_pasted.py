@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_memory.summaries.pasted import own_words, pasted_in
+from mcp_memory.summaries.messages import own_words, pasted_in
 
 from .conversations import summary
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_memory.domain.sentences import clipped
 from mcp_memory.summaries.cues import Kind, assistant_kind, unopened, user_kind, without_politeness
 from mcp_memory.summaries.phrases import phrases
 from mcp_memory.summaries.readability import readability
-from mcp_memory.summaries.sentences import clipped
 
 from .conversations import bullets, summary, title
 

@@ -14,7 +14,7 @@ import pytest
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.segments import Mark, Rules, cut
-from mcp_memory.summaries.segments import summarize_segment
+from mcp_memory.summaries.extractive import summarize_segment
 
 TRANSCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "transcripts"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-", re.I)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Bullet, Node
 from mcp_memory.domain.toc import BULLETS, Level
-from mcp_memory.summaries.extractive import ExtractiveSummarizer
+from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.summaries.rollups import roll_up
 from tests.summaries.years import year
 from tests.support import StoppedClock, learn, memory

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from mcp_memory.domain.toc import Level
 from mcp_memory.summaries.cues import Kind, assistant_kind
+from mcp_memory.summaries.extractive import summarize_segment
 from mcp_memory.summaries.rollups import roll_up
-from mcp_memory.summaries.segments import summarize_segment
 
 from .conversations import bullets, conversation, segment_node, summary, title
 

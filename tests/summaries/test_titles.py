@@ -7,12 +7,12 @@ import re
 import pytest
 
 from mcp_memory import sample
+from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.toc import Level
-from mcp_memory.summaries.fitness import worth
+from mcp_memory.summaries.extractive import summarize_segment
+from mcp_memory.summaries.phrases import worth
 from mcp_memory.summaries.readability import readability
 from mcp_memory.summaries.rollups import roll_up
-from mcp_memory.summaries.segments import summarize_segment
-from mcp_memory.summaries.sentences import clipped
 
 from .conversations import bullets, conversation, node, segment_node, title
 

@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.text import strip_markup
-from mcp_memory.summaries.cues import Kind, assistant_kind, gives_figures, user_kind
-from mcp_memory.summaries.keywords import without_places
-from mcp_memory.summaries.messages import is_clean
-from mcp_memory.summaries.patterns import IMPERATIVES, opens_with_task
-from mcp_memory.summaries.wordings import Cue, Phrase, words_of
+from mcp_memory.summaries.cues import (
+    IMPERATIVES,
+    Cue,
+    Kind,
+    PlainWording,
+    assistant_kind,
+    gives_figures,
+    opens_with_task,
+    user_kind,
+    words_of,
+)
+from mcp_memory.summaries.messages import is_clean, without_places
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_a_users_sentence_is_told_by_its_wording(sentence: str, kind: Kind) -> N
 
 
 def test_a_word_alone_is_enough_only_where_no_expression_is_given() -> None:
-    cue = Cue({"because": "", "led come": r"\b(?:led to|come from)\b"})
+    cue = Cue(["because", r"led come :: \b(?:led to|come from)\b"])
     said = {
         "it stopped because of that": True,
         "this led to that": True,
@@ -76,7 +83,7 @@ def test_a_clean_line_is_one_that_cleaning_leaves_alone(raw: str) -> None:
 
 @given(st.text(alphabet="led to_-1,é", max_size=30))
 def test_a_phrase_stands_where_an_expression_would_find_it(low: str) -> None:
-    assert Phrase("led to").search(low) is (re.search(r"\bled to\b", low) is not None)
+    assert PlainWording("led to").search(low) is (re.search(r"\bled to\b", low) is not None)
 
 
 @given(st.text(alphabet="addo n'tx-_1é", max_size=8))
