@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mcp_memory.navigate.sessions import Sessions
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class SystemClock:
@@ -103,6 +104,10 @@ class App:
         if self.served:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
         return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
+
+    async def ask(self, question: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
+        """The answer to a question, all of it read from one state of the memory."""
+        return await self.library.at_once(lambda library: question(replace(self.answers, library=library)))
 
     @cached_property
     def contexts(self) -> Contexts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import to_thread
 
@@ -25,16 +23,6 @@ from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.process_command import until_idle
 
-if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context
-    from mcp_types import InputRequiredResult
-
-
-#: From this version on a question to the user is the result of a call, before it a request of the server's own.
-_ASKS_BY_RESULT = "2026-07-28"
-_ERASE = "erase"
-#: Nothing to fill in: to accept is to agree.
-_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
 SHORTEST_MATCH = 3
 #: How long a reader of an earlier state is waited for.
@@ -284,31 +272,3 @@ async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, m
     if record and record.cited:
         view.admit(record.cited.project)
     return Wish(event_key=key), f"“{safe(record.excerpt, 200)}”" if record else grip_id[:80]
-
-
-async def agreement(
-    ctx: Context[None, Any], question: str
-) -> Literal["accept", "decline", "cancel", "unasked"] | InputRequiredResult:
-    """What the user says to a question, in the way of the client's protocol; "unasked" if the client cannot ask.
-
-    From 2026-07-28 on the question is the answer to the call, which the client repeats with what the user said. It
-    counts only for the very question that was shown: what would be erased may have grown meanwhile.
-    """
-    # The command line does without the protocol.
-    from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
-    from mcp_types.version import is_version_at_least
-
-    able = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
-    if able is None or (able.form is None and able.url is not None):
-        return "unasked"
-    if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
-        state = hashlib.sha256(question.encode()).hexdigest()
-        answer = (ctx.input_responses or {}).get(_ERASE)
-        if isinstance(answer, ElicitResult) and ctx.request_state == state:
-            return answer.action
-        params = ElicitRequestFormParams(message=question, requested_schema=_YES_OR_NO)
-        return InputRequiredResult(input_requests={_ERASE: ElicitRequest(params=params)}, request_state=state)
-    if not ctx.session.can_send_request:
-        return "unasked"
-    answered: ElicitResult = await ctx.session.elicit_form(question, _YES_OR_NO, ctx.request_id)
-    return answered.action

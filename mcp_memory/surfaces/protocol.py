@@ -1,29 +1,49 @@
-"""The protocol where the SDK's server falls short: unknown arguments are refused, errors say what to do instead, and
-lines of stdin that the SDK's reader refuses are mended where that loses nothing, else answered with an error.
+"""What the SDK's server leaves to us: errors that say what to do instead, lines that it cannot read, and subscriptions.
 
-A question that gets no answer is waited for until the client gives up. JavaScript writes half a surrogate pair as an
-escape, which is left where someone cuts a text; the reader takes that, and what is nested deeply, for no JSON.
+A client that watches documents is told when one of them has changed, whoever wrote. Protocol 2026-07-28 has streams of
+`subscriptions/listen`, the versions before it `resources/subscribe` and messages on the connection. Both are told the
+same: after a write to the database, each watched document is read once and compared.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import anyio
+from anyio.abc import ObjectReceiveStream
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError, UnexpectedToolError
+from mcp.server.mcpserver.resources.templates import ResourceSecurityError
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolResult,
+    DiscoverResult,
+    EmptyResult,
     ErrorData,
     GetPromptResult,
     InputRequiredResult,
     JSONRPCError,
+    RequestParams,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
     jsonrpc_message_adapter,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from mcp_memory.capture.clipping import clean
@@ -37,31 +57,53 @@ from mcp_memory.errors import (
     StoreError,
     UnknownTimePhrase,
 )
+from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
     from contextvars import Context as Variables
-    from types import TracebackType
 
-_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
+    from anyio.abc import TaskGroup
+    from mcp.server.connection import Connection
+    from mcp.server.context import ServerRequestContext
+
+    from mcp_memory.app import App
+
+    Request = ServerRequestContext[Any, Any]
+
+logger = logging.getLogger(__name__)
+
 _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 #: A request may hold a whole text; its id stands near one of its ends.
 _NEAR = 2_000
+#: How often the database is asked whether someone wrote, while a client watches something. That costs one pragma.
+WATCH_SECONDS = 0.5
+#: How many documents are watched at once: each is read anew after a write, which takes about a millisecond.
+MOST_WATCHED = 100
+TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
 
 
 class MemoryServer(MCPServer[None]):
-    """A server whose tools refuse unknown arguments, and whose errors say what to do instead."""
+    """A server whose tools and prompts refuse unknown arguments, and whose errors say what to do instead."""
 
     async def run_stdio_async(self) -> None:
         from mcp.server.stdio import stdio_server
 
         server = self._lowlevel_server
         async with stdio_server() as (messages, answers):
-            await server.run(Mended(messages, answers), answers, server.create_initialization_options())
+            await server.run(MendedMessages(messages, answers), answers, server.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        await self._refuse_unknown(name, arguments)
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        if name not in tools:
+            # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
+            raise MCPError(INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
+        # The SDK would drop unknown arguments, and the agent would take the answer for what it asked.
+        known = tools[name].input_schema["properties"]
+        unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
+        if unknown:
+            raise ToolError(harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError as error:
@@ -72,39 +114,62 @@ class MemoryServer(MCPServer[None]):
             ) from error.__cause__
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
-                raise ToolError(harmless(_wrong(name, error.__cause__))) from error.__cause__
+                faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.__cause__.errors()]
+                raise ToolError(harmless(f"{name} was called wrongly. {'; '.join(faults)}.")) from error.__cause__
             raise
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        from mcp_memory.surfaces.resources import check_prompt
-
-        check_prompt(await self.list_prompts(), name, arguments or {})
+        """Refuses what the SDK would meet with a stack trace in the log."""
+        given, prompts = arguments or {}, {prompt.name: prompt for prompt in await self.list_prompts()}
+        if name not in prompts:
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(prompts)}.")
+        known = {argument.name: argument for argument in prompts[name].arguments or ()}
+        for argument in given:
+            if argument not in known:
+                raise MCPError(INVALID_PARAMS, f"{name} has no argument {argument[:40]!r}. Known: {', '.join(known)}.")
+        for needed in known.values():
+            if needed.required and not str(given.get(needed.name, "")).strip():
+                raise MCPError(INVALID_PARAMS, f"{name} needs the argument {needed.name}: {needed.description}.")
         return await super().get_prompt(name, arguments, context)
 
-    async def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
-        """The SDK would drop them, and the agent would take the answer for what it asked."""
-        tools = {tool.name: tool for tool in await self.list_tools()}
-        if name not in tools:
-            # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
-            raise MCPError(INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
-        known = tools[name].input_schema["properties"]
-        unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
-        if unknown:
-            raise ToolError(harmless(f"{name} has no argument {unknown}. Known: {', '.join(known)}."))
+    def serve_subscriptions(self, subscriptions: Subscriptions) -> None:
+        """Answer the requests of both eras, and advertise what is sent and nothing else."""
+        subscriptions.server, server = self, self._lowlevel_server
+
+        async def discover(ctx: Request, _: RequestParams) -> DiscoverResult:
+            capabilities = server.get_capabilities(protocol_version=ctx.protocol_version)
+            # Whoever serves streams is taken to announce new lists on them; these lists are the same for ever.
+            for part in (capabilities.tools, capabilities.prompts, capabilities.resources):
+                if part:
+                    part.list_changed = False
+            versions = list(MODERN_PROTOCOL_VERSIONS)
+            return DiscoverResult(
+                supported_versions=versions, capabilities=capabilities, instructions=self.instructions
+            )
+
+        server.add_request_handler("server/discover", RequestParams, discover)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, subscriptions.subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, subscriptions.unsubscribe)
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, subscriptions.listen)
+
+    def has_document(self, uri: str) -> bool:
+        """Whether the address is one of a resource, even if nothing is stored there yet."""
+        resources = self._resource_manager
+        try:
+            return uri in {resource.uri for resource in resources.list_resources()} or any(
+                template.matches(uri) is not None for template in resources.list_templates()
+            )
+        except ResourceSecurityError:
+            return False
 
 
 def harmless(message: str) -> str:
     """What is said of a call repeats parts of it, and of names from outside."""
-    from mcp_memory.domain.text import clean
+    from mcp_memory.domain import text
 
-    return clean(message)
-
-
-def _wrong(tool: str, error: ValidationError) -> str:
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-    return f"{tool} was called wrongly. {'; '.join(faults)}."
+    return text.clean(message)
 
 
 def advice(error: MemoryFault) -> str:
@@ -118,8 +183,13 @@ def advice(error: MemoryFault) -> str:
     return message
 
 
-class Mended:
-    """The messages that a client sends, as the protocol's own stream gives them."""
+class MendedMessages(ObjectReceiveStream[Any]):
+    """The messages that a client sends on stdin, with those that the SDK's reader refuses.
+
+    They are mended where that loses nothing, else answered with an error: a question that gets no answer is waited for
+    until the client gives up. JavaScript writes half a surrogate pair as an escape, which is left where someone cuts a
+    text; the reader takes that, and what is nested deeply, for no JSON.
+    """
 
     def __init__(self, messages: Any, answers: Any) -> None:
         self._messages, self._answers = messages, answers
@@ -129,13 +199,16 @@ class Mended:
         while True:
             item: SessionMessage | Exception = await self._messages.receive()
             self.last_context = self._messages.last_context
-            if isinstance(item, SessionMessage):
+            problems = item.errors(include_url=False) if isinstance(item, ValidationError) else []
+            if not problems:
                 return item
-            line = refused(item)
-            message = mended(line)
-            if message:
-                return message
-            answer = answer_to(line) if line else answer_to_malformed(item)
+            if problems[0]["type"] == "json_invalid":
+                line = str(problems[0]["input"])
+                if message := _mended(line):
+                    return message
+                answer = _answer_to_line(line)
+            else:
+                answer = _answer_to_request(problems)
             if not answer:
                 return item
             await self._answers.send(answer)
@@ -143,70 +216,218 @@ class Mended:
     async def aclose(self) -> None:
         await self._messages.aclose()
 
-    def __aiter__(self) -> Mended:
-        return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        from anyio import EndOfStream
-
-        try:
-            return await self.receive()
-        except EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Mended:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-def refused(error: Exception) -> str:
-    """The line that is no JSON; empty if it is."""
-    if not isinstance(error, ValidationError):
-        return ""
-    problem = error.errors(include_url=False)[0]
-    return str(problem["input"]) if problem["type"] == "json_invalid" else ""
-
-
-def mended(line: str) -> SessionMessage | None:
+def _mended(line: str) -> SessionMessage | None:
     """The message of a line in which only halves of characters, or its depth, are wrong."""
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return clean(value) if not value.isascii() else value
+        if isinstance(value, dict):
+            return {whole(key): whole(item) for key, item in value.items()}
+        return [whole(item) for item in value] if isinstance(value, list) else value
+
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(_whole(json.loads(line)), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_python(whole(json.loads(line)), by_name=False))
     except (ValueError, RecursionError):
         return None
 
 
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value) if not value.isascii() else value
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list) else value
-
-
-def answer_to(line: str) -> SessionMessage | None:
+def _answer_to_line(line: str) -> SessionMessage | None:
     """The error for a line that no one can read, if it tells whom to answer."""
     found = _ID.search(line[:_NEAR]) or _ID.search(line[-_NEAR:])
     if not found:
         return None
     wrong = "The request is no JSON that can be read. Send it anew, less deeply nested."
-    return _error(json.loads(found[1]), _PARSE_ERROR, wrong)
+    return _error(json.loads(found[1]), PARSE_ERROR, wrong)
 
 
-def answer_to_malformed(error: Exception) -> SessionMessage | None:
+def _answer_to_request(problems: Iterable[Any]) -> SessionMessage | None:
     """The error for a request that is JSON, but not of the protocol's form. What is no request is not answered."""
-    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     # Taken for an answer it lacks a result, and of that error it is the whole input.
     asked: dict[str, Any] = next((item["input"] for item in problems if item["type"] == "missing"), {})
     number = asked.get("id")
     if "method" not in asked or isinstance(number, bool) or not isinstance(number, int | str):
         return None
     wrong = 'The request is not of the protocol\'s form: it needs "jsonrpc": "2.0", and params that are an object.'
-    return _error(number, _INVALID_REQUEST, wrong)
+    return _error(number, INVALID_REQUEST, wrong)
 
 
 def _error(number: int | str, code: int, wrong: str) -> SessionMessage:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=wrong)))
+
+
+@dataclass(slots=True)
+class WatchedDocument:
+    """A document that someone watches. `state` tells whether it has changed; None: it could not be read."""
+
+    state: str | None
+    watchers: int = 0
+
+
+class Subscriptions:
+    """Who watches which document. It looks for changes only while someone does."""
+
+    server: MemoryServer
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._bus = InMemorySubscriptionBus()
+        self._streams = ListenHandler(self._bus)
+        self._watched: dict[str, WatchedDocument] = {}
+        self._wanted = anyio.Event()
+        self._tasks: TaskGroup | None = None
+        self._seen: tuple[App, int] | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._look_for_changes, name="subscriptions")
+            tasks.start_soon(self._end_streams, name="end of subscriptions")
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    async def _end_streams(self) -> None:
+        await self._memory.leaving.wait()
+        self._streams.close()
+
+    async def listen(self, ctx: Request, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """A stream of protocol 2026-07-28. The client is told which of its wishes can be met."""
+        uris = [uri for uri in params.notifications.resource_subscriptions or () if self.server.has_document(uri)]
+        honored = SubscriptionFilter(resource_subscriptions=uris)
+        await self._watch(uris)
+        try:
+            return await self._streams(ctx, params.model_copy(update={"notifications": honored}))
+        finally:
+            self._leave(uris)
+
+    async def subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
+        if not self.server.has_document(params.uri):
+            raise MCPError(INVALID_PARAMS, f"There is no document {params.uri[:200]}; resources/list names them.")
+        peer = self._peer_of(ctx)
+        await self._watch([params.uri])
+        if params.uri in peer.uris:
+            self._leave([params.uri])
+        peer.uris.add(params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
+        peer = self._peer_of(ctx)
+        if params.uri in peer.uris:
+            peer.uris.remove(params.uri)
+            self._leave([params.uri])
+        return EmptyResult()
+
+    def _peer_of(self, ctx: Request) -> Subscriber:
+        """The subscriber behind a request. It lives as long as its connection, of which the SDK has no public name."""
+        connection = ctx.session._connection
+        peer: Subscriber | None = connection.state.get("subscriber")
+        if peer is None:
+            if self._tasks is None:
+                raise MCPError(INVALID_PARAMS, "The server is about to end.")
+            peer = connection.state["subscriber"] = Subscriber(connection)
+            self._tasks.start_soon(peer.send, name="subscriber")
+            forgets = self._bus.subscribe(peer.hear)
+            connection.exit_stack.callback(lambda: self._leave(peer.uris))
+            connection.exit_stack.callback(peer.scope.cancel)
+            connection.exit_stack.callback(forgets)
+        return peer
+
+    async def _watch(self, uris: Iterable[str]) -> None:
+        """Count a watcher in, and know what it could have read before it is told that it watches."""
+        wanted, fresh = set(uris), dict[str, str | None]()
+        try:
+            app = await self._memory.app()
+            fresh = {uri: await self._state_of(app, uri) for uri in wanted if uri not in self._watched}
+        except MemoryFault:
+            pass  # whoever reads is told why; a subscriber is told once there is something to read
+        # Nothing is awaited from here on, so that who is counted in can be counted out.
+        if len(wanted | self._watched.keys()) > MOST_WATCHED:
+            most = f"This server watches at most {MOST_WATCHED} documents at once. Unsubscribe from others first."
+            raise MCPError(INVALID_PARAMS, most)
+        for uri in wanted:
+            self._watched.setdefault(uri, WatchedDocument(fresh.get(uri))).watchers += 1
+        if wanted:
+            self._wanted.set()
+
+    def _leave(self, uris: Iterable[str]) -> None:
+        for uri in set(uris):
+            watched = self._watched[uri]
+            watched.watchers -= 1
+            if not watched.watchers:
+                del self._watched[uri]
+        if not self._watched:
+            self._wanted = anyio.Event()
+
+    async def _look_for_changes(self) -> None:
+        while True:
+            await self._wanted.wait()
+            await anyio.sleep(WATCH_SECONDS)
+            app = self._memory.open
+            try:
+                if app and self._seen != (seen := (app, await app.database.data_version())):
+                    self._seen = seen
+                    await self._compare(app)
+            except MemoryFault:
+                # Told to whoever asks the memory next, and to the log by the pipeline.
+                continue
+            except Exception:
+                logger.exception("Watched documents could not be compared; the next write is looked at again")
+
+    async def _compare(self, app: App) -> None:
+        for uri in list(self._watched):
+            state = await self._state_of(app, uri)
+            watched = self._watched.get(uri)
+            if watched and state is not None and state != watched.state:
+                watched.state = state
+                await self._bus.publish(ResourceUpdated(uri))
+
+    async def _state_of(self, app: App, uri: str) -> str | None:
+        """What changes when the document does; None if it cannot be read, "" if it is not there."""
+        if uri == STATUS:
+            # It counts everything, so that reading it takes longer the more there is; any write changes it.
+            return f"{id(app)} {await app.database.data_version()}"
+        # Of the nodes that it is about, a document may show too little to tell their versions apart.
+        versions: list[int] = []
+        try:
+            content = await self.server.read_resource(uri)
+            if uri == TOC or uri.startswith(NODE):
+                versions = await app.answers.versions(None if uri == TOC else unquote(uri.removeprefix(NODE)))
+        except ResourceNotFoundError:
+            return ""
+        except NotFound:
+            pass  # the document could be read all the same: it says that memory knows no project here
+        except (ResourceError, MemoryFault):
+            return None
+        told = [] if isinstance(content, InputRequiredResult) else [part.content for part in content]
+        return f"{versions} {told}"
+
+
+@dataclass(slots=True)
+class Subscriber:
+    """A subscriber of a version before 2026-07-28. One that reads slowly keeps no other waiting."""
+
+    connection: Connection
+    uris: set[str] = field(default_factory=set)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _changed: dict[str, None] = field(default_factory=dict)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    def hear(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated) and event.uri in self.uris:
+            self._changed[event.uri] = None
+            self._news.set()
+
+    async def send(self) -> None:
+        with self.scope:
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                while self._changed:
+                    uri = next(iter(self._changed))
+                    del self._changed[uri]
+                    await self.connection.send_resource_updated(uri)

@@ -78,9 +78,8 @@ code, which may have changed since.
 
 def build_server(memory: Memory) -> MCPServer[None]:
     """The server with all it offers. It runs the memory for as long as it is served, by one transport at a time."""
-    from mcp_memory.surfaces.protocol import MemoryServer
-    from mcp_memory.surfaces.resources import add_completions, add_prompts, add_resources
-    from mcp_memory.surfaces.subscriptions import Subscriptions
+    from mcp_memory.surfaces import resources
+    from mcp_memory.surfaces.protocol import MemoryServer, Subscriptions
     from mcp_memory.surfaces.tools import tools_of
 
     subscriptions = Subscriptions(memory)
@@ -106,10 +105,8 @@ def build_server(memory: Memory) -> MCPServer[None]:
         middleware=[greet],
         log_level="WARNING",
     )
-    add_resources(server, memory)
-    add_prompts(server, memory)
-    add_completions(server, memory)
-    subscriptions.serve(server)
+    resources.publish(server, memory)
+    server.serve_subscriptions(subscriptions)
     return server
 
 

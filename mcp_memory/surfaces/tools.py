@@ -1,25 +1,26 @@
-"""The MCP tools: from an agent's question to an answer in text that keeps its token budget."""
+"""The MCP tools. A tool is its docstring, its arguments and one call; the answer is text within a token budget.
+
+Whatever costs time to import is imported when a tool is called: the server answers the handshake before that.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import (
-    InputRequiredResult,
-    ToolAnnotations,
-)
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, ToolAnnotations
+from mcp_types.version import is_version_at_least
 from pydantic import Field
 
-from mcp_memory.errors import (
-    NoProject,
-)
+from mcp_memory.errors import NoProject
 from mcp_memory.surfaces.protocol import harmless
 from mcp_memory.surfaces.server import Memory
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 #: Tokens kept free for the cursor in an answer's last line.
 _CURSOR_TOKENS = 11
 _FOOT = re.compile(r"\[\d+ tokens · next: (.*)\]")
+#: From this version on a question to the user is the result of a call, before it a request of the server's own.
+_ASKS_BY_RESULT = "2026-07-28"
+_ERASE = "erase"
+#: Nothing to fill in: to accept is to agree.
+_YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
 NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer")]
 GripId = Annotated[str, Field(description="such as grip:1705330800000:01HN…, from a bullet or hit")]
@@ -46,8 +52,6 @@ Budget = Annotated[int, Field(description="the answer is at most so long")]
 Cursor = Annotated[str | None, Field(description="goes on where an earlier answer ended")]
 Text = Annotated[str, Field(description="one self-contained fact, decision or preference")]
 Pin = Annotated[bool, Field(description="show it at the start of every session")]
-
-
 Focus = Annotated[str | None, Field(description="a node, grip, event or session id; default: the latest day")]
 Ask = Annotated[str | None, Field(description="words that choose the focus, instead of an id")]
 Layout = Annotated[str, Field(description="top-down, or u-curve: the most important first and last")]
@@ -62,25 +66,88 @@ Match = Annotated[str | None, Field(description="every event that holds this tex
 Confirm = Annotated[bool, Field(description="true only after the user has agreed")]
 
 
-class Verbs:
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCard:
+    """Publishes the function below it as a tool; its arguments, after the `Tools`, are those that the agent gives.
+
+    Clients defer tools that are not `always` loaded, and find them by the `hint`.
+    """
+
+    title: str
+    hint: str
+    always: bool = False
+    writes: bool = False
+    destroys: bool = False
+
+    def __call__(self, function: Function) -> Function:
+        TOOLS[function.__name__] = self, function
+        return function
+
+
+#: Every tool by its name, in the order in which clients list them.
+TOOLS: dict[str, tuple[ToolCard, Callable[..., Any]]] = {}
+
+
+class Tools:
     """What an agent can ask of its memory, or tell it. Docstrings are what the agent reads."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+        self.memory = memory
 
+    async def answer(
+        self,
+        budget: int,
+        ask: Callable[[Answers], Coroutine[Any, Any, Page]],
+        start: int | None = None,
+        *,
+        together: bool = True,
+    ) -> str:
+        """The answer to one question, read from one state of the memory and fitted into the budget.
+
+        `start`: where in a list it begins, if it is a list that a cursor goes on with. Where memory knows no project
+        the answer says so: that is no fault of the call.
+        """
+        app = await self.memory.app()
+        answers = app.answers
+        from mcp_memory.errors import ALL_PROJECTS, NOTES
+        from mcp_memory.navigate.scope import Reach
+
+        try:
+            if together:
+                page = await app.ask(ask)
+            else:
+                page = await ask(answers)
+        except NoProject as nowhere:
+            step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
+            page = answers.renderer.page(harmless(str(nowhere)), [], step, budget)
+        return _with_cursor(answers, page, start, budget)
+
+    async def listed(
+        self, budget: int, cursor: str | None, ask: Callable[[Answers, int], Coroutine[Any, Any, Page]]
+    ) -> str:
+        """The same for a list, which goes on with a cursor: `ask` is told how many tokens are left beside that."""
+        await self.memory.app()
+        from mcp_memory.navigate.answers import checked
+        from mcp_memory.search.hits import offset_of
+
+        room, start = max(checked(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
+        return await self.answer(budget, lambda answers: ask(answers, room), start)
+
+    @ToolCard("Table of contents", "recall past sessions, history, what was done before", always=True)
     async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 300) -> str:
         """The top of the memory's table of contents: years, months and the latest days, with ids to go down.
 
         Start here when the question names neither a time nor a term."""
-        app = await self._memory.app()
-        from anyio import to_thread
-
+        app = await self.memory.app()
         from mcp_memory.surfaces.doctor import capture_gap
 
         notice = await to_thread.run_sync(capture_gap, app.settings)
-        page = await app.answers.toc_root(project, topic, budget_tokens, notice)
-        return _fit(app.answers, page.text, budget_tokens)
+        return await self.answer(budget_tokens, lambda a: a.toc_root(project, topic, budget_tokens, notice))
 
+    @ToolCard("Go down", "open a day, week, month or segment of past work")
     async def get_node(
         self,
         node_id: NodeId,
@@ -90,19 +157,20 @@ class Verbs:
         cursor: Cursor = None,
     ) -> str:
         """One year, month, week, day or segment: its summary with grips, its children, parent and neighbours."""
-        answers = (await self._memory.app()).answers
-        page = await answers.get_node(node_id, project, topic, _room(budget_tokens), cursor)
-        return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
+        return await self.listed(
+            budget_tokens, cursor, lambda a, room: a.get_node(node_id, project, topic, room, cursor)
+        )
 
+    @ToolCard("Exact words", "verify and quote what was said in a past session")
     async def expand_grip(
         self, grip_id: GripId, before: Around = 1, after: Around = 3, budget_tokens: Budget = 300
     ) -> str:
         """The exact words behind a bullet or hit, who said them when, and what was said around them.
 
         Call it before you state something recalled as a fact."""
-        answers = (await self._memory.app()).answers
-        return _fit(answers, (await answers.expand_grip(grip_id, before, after, budget_tokens)).text, budget_tokens)
+        return await self.answer(budget_tokens, lambda a: a.expand_grip(grip_id, before, after, budget_tokens))
 
+    @ToolCard("Search memory", "find past decisions, errors, fixes, files, names by words", always=True)
     async def teleport(
         self,
         query: Query,
@@ -117,14 +185,18 @@ class Verbs:
         """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
 
         Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
-        answers = (await self._memory.app()).answers
+        await self.memory.app()
         from mcp_memory.search.hits import Search
 
         asked = Search(query, project, when, kind, limit, cursor, diverse)
-        found, page = await answers.teleport(asked, _room(budget_tokens))
-        following = found.more if page.shown == len(found.hits) else _position(cursor) + page.shown
-        return _paged(answers, page, following if page.shown else None, budget_tokens)
 
+        async def found(answers: Answers, room: int) -> Page:
+            hits, page = await answers.teleport(asked, room)
+            return replace(page, left=page.left or int(hits.more is not None))
+
+        return await self.listed(budget_tokens, cursor, found)
+
+    @ToolCard("Browse a time", "what was done yesterday, last week, on a date")
     async def browse_time(
         self,
         when: When,
@@ -134,10 +206,11 @@ class Verbs:
         cursor: Cursor = None,
     ) -> str:
         """What happened in a time: the days, weeks or months that it covers, with their main points and grips."""
-        answers = (await self._memory.app()).answers
-        page = await answers.browse_time(when, project, topic, _room(budget_tokens), cursor)
-        return _paged(answers, page, _next_of_list(page, cursor), budget_tokens)
+        return await self.listed(
+            budget_tokens, cursor, lambda a, room: a.browse_time(when, project, topic, room, cursor)
+        )
 
+    @ToolCard("Build context", "get into a topic: summaries, details and links in a token budget")
     async def build_context(
         self,
         focus: Focus = None,
@@ -154,7 +227,7 @@ class Verbs:
         itself, and what is linked to it.
 
         Call it once to get into a matter; later with `since` and the snapshot of the last answer."""
-        contexts = (await self._memory.app()).contexts
+        contexts = (await self.memory.app()).contexts
         from mcp_memory.navigate.context import Request, levels_of
 
         request = Request(
@@ -168,19 +241,24 @@ class Verbs:
             since=since,
             project=project,
         )
-        return (await contexts.page(request)).text
+        return await self.answer(budget_tokens, lambda _: contexts.page(request), together=False)
 
+    @ToolCard("Session record", "continue a session after compaction or resume")
     async def session_context(self, session: Session, budget_tokens: Budget = 1_500) -> str:
         """A session's record (decisions, action items, open questions, names) and its latest messages.
 
         Call it after a compaction or when a session is resumed."""
-        app = await self._memory.app()
-        _, page = await app.sessions.page(session, budget_tokens)
-        return _fit(app.answers, page.text, budget_tokens)
+        sessions = (await self.memory.app()).sessions
 
+        async def page(_: Answers) -> Page:
+            return (await sessions.page(session, budget_tokens))[1]
+
+        return await self.answer(budget_tokens, page, together=False)
+
+    @ToolCard("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
-        app = await self._memory.app()
+        app = await self.memory.app()
         from mcp_memory.pipeline.ingest import remember
 
         if project:
@@ -190,6 +268,7 @@ class Verbs:
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
 
+    @ToolCard("Erase", "delete something from memory for good", writes=True, destroys=True)
     async def forget(
         self,
         ctx: Context[None, Any],
@@ -202,15 +281,15 @@ class Verbs:
 
         Without confirm it only says how much would go. With confirm=true the user is asked through the client before
         anything goes; where the client cannot ask, only grip_id is taken: ask the user yourself before you call it."""
-        app = await self._memory.app()
-        from mcp_memory.surfaces.forget_command import agreement, carry_out, wish_of_agent
+        app = await self.memory.app()
+        from mcp_memory.surfaces.forget_command import carry_out, wish_of_agent
 
         wish, what = await wish_of_agent(app, grip_id, session_id, match)
         found = await carry_out(app, wish, dry_run=True)
         size = str(found)
         if not confirm:
             return f"Would forget {size}. Nothing was erased: call it again with confirm=true if the user agrees."
-        answer = await agreement(ctx, f"Erase {size} from memory for good: {what}?")
+        answer = await _agreement(ctx, f"Erase {size} from memory for good: {what}?")
         if isinstance(answer, InputRequiredResult):
             return answer
         if answer == "unasked" and not grip_id:
@@ -227,125 +306,77 @@ class Verbs:
         return "\n".join([f"Forgot {found}.", *found.remarks(done=True)])
 
 
+async def _agreement(
+    ctx: Context[None, Any], question: str
+) -> Literal["accept", "decline", "cancel", "unasked"] | InputRequiredResult:
+    """What the user says to a question, in the way of the client's protocol; "unasked" if the client cannot ask.
+
+    From 2026-07-28 on the question is the answer to the call, which the client repeats with what the user said. It
+    counts only for the very question that was shown: what would be erased may have grown meanwhile.
+    """
+    able = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+    if able is None or (able.form is None and able.url is not None):
+        return "unasked"
+    if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
+        state = hashlib.sha256(question.encode()).hexdigest()
+        answer = (ctx.input_responses or {}).get(_ERASE)
+        if isinstance(answer, ElicitResult) and ctx.request_state == state:
+            return answer.action
+        params = ElicitRequestFormParams(message=question, requested_schema=_YES_OR_NO)
+        return InputRequiredResult(input_requests={_ERASE: ElicitRequest(params=params)}, request_state=state)
+    if not ctx.session.can_send_request:
+        return "unasked"
+    answered: ElicitResult = await ctx.session.elicit_form(question, _YES_OR_NO, ctx.request_id)
+    return answered.action
+
+
 def tools_of(memory: Memory) -> list[Tool]:
     """All tools, as the server publishes them."""
-    verbs = Verbs(memory)
-
-    def reading(verb: Callable[..., Awaitable[str]], title: str, hint: str, *, always: bool = False) -> Tool:
-        return _tool(_somewhere(memory, verb), title, hint, always=always)
-
-    return [
-        reading(
-            verbs.toc_root, "Table of contents", "recall past sessions, history, what was done before", always=True
-        ),
-        reading(verbs.get_node, "Go down", "open a day, week, month or segment of past work"),
-        reading(verbs.expand_grip, "Exact words", "verify and quote what was said in a past session"),
-        reading(
-            verbs.teleport, "Search memory", "find past decisions, errors, fixes, files, names by words", always=True
-        ),
-        reading(verbs.browse_time, "Browse a time", "what was done yesterday, last week, on a date"),
-        reading(
-            verbs.build_context, "Build context", "get into a topic: summaries, details and links in a token budget"
-        ),
-        reading(verbs.session_context, "Session record", "continue a session after compaction or resume"),
-        _tool(verbs.remember, "Keep a note", "save a decision, preference or fact for later sessions", writes=True),
-        _tool(verbs.forget, "Erase", "delete something from memory for good", writes=True, destroys=True),
-    ]
+    tools = Tools(memory)
+    return [_published(card, function.__get__(tools)) for card, function in TOOLS.values()]
 
 
-def _somewhere(memory: Memory, verb: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
-    """The same, but that where memory knows no project the answer says so: that is no fault of the call."""
-    usual = inspect.signature(verb).parameters["budget_tokens"].default
-
-    @wraps(verb)
-    async def asked(**arguments: Any) -> str:
-        try:
-            return await verb(**arguments)
-        except NoProject as nowhere:
-            answers = (await memory.app()).answers
-            from mcp_memory.errors import ALL_PROJECTS, NOTES
-            from mcp_memory.navigate.scope import Reach
-
-            step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
-            budget = arguments.get("budget_tokens", usual)
-            return _fit(answers, answers.renderer.page(harmless(str(nowhere)), [], step, budget).text, budget)
-
-    return asked
-
-
-def _tool(
-    verb: Callable[..., Any],
-    title: str,
-    hint: str,
-    *,
-    always: bool = False,
-    writes: bool = False,
-    destroys: bool = False,
-) -> Tool:
+def _published(card: ToolCard, function: Callable[..., Any]) -> Tool:
     annotations = ToolAnnotations(
-        read_only_hint=not writes,
-        destructive_hint=destroys,
-        idempotent_hint=destroys or not writes,
+        read_only_hint=not card.writes,
+        destructive_hint=card.destroys,
+        idempotent_hint=card.destroys or not card.writes,
         open_world_hint=False,
     )
-    # Clients defer tools that are not always loaded, and find them by the hint.
-    meta = {"anthropic/searchHint": hint} | ({"anthropic/alwaysLoad": True} if always else {})
     tool = Tool.from_function(
-        verb,
-        title=title,
-        description=inspect.getdoc(verb),
+        function,
+        title=card.title,
+        description=inspect.getdoc(function),
         annotations=annotations,
-        meta=meta,
+        meta={"anthropic/searchHint": card.hint} | ({"anthropic/alwaysLoad": True} if card.always else {}),
         structured_output=False,
     )
-    _tidy(tool.parameters)
-    return tool
-
-
-def _tidy(schema: dict[str, Any]) -> None:
-    """Leave out of a schema what only costs the model tokens: titles, and null where an argument may be left out."""
-    schema.pop("title", None)
-    schema["additionalProperties"] = False
-    for field in schema["properties"].values():
+    # What only costs the model tokens is left out: titles, and null where an argument may be left out.
+    tool.parameters.pop("title", None)
+    tool.parameters["additionalProperties"] = False
+    for field in tool.parameters["properties"].values():
         field.pop("title", None)
         if "anyOf" in field:
             field.update(next(choice for choice in field.pop("anyOf") if choice.get("type") != "null"))
         if field.get("default", 0) is None:
             del field["default"]
+    return tool
 
 
-def _room(budget: int) -> int:
-    from mcp_memory.navigate.answers import checked
+def _with_cursor(answers: Answers, page: Page, start: int | None, budget: int) -> str:
+    """The answer, with the cursor of what follows in its last line if something does and there is room for it.
 
-    return max(checked(budget) - _CURSOR_TOKENS, 1)
-
-
-def _position(cursor: str | None) -> int:
-    from mcp_memory.search.hits import offset_of
-
-    return offset_of(cursor)
-
-
-def _next_of_list(page: Page, cursor: str | None) -> int | None:
-    """Where a list goes on, if some of it was left out."""
-    return _position(cursor) + page.shown if page.shown and page.left else None
-
-
-def _paged(answers: Answers, page: Page, following: int | None, budget: int) -> str:
-    """The answer, with the cursor of what follows in its last line if there is room for it."""
+    An answer never exceeds its budget, not even one too small for a useful answer.
+    """
     from mcp_memory.navigate.packing import with_count
     from mcp_memory.search.hits import cursor_of
 
     body, _, foot = page.text.rpartition("\n")
     match = _FOOT.fullmatch(foot)
-    if following is None or not match:
-        return _fit(answers, page.text, budget)
-    onward = f'next: {match[1]}, cursor="{cursor_of(following)}" for more'
-    count = answers.renderer.count
-    text = with_count(count, lambda tokens: f"{body}\n[{tokens} tokens · {onward}]")
-    return text if count(text) <= budget else _fit(answers, page.text, budget)
-
-
-def _fit(answers: Answers, text: str, budget: int) -> str:
-    """An answer never exceeds its budget, not even one too small for a useful answer."""
-    return answers.renderer.fit(text, budget)
+    if start is not None and page.shown and page.left and match:
+        onward = f'next: {match[1]}, cursor="{cursor_of(start + page.shown)}" for more'
+        count = answers.renderer.count
+        text = with_count(count, lambda tokens: f"{body}\n[{tokens} tokens · {onward}]")
+        if count(text) <= budget:
+            return text
+    return answers.renderer.fit(page.text, budget)

@@ -23,7 +23,7 @@ from mcp_types import ResourceUpdatedNotification
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Privacy, Settings
 from mcp_memory.errors import LeaseLost
-from mcp_memory.surfaces import subscriptions
+from mcp_memory.surfaces import protocol
 from mcp_memory.surfaces.server import Memory, build_server
 from tests.support import conversation, learn, said
 from tests.surfaces.client import Era, ask, connected, read
@@ -44,7 +44,7 @@ Next = Callable[[], Awaitable[str]]
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(protocol, "WATCH_SECONDS", 0.01)
 
 
 async def subscribe(client: Client, uri: str, *, end: bool = False) -> None:
@@ -206,7 +206,7 @@ async def test_an_address_that_names_no_document_cannot_be_subscribed_to(setting
 async def test_there_is_a_limit_to_what_is_watched(
     settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MOST", 2)
+    monkeypatch.setattr(protocol, "MOST_WATCHED", 2)
     async with subscribed(settings, era, TOC, STATUS) as (client, following):
         with pytest.raises(MCPError, match="watches at most 2 documents"):
             if era == "legacy":
@@ -245,7 +245,7 @@ async def test_a_subscription_outlives_a_memory_that_cannot_be_read(blank: Setti
 async def test_what_a_client_watched_is_given_up_when_it_leaves(
     settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MOST", 1)
+    monkeypatch.setattr(protocol, "MOST_WATCHED", 1)
     server = build_server(Memory(settings))
     for uri in (TOC, STATUS):
         with anyio.fail_after(30):
@@ -262,7 +262,7 @@ async def test_what_a_client_watched_is_given_up_when_it_leaves(
 async def test_a_document_that_is_subscribed_to_twice_is_given_up_at_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MOST", 1)
+    monkeypatch.setattr(protocol, "MOST_WATCHED", 1)
     async with subscribed(settings, "legacy", TOC, TOC) as (client, _):
         await subscribe(client, TOC, end=True)
         await subscribe(client, STATUS)
