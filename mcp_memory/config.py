@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from mcp_memory.capture.home import home_dir
-from mcp_memory.capture.settings import keep
+from mcp_memory.capture.settings import home_dir, keep
 from mcp_memory.domain.compaction import parse_table
 from mcp_memory.errors import SettingsError
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.names import FOREIGN, TALK, WORDS
+from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The capture hook: hands the event that a client tells on stdin to the inbox; prints the brief at a session's start.
 
-It must never disturb the agent: whatever happens, nothing unexpected is printed and the exit code is 0.
+It must never disturb the agent: whatever happens, nothing unexpected is printed and the exit code is 0. The server
+reads by the same functions what an earlier hook stored as it came.
 """
 
 from __future__ import annotations
@@ -11,21 +12,44 @@ import sys
 import time
 
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
-from mcp_memory.capture.home import home_dir
 from mcp_memory.capture.inbox import Row, append, read_brief
-from mcp_memory.capture.patterns import lazy
-from mcp_memory.capture.payload import CLAUDE_CODE, CURSOR, client_of, directory_of, event_of, is_own, is_silent, plain
 from mcp_memory.capture.project import detect, places
 from mcp_memory.capture.redaction import Clean, redact, redact_json
-from mcp_memory.capture.settings import read_settings
+from mcp_memory.capture.settings import home_dir, lazy, read_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from mcp_memory.capture.project import Project
+CLAUDE_CODE = "claude-code"
+CURSOR = "cursor"
+VSCODE = "vscode"
 
+#: The fields around what was said. VS Code and Copilot spell them in camelCase, too.
+_ENVELOPE = (
+    "hook_event_name session_id transcript_path permission_mode prompt_id agent_id agent_type agent_name "
+    "agent_transcript_path tool_name tool_input tool_response tool_result tool_use_id tool_call_id is_interrupt "
+    "error_details stop_hook_active stop_reason last_assistant_message custom_instructions compact_summary "
+    "initial_prompt mcp_server"
+).split()
+#: Other names for the same field.
+_ALIASES = {"tool_args": "tool_input", "tool_result": "tool_response", "tool_call_id": "tool_use_id"}
+
+#: Events, in lower case, that say nothing which another event does not say as well or better.
+_SILENT = frozenset(
+    "pretooluse posttoolbatch messagedisplay instructionsloaded permissionrequest notification "
+    "beforetool beforetoolselection beforemodel aftermodel precompress "
+    "beforeshellexecution beforemcpexecution beforereadfile".split()
+)
+_TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
+_OWN_TOOL = lazy(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__")
+_OWN_SERVERS = frozenset({"memory", "mcp-memory"})
+#: Cursor names a tool without its server; VS Code and Copilot put the server's name before it.
+_OWN_PLAIN_TOOL = lazy(
+    r"(MCP:\s*|(mcp_)?(mcp[-_])?memory\d*[-_])"
+    r"(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
+)
 _MAX_INPUT = 64 * 1024 * 1024
 #: What is larger is not parsed whole: it would take longer than an agent should wait.
 _WHOLE = 4 * 1024 * 1024
@@ -46,8 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         words = sys.argv[1:] if argv is None else argv
-        home = _option(words, "--home")
-        output = _capture(_client(words), _read_input(), dict(env, MCP_MEMORY_HOME=home) if home else env)
+        home, client = _option(words, "--home"), _option(words, "--client")
+        client = client if client.replace("-", "").isalnum() and len(client) <= 40 else CLAUDE_CODE
+        output = _capture(client, _read_input(), dict(env, MCP_MEMORY_HOME=home) if home else env)
         if output:
             sys.stdout.buffer.write(output.encode("ascii") + b"\n")
             sys.stdout.buffer.flush()
@@ -55,11 +80,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Of the error only its type: its text could quote what must not be written anywhere.
         sys.stderr.write("mcp-memory: the event was not captured (%s)\n" % type(error).__name__)
     return 0
-
-
-def _client(argv: Sequence[str]) -> str:
-    name = _option(argv, "--client")
-    return name if name.replace("-", "").isalnum() and len(name) <= 40 else CLAUDE_CODE
 
 
 def _option(argv: Sequence[str], option: str) -> str:
@@ -88,7 +108,7 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     if told is None:
         return ""
     client, payload = client_of(told, client), plain(told)
-    if is_silent(payload) or is_own(payload, client):
+    if event_of(payload) in _SILENT or is_own(payload, client):
         return ""
     home = home_dir(env)
     settings = read_settings(os.path.join(home, "config.toml"), env)
@@ -97,27 +117,23 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
         return ""
     stored = _storable(payload, text, settings.max_event_bytes)
     project = project._replace(root=clean(project.root), label=clean(project.label))
-    append(home, Row(_now_ms(), client, project.root, project.label, stored))
+    append(home, Row(time.time_ns() // 1_000_000, client, project.root, project.label, stored))
     if event_of(payload) != "sessionstart" or not settings.brief:
         return ""
-    return _greeting(payload, client, _own_text(home, payload, client) or _brief(home, project))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _brief(home: str, project: Project) -> str:
-    """What the server keeps for the project: a name that is claimed has a brief here only if the claim counts."""
-    return next(filter(None, (read_brief(home, place) for place in places(project.root, project.label))), "")
-
-
-def _own_text(home: str, payload: Mapping[str, Any], client: str) -> str:
-    """What the server keeps for a session that goes on without its earlier words, if it has a record of it."""
+    # A session that goes on without its earlier words has a text of its own, if the server keeps a record of it. Of a
+    # project, a name that is claimed has a brief only if the claim counts.
+    roots = places(project.root, project.label)
     session = payload.get("session_id")
-    if str(payload.get("source")) not in _GOING_ON or not isinstance(session, str) or not session:
+    if str(payload.get("source")) in _GOING_ON and isinstance(session, str) and session:
+        roots.insert(0, "session:%s:%s" % (client, session))
+    brief = next(filter(None, (read_brief(home, root) for root in roots)), "")
+    if not brief:
         return ""
-    return read_brief(home, "session:%s:%s" % (client, session))
+    # Escaped to ASCII, which every console can print.
+    if client == CURSOR:
+        return json.dumps({"additional_context": brief})
+    event = payload.get("hook_event_name")
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": brief}})
 
 
 def _parse(text: str) -> dict[str, Any] | None:
@@ -186,11 +202,65 @@ def _clip_json(value: Any, max_bytes: int) -> Any:
     return value
 
 
-def _greeting(payload: Mapping[str, Any], client: str, brief: str) -> str:
-    """The brief in the form the client takes as context; escaped to ASCII, which every console can print."""
-    if not brief:
+#: Both spellings of each name, and what it is called here.
+_PLAIN = {
+    spelled: _ALIASES.get(name, name)
+    for name in (*_ENVELOPE, *_ALIASES)
+    for spelled in (name, name[0] + name.title().replace("_", "")[1:])
+}
+
+
+def client_of(payload: Mapping[str, Any], told: str) -> str:
+    """Which client a payload is from, given the one that the hook was registered with.
+
+    Cursor and VS Code run the hooks of Claude Code's settings. Cursor gives its version. VS Code spells its envelope
+    in camelCase or, in later versions, as Claude Code does; then it gives the time, which Claude Code never does.
+    """
+    if "cursor_version" in payload:
+        return CURSOR
+    if told != CLAUDE_CODE:
+        return told
+    camel = "hookEventName" in payload or ("sessionId" in payload and "hook_event_name" in payload)
+    timed = isinstance(payload.get("timestamp"), str) and not payload.keys() & {"permission_mode", "prompt_id"}
+    return VSCODE if camel or timed else told
+
+
+def plain(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload with its envelope in snake_case. What stands inside of a field is left alone."""
+    found: dict[str, Any] = {}
+    for key, value in payload.items():
+        name = _PLAIN.get(key, key)
+        found[key if name != key and name in payload else name] = value
+    return found
+
+
+def event_of(payload: Mapping[str, Any]) -> str:
+    """The event's name in lower case."""
+    return str(payload.get("hook_event_name", "")).lower()
+
+
+def is_own(payload: Mapping[str, Any], client: str) -> bool:
+    """Whether this is what our own tools answered: remembering it would make memory echo itself."""
+    if event_of(payload) not in _TOOL_DONE:
+        return False
+    if is_own_tool(str(payload.get("tool_name", "")), client):
+        return True
+    told = ((payload.get("mcp_server"), "name"), (payload.get("mcp_context"), "server_name"))
+    servers = [str(server.get(key)) for server, key in told if isinstance(server, dict)]
+    return any(server.rpartition(":")[2] in _OWN_SERVERS for server in servers)
+
+
+def is_own_tool(name: str, client: str) -> bool:
+    return bool(_OWN_TOOL().match(name) or (client in (CURSOR, VSCODE) and _OWN_PLAIN_TOOL().match(name)))
+
+
+def directory_of(payload: Mapping[str, Any]) -> str:
+    """Where the session takes place."""
+    roots = payload.get("workspace_roots")
+    for place in (payload.get("cwd"), roots[0] if isinstance(roots, list) and roots else None):
+        if isinstance(place, str) and place:
+            return place
+    try:
+        return os.getcwd()
+    except OSError:
         return ""
-    if client == CURSOR:
-        return json.dumps({"additional_context": brief})
-    event = payload.get("hook_event_name")
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": brief}})

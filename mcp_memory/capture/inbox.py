@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections import namedtuple
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections import namedtuple
 
-from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction import redact
-from mcp_memory.capture.settings import is_off, read_flat
+from mcp_memory.capture.settings import is_off, lazy, read_flat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

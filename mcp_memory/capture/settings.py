@@ -1,18 +1,20 @@
-"""The few settings that the hook needs, however TOML lets them be written.
+"""What the hook must know before it does anything: where memory lives, and the few settings that concern it.
 
-A full parser takes half as long to load as everything else the hook does, and Python 3.9 has none. So a file of plain
-lines, as nearly all are, is read here; any other by `tomllib`, or, where there is none, from what `config` wrote down.
-What cannot be read for certain is taken in favour of privacy: unless it clearly says so, capture is not on.
+A full TOML parser takes half as long to load as everything else the hook does, and Python 3.9 has none. So a file of
+plain lines, as nearly all are, is read here; any other by `tomllib`, or, where there is none, from what `config` wrote
+down. What cannot be read for certain is taken in favour of privacy: unless it clearly says so, capture is not on.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # typing costs the hook a quarter of its time, so only type checkers import it
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _ON = frozenset({"1", "true", "yes", "on"})
@@ -23,6 +25,51 @@ _MOST_CHARS = 1_000_000
 #: The section of lines below something that may have been meant as a header.
 _UNKNOWN = "?."
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def home_dir(env: Mapping[str, str]) -> str:
+    """The data directory: MCP_MEMORY_HOME, or `mcp-memory` in the platform's place for user data."""
+    chosen = env.get("MCP_MEMORY_HOME", "").strip()
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    if sys.platform == "win32":
+        folder = env.get("LOCALAPPDATA") or os.path.expanduser(os.path.join("~", "AppData", "Local"))
+    elif sys.platform == "darwin":
+        folder = os.path.expanduser("~/Library/Application Support")
+    else:
+        folder = env.get("XDG_DATA_HOME", "")
+        # The XDG specification says that relative paths are invalid and must be ignored.
+        folder = folder if os.path.isabs(folder) else os.path.expanduser("~/.local/share")
+    return os.path.join(folder, "mcp-memory")
+
+
+def private_dir(path: str) -> str:
+    """Make the directory, and what is missing above it, for its owner alone. One that exists keeps its mode.
+
+    `os.makedirs` gives the mode to the last one only: a data directory made on the way to one in it would be open.
+    """
+    if not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        if parent != path:
+            private_dir(parent)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:  # by another process, in this moment
+            if not os.path.isdir(path):
+                raise
+    return path
+
+
+def lazy(expression: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """A function that gives the expression, compiled when first used: the hook starts anew for every event."""
+    made: list[re.Pattern[str]] = []
+
+    def pattern() -> re.Pattern[str]:
+        if not made:
+            made.append(re.compile(expression, flags))
+        return made[0]
+
+    return pattern
 
 
 def read_flat(path: str) -> dict[str, str]:
@@ -98,17 +145,12 @@ def _parsed(text: str) -> dict[str, str] | None:
 
 def _flattened(table: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a parsed file, each as text by its full name."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for name, value in table.items():
-        if isinstance(value, dict):
-            found.update((f"{name}.{key}", _text(item)) for key, item in value.items())
-        else:
-            found[name] = _text(value)
-    return found
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        found.update(
+            {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
 
 
 def keep(path: str, text: str, table: Mapping[str, Any]) -> None:
@@ -145,7 +187,7 @@ def _kept(path: str, text: str) -> dict[str, str] | None:
 
 
 def _digest(text: str) -> str:
-    import hashlib
+    import hashlib  # few files need it
 
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -184,7 +226,7 @@ def is_off(value: str) -> bool:
     return bool(value.strip()) and value.strip().lower() not in _ON
 
 
-class Settings:
+class HookSettings:
     """What the hook may be told: to stay away, how long a text may be, and whether to print the brief."""
 
     __slots__ = ("brief", "enabled", "max_event_bytes")
@@ -195,7 +237,7 @@ class Settings:
         self.brief = brief
 
 
-def read_settings(config: str, env: Mapping[str, str]) -> Settings:
+def read_settings(config: str, env: Mapping[str, str]) -> HookSettings:
     """What config.toml says; the environment wins. A bad value gives the default, or no capture; never an error."""
     file = read_flat(config)
 
@@ -207,8 +249,8 @@ def read_settings(config: str, env: Mapping[str, str]) -> Settings:
 
     size = setting("capture", "max_event_bytes").strip().replace("_", "")
     given = int(size) if size.isascii() and size.isdigit() and len(size) < 12 else 0
-    return Settings(
+    return HookSettings(
         enabled=not is_off(setting("capture", "enabled") or misplaced),
-        max_event_bytes=max(given, 1024) if given else Settings().max_event_bytes,
+        max_event_bytes=max(given, 1024) if given else HookSettings().max_event_bytes,
         brief=not is_off(setting("brief", "enabled")),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.capture.payload import CLAUDE_CODE
+from mcp_memory.capture.hook import CLAUDE_CODE
 from mcp_memory.clients.claude_tools import (
     call_text,
     compact_summary,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.capture.payload import CURSOR
+from mcp_memory.capture.hook import CURSOR
 from mcp_memory.clients.claude_tools import without_injected
 from mcp_memory.clients.lines import (
     TRANSCRIPT,

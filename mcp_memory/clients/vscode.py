@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.capture.payload import VSCODE, is_own_tool, plain
+from mcp_memory.capture.hook import VSCODE, is_own_tool, plain
 from mcp_memory.clients import claude_code
 from mcp_memory.clients.claude_tools import compact, headline, said, touched, typed
 from mcp_memory.clients.lines import (

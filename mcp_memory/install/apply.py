@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.clients.port import Folders
 from mcp_memory.errors import MemoryFault, StoreFull
 from mcp_memory.install import json_settings, toml_settings

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import mcp_memory
-from mcp_memory.capture.home import home_dir
+from mcp_memory.capture.settings import home_dir
 from mcp_memory.clients.port import Folders
 from mcp_memory.errors import MemoryFault, UsageError
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from anyio import to_thread
 
 from mcp_memory.capture.clipping import clean, clip, looked_through
-from mcp_memory.capture.payload import client_of
+from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Role, event_key, opaque

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import anyio
 
 from mcp_memory.app import App
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.text import clean

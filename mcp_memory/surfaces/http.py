@@ -25,7 +25,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Memory, build_server, exit_within

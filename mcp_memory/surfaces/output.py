@@ -21,7 +21,7 @@ import logging
 import os
 from pathlib import Path
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 
 #: Tokens from which on every answer says something.
 _USEFUL = 100

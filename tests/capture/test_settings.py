@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 
 from mcp_memory import config
 from mcp_memory.capture import settings
-from mcp_memory.capture.settings import plain_lines, read_flat, read_settings
+from mcp_memory.capture.settings import home_dir, plain_lines, private_dir, read_flat, read_settings
 from mcp_memory.errors import SettingsError
 from tests.support import REPO
 
@@ -224,3 +225,49 @@ def test_the_hook_obeys_a_file_that_was_changed_while_no_server_ran(tmp_path: Pa
     assert fire() == 1
     (home / "config.toml").unlink()
     assert fire() == 2
+
+
+def test_home_is_chosen_by_the_environment(tmp_path: Path) -> None:
+    assert home_dir({"MCP_MEMORY_HOME": str(tmp_path / "x")}) == str(tmp_path / "x")
+    assert home_dir({"MCP_MEMORY_HOME": "~/x"}) == os.path.expanduser("~/x")
+
+
+@pytest.mark.parametrize(
+    ("platform", "env", "expected"),
+    [
+        ("linux", {}, "~/.local/share"),
+        ("linux", {"XDG_DATA_HOME": "/data"}, "/data"),
+        ("linux", {"XDG_DATA_HOME": "relative"}, "~/.local/share"),
+        ("darwin", {"XDG_DATA_HOME": "/data"}, "~/Library/Application Support"),
+        ("win32", {"LOCALAPPDATA": "C:\\Users\\ada\\AppData\\Local"}, "C:\\Users\\ada\\AppData\\Local"),
+    ],
+)
+def test_home_is_where_the_platform_keeps_user_data(
+    monkeypatch: pytest.MonkeyPatch, platform: str, env: dict[str, str], expected: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert home_dir(env) == os.path.join(os.path.expanduser(expected), "mcp-memory")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are those of POSIX")
+def test_private_directory_is_for_its_owner_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
+    made = Path(private_dir(str(tmp_path / "a" / "b")))
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    made.chmod(0o750)
+    private_dir(str(made))
+    assert stat.S_IMODE(made.stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize("bad", ["", "much", "-5", "1.5", "٣"])
+def test_bad_length_limit_gives_the_default(tmp_path: Path, bad: str) -> None:
+    env = {"MCP_MEMORY_CAPTURE_MAX_EVENT_BYTES": bad}
+    assert read_settings(str(tmp_path / "none.toml"), env).max_event_bytes == 65_536
+
+
+def test_environment_wins_over_the_settings_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[capture]\nenabled = false\nmax_event_bytes = 5000\n")
+    assert not read_settings(str(path), {}).enabled
+    settings = read_settings(str(path), {"MCP_MEMORY_CAPTURE_ENABLED": "true"})
+    assert (settings.enabled, settings.max_event_bytes) == (True, 5000)
+    assert not read_settings(str(path), {"MCP_MEMORY_CAPTURE_ENABLED": " "}).enabled  # it says nothing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.capture.home import home_dir
+from mcp_memory.capture.settings import home_dir
 from mcp_memory.install.catalog import CLIENTS, Launch, is_our_hook, is_our_server, this_installation
 
 

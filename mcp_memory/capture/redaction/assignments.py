@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.names import (
     APART,
     BASIC,
@@ -46,6 +45,7 @@ from mcp_memory.capture.redaction.values import (
     near,
     told,
 )
+from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
 from mcp_memory.capture.redaction.rules import (
@@ -26,6 +25,7 @@ from mcp_memory.capture.redaction.rules import (
 )
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
 from mcp_memory.capture.redaction.values import Clean, is_dummy, is_field, is_handed, is_reference, is_value
+from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

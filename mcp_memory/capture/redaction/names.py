@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import lru_cache
 
-from mcp_memory.capture.patterns import lazy
+from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

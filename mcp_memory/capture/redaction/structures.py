@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.patterns import lazy
 from mcp_memory.capture.redaction.names import NAME_CHARS, Named, classify, start_of_name
 from mcp_memory.capture.redaction.values import (
     is_code,
@@ -20,6 +19,7 @@ from mcp_memory.capture.redaction.values import (
     is_strong,
     is_value,
 )
+from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.store.port import Clock, Lease
 from mcp_memory.store.sqlite.database import DUE, ERASURES, Database, told
 from mcp_memory.store.sqlite.migrations import backup, remove_partial, upgrade_copies

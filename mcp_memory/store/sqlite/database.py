@@ -16,7 +16,7 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
-from mcp_memory.capture.home import private_dir
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
 from mcp_memory.store.sqlite.migrations import latest, migrate, newer, version_of
