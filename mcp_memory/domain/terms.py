@@ -11,12 +11,13 @@ import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 
-from mcp_memory.domain.abbreviations import shortened, written
 from mcp_memory.domain.stems import forms, root
-from mcp_memory.domain.synonyms import synonyms
 from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts
+from mcp_memory.lexicon import lines
+from mcp_memory.lexicon import words as listed
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z]|[A-Z]{2,}+[a-z])[A-Za-z0-9]*+")
@@ -49,16 +50,8 @@ SHORTEST_COMMIT = 7
 
 TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
 MAX_TERMS = 24
-#: Words of asking, counting and dating: they say less about what was said than their rarity promises.
-_WEAK = frozenset(
-    root(word)
-    for word in """
-    ago amount average bit chat conversation current currently day different discuss discussed discussion earliest five
-    four happen happened kind lately latest mention mentioned month name number past percentage previous previously
-    recent recently recommendation remember remind second six suggestion third three time tip today total two type week
-    wonder wondering year
-    """.split()
-)
+#: They say less about what was said than their rarity promises.
+_WEAK = frozenset(root(word) for word in listed("weak_words"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +192,12 @@ def terms_of(query: str) -> list[Term]:
 
 def _abbreviated(terms: list[Term]) -> list[Term]:
     """Where words of the question are a long form (pull request), its short form tells each of them."""
-    short = shortened([" ".join(term.words) for term in terms])
+    plain = [_singular(" ".join(term.words)) for term in terms]
+    short: dict[int, tuple[str, ...]] = {}
+    for size in sorted({len(form) for form in _SHORT}):
+        for start in range(len(plain) - size + 1):
+            if form := _SHORT.get(tuple(plain[start : start + size])):
+                short |= dict.fromkeys(range(start, start + size), form)
     return [_or(term, [short[place]]) if place in short else term for place, term in enumerate(terms)]
 
 
@@ -207,13 +205,12 @@ def meaning(term: Term) -> list[Term]:
     """The words that mean nearly the same as a term."""
     if len(term.words) > 1 and not term.compound:
         return []
-    return [_synonym(other, term.weight) for other in synonyms("".join(term.words))]
-
-
-def _synonym(word: str, weight: float) -> Term:
-    if parts := compound_of(word):
-        return _compound(word, parts)
-    return Term(word, (word,), weight, tuple((form,) for form in forms(word)))
+    return [
+        _compound(other, parts)
+        if (parts := compound_of(other))
+        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
+        for other in synonyms("".join(term.words))
+    ]
 
 
 def match_expression(terms: Sequence[Term]) -> str:
@@ -245,7 +242,7 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
         return [_compound(inner.strip("\"'`.,;:?!()[]{}<>"), parts)]
     if _INNER.search(inner) or _CAMEL.search(inner):
         return _identifier(inner)
-    return [_or(term, written(term.words[0])) for term in _single(words)]
+    return [_or(term, _written(term.words[0])) for term in _single(words)]
 
 
 def _identifier(chunk: str) -> list[Term]:
@@ -280,11 +277,12 @@ def _unspaced_terms(text: str) -> list[Term]:
 
 
 def _single(words: list[str]) -> list[Term]:
-    return [_commit(word) if _COMMIT.fullmatch(word) else _word(word) for word in words]
-
-
-def _word(word: str) -> Term:
-    return Term(word, (word,), _weight(word), tuple((form,) for form in forms(word)))
+    return [
+        _commit(word)
+        if _COMMIT.fullmatch(word)
+        else Term(word, (word,), _weight(word), tuple((form,) for form in forms(word)))
+        for word in words
+    ]
 
 
 def _commit(word: str) -> Term:
@@ -312,15 +310,7 @@ def _expression(phrases: Sequence[Sequence[str]], prefix: bool) -> str:
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 
-_KNOWN = """
-add-on back-up black-out break-down build-up call-back check-in check-out clean-up cut-off fall-back follow-up
-go-live hand-off hand-over hold-up kick-off lay-off lay-out lock-down lock-out log-in log-off log-on log-out look-up
-mark-up mock-up opt-in opt-out pay-back pay-off pick-up play-back plug-in pop-up print-out ramp-up roll-back
-roll-out round-up run-down scale-up set-up shut-down sign-in sign-off sign-on sign-out sign-up slow-down speed-up
-spin-up stand-in stand-up start-up step-down take-over tear-down time-out trade-off turn-over walk-through warm-up
-work-around wrap-up write-up
-"""
-_PARTS = [tuple(word.split("-")) for word in _KNOWN.split()]
+_PARTS = [tuple(word.split("-")) for word in sorted(listed("compounds"))]
 _WHOLE = {"".join(parts): (parts[0], parts[1]) for parts in _PARTS}
 _ROOTS = {(root(parts[0]), parts[1]): (parts[0], parts[1]) for parts in _PARTS}
 
@@ -343,18 +333,69 @@ def compound_pattern(verb: str, particle: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){start}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])")
 
 
-_LETTERS = string.ascii_lowercase
+#: Shorter and longer words cannot be told by the rest of their letters.
 _SHORTEST, _LONGEST = 4, 24
 
 
 def slips(word: str) -> list[str]:
-    """All words at that distance, a few hundred; none for a word too short to be told by the rest of its letters."""
+    """All words that are one slip of the finger away, a few hundred."""
     if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
         return []
     word = word.lower()
     halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
     swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
     shorter = [left + right[1:] for left, right in halves if right]
-    changed = [left + letter + right[1:] for left, right in halves if right for letter in _LETTERS]
-    longer = [left + letter + right for left, right in halves for letter in _LETTERS]
+    changed = [left + letter + right[1:] for left, right in halves if right for letter in string.ascii_lowercase]
+    longer = [left + letter + right for left, right in halves for letter in string.ascii_lowercase]
     return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]
+
+
+def _row(form: str) -> tuple[str, ...]:
+    return tuple(form.split())
+
+
+_BOTH_WAYS = [[_row(form) for form in line.split(" = ")] for line in lines("abbreviations") if ":" not in line]
+_ONE_WAY = [line.partition(": ") for line in lines("abbreviations") if ":" in line]
+_WRITTEN = {form[0]: group for group in _BOTH_WAYS for form in group if len(form) == 1}
+_WRITTEN |= {word: [_row(form) for form in forms.split(" = ")] for word, _, forms in _ONE_WAY}
+
+
+def _singular(word: str) -> str:
+    if word in _WRITTEN or not word.endswith("s"):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
+
+
+_SHORT = {tuple(map(_singular, form)): group[0] for group in _BOTH_WAYS for form in group if len(form) > 1}
+
+
+def _written(word: str) -> list[tuple[str, ...]]:
+    """The other ways to write a lower-case word, each as a row of words; none if it is neither short nor shortened."""
+    plain = _singular(word)
+    return [form for form in _WRITTEN.get(plain, ()) if form != (plain,)]
+
+
+_SHARED = listed("shared_stems")
+
+
+def synonyms(word: str) -> tuple[str, ...]:
+    """The words that may stand for a lower-case word, which may be in any of its forms."""
+    single = word if word in _SHARED else word.removesuffix("s")
+    found = _synonyms().get(_key(single) if single in _SHARED else root(word), ())
+    return tuple(other for other in found if root(other) != root(word))
+
+
+def _key(word: str) -> str:
+    """By what a word of the table is asked for: its stem, or all of it if others have the same."""
+    return f"={word}" if word in _SHARED else root(word)
+
+
+@cache
+def _synonyms() -> dict[str, tuple[str, ...]]:
+    table: dict[str, dict[str, None]] = {}
+    for line in lines("synonyms"):
+        word, _, others = line.partition(":")
+        for each in [word] if others else line.split():
+            known = (other for other in (others or line).split() if other != each and other not in _SHARED)
+            table.setdefault(_key(each), {}).update(dict.fromkeys(known))
+    return {word: tuple(others) for word, others in table.items()}

@@ -1,0 +1,150 @@
+"""What the index sees of a text, what a question asks of it, and words that may stand for others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain import terms
+from mcp_memory.domain.stems import root
+from mcp_memory.domain.terms import (
+    MAX_TERMS,
+    _synonyms,
+    compound_in,
+    compound_of,
+    compound_pattern,
+    event_columns,
+    match_expression,
+    shorten_tool,
+    slips,
+    synonyms,
+    terms_of,
+)
+from mcp_memory.domain.text import STOP_WORDS
+
+
+def shown(query: str) -> list[str]:
+    return [term.shown for term in terms_of(query)]
+
+
+def test_fillers_and_question_words_are_left_out() -> None:
+    assert shown("Please tell me, what did we do about the login timeout?") == ["login", "timeout"]
+
+
+def test_a_question_of_fillers_only_still_asks_for_them() -> None:
+    assert shown("what is it") == ["what", "is", "it"]
+
+
+def test_an_identifier_is_asked_for_whole_and_in_parts() -> None:
+    assert shown("refreshToken") == shown("refreshToken?") == ["refreshToken", "refresh", "token"]
+    assert shown("app/session.py") == ["app/session.py", "app", "session"]
+
+
+@pytest.mark.parametrize("quotes", ['""', "``", "''", "‘’", "“”", "„“", "«»"])
+def test_quoted_words_belong_together(quotes: str) -> None:
+    quoted = f"{quotes[0]}connection reset{quotes[1]}"
+    assert shown(f"why {quoted}?") == ["connection reset", "connection", "reset"]
+
+
+def test_apostrophes_quote_nothing() -> None:
+    assert shown("the users' lists don't fit Ann's lists'") == ["users", "lists", "fit", "ann"]
+
+
+def test_irregular_forms_are_asked_for_together() -> None:
+    assert '"bought"' in match_expression(terms_of("buy"))
+
+
+def test_words_of_counting_and_dating_weigh_less() -> None:
+    weights = {term.shown: term.weight for term in terms_of("total months at sea")}
+    assert weights["total"] == weights["months"] < weights["sea"]
+
+
+def test_of_a_very_long_question_the_telling_words_remain() -> None:
+    terms = terms_of(" ".join(f"w{number}" for number in range(60)) + " authentication")
+    assert len(terms) == MAX_TERMS
+    assert "authentication" in [term.shown for term in terms]
+
+
+def test_a_long_tool_result_counts_by_head_tail_and_errors() -> None:
+    middle = "\n".join(["noise"] * 3000 + ["TypeError: broken pipe"] + ["noise"] * 3000)
+    kept = shorten_tool("HEAD " + middle + " TAIL")
+    assert kept.startswith("HEAD")
+    assert kept.endswith("TAIL")
+    assert "TypeError: broken pipe" in kept
+    assert len(kept) < 7_000
+
+
+def test_words_inside_camel_case_are_indexed() -> None:
+    assert "refresh token" in event_columns("user", "user_message", "call refreshToken").parts
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_question(text: str) -> None:
+    for term in terms_of(text):
+        assert term.words
+        assert term.match
+
+
+@pytest.mark.parametrize("piece", ["x", "A", "é", "1"])
+def test_an_endless_word_is_read_once(piece: str) -> None:
+    """Going back at every letter, a question with one would hold up its server; this test would not end."""
+    assert terms._INNER.search(piece * 2_000_000) is None
+    assert len(terms_of(piece * 20_000)) == 1
+
+
+def test_a_verb_and_its_particle_are_known_in_one_word_and_in_two() -> None:
+    assert compound_of("login") == compound_in("logged", "in") == ("log", "in")
+    assert compound_of("timeouts") == compound_in("timed", "out") == ("time", "out")
+    assert compound_of("within") is compound_of("print") is compound_in("work", "in") is None
+
+
+@pytest.mark.parametrize("text", ["login", "the logins", "log in", "logged in", "log-in", "logging in."])
+def test_each_way_to_write_it_is_found(text: str) -> None:
+    assert compound_pattern("log", "in").search(text)
+
+
+@pytest.mark.parametrize("text", ["blog in", "log inside", "logistics in", "log the plugin", "logo, in"])
+def test_other_words_are_not_taken_for_it(text: str) -> None:
+    assert not compound_pattern("log", "in").search(text)
+
+
+@pytest.mark.parametrize("slip", ["tokne", "toke", "tokken", "tomen", "otken", "tokens"])
+def test_a_word_is_among_the_slips_of_its_own_slips(slip: str) -> None:
+    assert "token" in slips(slip)
+
+
+@pytest.mark.parametrize("word", ["id", "abc", "naïve", "a-b-c", "x" * 40])
+def test_words_that_cannot_be_told_by_their_other_letters_have_none(word: str) -> None:
+    assert slips(word) == []
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=4, max_size=24))
+def test_the_work_is_bounded_by_the_length_of_the_word(word: str) -> None:
+    found = slips(word)
+    assert word not in found
+    assert len(found) == len(set(found)) <= 54 * len(word) + 26
+
+
+@pytest.mark.parametrize(("word", "other"), [("defect", "bug"), ("physician", "doctor"), ("folder", "directory")])
+def test_words_of_a_group_stand_for_each_other_in_any_form(word: str, other: str) -> None:
+    assert other in synonyms(word)
+    assert word in synonyms(f"{other}s".replace("ys", "ies"))
+
+
+def test_a_word_of_several_meanings_is_told_by_others_but_does_not_tell_them() -> None:
+    assert "store" in synonyms("shop")
+    assert "shop" not in synonyms("store")
+
+
+def test_a_word_that_shares_its_stem_is_asked_for_as_it_stands_and_never_looked_for() -> None:
+    assert root("customer") == root("custom")
+    assert synonyms("customers") == ("client",)
+    assert synonyms("custom") == ()
+    assert "customer" not in synonyms("client")
+
+
+def test_no_word_stands_for_itself_and_none_that_says_nothing_is_looked_for() -> None:
+    looked_for = {other for others in _synonyms().values() for other in others}
+    assert not looked_for & STOP_WORDS
+    assert all(root(other) != root(word) for word in looked_for for other in synonyms(word))
