@@ -126,15 +126,15 @@ def test_the_work_is_bounded_by_the_length_of_the_word(word: str) -> None:
     assert len(found) == len(set(found)) <= 54 * len(word) + 26
 
 
-@pytest.mark.parametrize(("word", "other"), [("defect", "bug"), ("physician", "doctor"), ("folder", "directory")])
+@pytest.mark.parametrize(("word", "other"), [("defect", "bug"), ("typo", "misspelling"), ("folder", "directory")])
 def test_words_of_a_group_stand_for_each_other_in_any_form(word: str, other: str) -> None:
     assert other in synonyms(word)
     assert word in synonyms(f"{other}s".replace("ys", "ies"))
 
 
 def test_a_word_of_several_meanings_is_told_by_others_but_does_not_tell_them() -> None:
-    assert "store" in synonyms("shop")
-    assert "shop" not in synonyms("store")
+    assert "list" in synonyms("array")
+    assert "array" not in synonyms("list")
 
 
 def test_a_word_that_shares_its_stem_is_asked_for_as_it_stands_and_never_looked_for() -> None:
