@@ -13,7 +13,7 @@ from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
 from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.toc import Level, Position, encode
-from mcp_memory.navigate.context import Request
+from mcp_memory.navigate.context import ContextRequest
 
 SIZE, LARGE = 100_000, 1_000_000
 ROUNDS = 60
@@ -45,11 +45,11 @@ async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
     # Of the last tenth: what lies before is read as it was then, as if it might have changed.
     snapshot = encode(Position(now.versions * 9 // 10, now.events * 9 // 10, now.records * 9 // 10))
     asked: dict[str, list[Ask]] = {
-        f"context of a {name}": [partial(app.contexts.build, Request(focus=focus)) for focus in chosen]
+        f"context of a {name}": [partial(app.contexts.build, ContextRequest(focus=focus)) for focus in chosen]
         for name, chosen in focuses.items()
     }
     asked["changes of a day"] = [
-        partial(app.contexts.build, Request(focus=focus, since=snapshot)) for focus in places[Level.DAY]
+        partial(app.contexts.build, ContextRequest(focus=focus, since=snapshot)) for focus in places[Level.DAY]
     ]
     return list(base), asked
 

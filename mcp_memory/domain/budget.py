@@ -1,10 +1,10 @@
-"""Packing blocks of context into a hard token budget, laying them out, and telling what changed. All of it pure."""
+"""Packing into a token budget: the one packer, and how blocks of context are laid out and compared. All of it pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 T = TypeVar("T")
 Order = Literal["top-down", "u-curve"]
@@ -12,6 +12,64 @@ Kind = Literal["memo", "summary", "focus", "linked", "item"]
 ORDERS: tuple[Order, ...] = ("top-down", "u-curve")
 SEPARATOR = "\n\n"
 _ELLIPSIS = "…"
+#: Stands for a count that is not known yet: none has more digits.
+ANY_COUNT = 9_999
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """Counts exactly, and cuts a text to a number of tokens."""
+
+    count: Callable[[str], int]
+    cut_to: Callable[[str, int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece(Generic[T]):
+    """Something to show, in the first of its forms that fits. A lower rank is given its room earlier.
+
+    After a listed piece that does not fit no other listed one is tried, so that a reader can go on from there; any
+    other piece is passed over.
+    """
+
+    forms: tuple[T, ...]
+    rank: int = 0
+    listed: bool = False
+
+
+def pack(pieces: Sequence[Piece[T]], room: int, cost: Callable[[T], int]) -> dict[int, T]:
+    """The forms of the pieces that fit, by their place in the list, in the order in which they were given room."""
+    chosen: dict[int, T] = {}
+    full = False
+    for index in sorted(range(len(pieces)), key=lambda index: pieces[index].rank):
+        piece = pieces[index]
+        if piece.listed and full:
+            continue
+        form = next((form for form in piece.forms if cost(form) <= room), None)
+        if form is None:
+            full = full or piece.listed
+        else:
+            chosen[index] = form
+            room -= cost(form)
+    return chosen
+
+
+def first_lines(lines: Sequence[str], around: str, budget: int, chars: int, count: Callable[[str], int]) -> list[str]:
+    """As many of the first lines, each with its end, as fit together with the text `around` them."""
+    pieces = [Piece((f"{line}\n",), listed=True) for line in lines]
+    kept = list(pack(pieces, budget - count(around), count).values())
+    # The parts of a text may count less than the whole.
+    while kept and (len(text := around + "".join(kept)) > chars or count(text) > budget):
+        kept.pop()
+    return kept
+
+
+def with_count(count: Callable[[str], int], form: Callable[[int], str]) -> str:
+    """A text that says how many tokens it has: the number is part of what is counted, but settles at once."""
+    text = form(ANY_COUNT)
+    for _ in range(3):
+        text = form(count(text))
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +81,6 @@ class Block:
     version: int
     text: str
     tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tokenizer:
-    """Counts exactly, and cuts a text to a number of tokens."""
-
-    count: Callable[[str], int]
-    cut_to: Callable[[str, int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,57 +101,34 @@ def arranged(blocks: Sequence[Block], order: Order) -> list[Block]:
     return u_curve(blocks) if order == "u-curve" else list(blocks)
 
 
-def pack(blocks: Sequence[Block], budget: int, tokens: Tokenizer, order: Order = "top-down") -> list[Block]:
+def assemble(blocks: Sequence[Block], budget: int, tokens: Tokenizer, order: Order = "top-down") -> list[Block]:
     """As many blocks as the budget holds, separators included, in the order wanted.
 
     The first focus is given room first, then the others in turn; one that does not fit is passed over and later ones
     are still tried. If the most important one does not fit, it is cut. Which blocks are chosen does not depend on the
     order they are laid out in.
     """
-    unique = _once(blocks)
-    if not unique:
-        return []
-    ranked = sorted(range(len(unique)), key=lambda index: (_after_focus(unique, index), index))
-    first = cut(unique[ranked[0]], budget, tokens)
+    unique: dict[str, Block] = {}
+    for block in blocks:
+        unique.setdefault(block.anchor, block)
+    best = next((block for block in unique.values() if block.kind == "focus"), next(iter(unique.values()), None))
+    first = cut(best, budget, tokens) if best else None
     if first is None:
         return []
-    unique[ranked[0]] = first
-    chosen = _chosen(unique, ranked, budget, tokens)
-    while len(chosen) > 1 and not _fits(unique, chosen, budget, tokens):
-        # Joining texts can, very rarely, take a token more than the texts and separators do by themselves.
-        chosen.pop()
-    return arranged([unique[index] for index in sorted(chosen)], order)
-
-
-def _once(blocks: Sequence[Block]) -> list[Block]:
-    found: dict[str, Block] = {}
-    for block in blocks:
-        found.setdefault(block.anchor, block)
-    return list(found.values())
-
-
-def _after_focus(blocks: Sequence[Block], index: int) -> bool:
-    """False sorts first."""
-    return index != next((at for at, block in enumerate(blocks) if block.kind == "focus"), -1)
-
-
-def _chosen(blocks: Sequence[Block], ranked: Sequence[int], budget: int, tokens: Tokenizer) -> list[int]:
+    unique[first.anchor] = first
     between = tokens.count(SEPARATOR)
-    chosen: list[int] = []
-    left = budget
-    for index in ranked:
-        cost = blocks[index].tokens + (between if chosen else 0)
-        if cost <= left:
-            chosen.append(index)
-            left -= cost
-    return chosen
-
-
-def _fits(blocks: Sequence[Block], chosen: Sequence[int], budget: int, tokens: Tokenizer) -> bool:
-    shown = [blocks[index] for index in sorted(chosen)]
-    if total(shown, tokens) + 2 * len(shown) <= budget:
-        return True  # far enough from the edge, and counting the whole takes longer than all the rest
-    return all(tokens.count(joined(arranged(shown, order))) <= budget for order in ORDERS)
+    pieces = [Piece((block,), rank=0 if block is first else 1) for block in unique.values()]
+    chosen = pack(pieces, budget + between, lambda block: block.tokens + between)
+    while True:
+        shown = [chosen[index] for index in sorted(chosen)]
+        # Far enough from the edge: counting the whole takes longer than all the rest.
+        if len(shown) == 1 or total(shown, tokens) + 2 * len(shown) <= budget:
+            break
+        if all(tokens.count(joined(arranged(shown, each))) <= budget for each in ORDERS):
+            break
+        # Joining texts can, very rarely, take a token more than the texts and separators do by themselves.
+        chosen.popitem()
+    return arranged(shown, order)
 
 
 def cut(block: Block, budget: int, tokens: Tokenizer) -> Block | None:

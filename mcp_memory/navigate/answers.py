@@ -1,42 +1,40 @@
-"""The read side as one object: each method answers one question in text within a token budget."""
+"""The read side as one object: each method answers one question from one moment, in text within a token budget.
+
+And what a user types where an id, a time or a topic is asked for is completed with what there is.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from typing import Any, TypeVar
 
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
-from mcp_memory.errors import FOUND_NOW, Step, UsageError
+from mcp_memory.errors import FOUND_NOW, BadId, Step, UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.browse import topic_of
-from mcp_memory.navigate.packing import Page
-from mcp_memory.navigate.rendering import Renderer
+from mcp_memory.navigate.hit_rendering import ROOMY
+from mcp_memory.navigate.rendering import Page, Renderer
 from mcp_memory.navigate.scope import Reach, ref_of, scope_of
-from mcp_memory.navigate.time_questions import (
-    asks_for_latest,
-    asks_for_outcomes,
-    asks_for_time,
-    latest,
-    order_of,
-    told_when,
-)
+from mcp_memory.navigate.time_questions import find_hits, told_when
 from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of, with_replies
 from mcp_memory.search.question import question_of
-from mcp_memory.search.retrieval import advised, found_in, nearest_days, teleport
+from mcp_memory.search.retrieval import advised, nearest_days
 from mcp_memory.store.port import Clock, Library
-from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange, resolve
 
+T = TypeVar("T")
 MAX_BUDGET = 20_000
 MAX_AROUND = 20
 MAX_LIMIT = 50
-_YEARS = 6
-#: What is longer is pasted; a time in it says when something was, not when to look.
-_QUESTION = 2_000
-#: Tokens per hit below which each word counts, and the date of the first is left to its line.
-_ROOMY = 48
-#: Beside more hits a time that was dropped is not told in figures, too.
-_FEW = 10
+#: As many completions as the protocol allows in one answer.
+MOST = 100
+_PHRASES = ("today", "yesterday", "this week", "last week", "this month", "last month", "this year")
+#: The latest nodes of each level whose keywords are offered as topics.
+_TOPICS = {Level.DAY: 40, Level.WEEK: 20, Level.MONTH: 12, Level.YEAR: 3}
+_TIME_DIGITS = 13
+_DIGITS = re.compile(r"[0-9]{0,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +56,10 @@ class Answers:
     def when(self, phrase: str | None) -> TimeRange | None:
         return resolve(phrase, self.now, self.zone) if phrase and phrase.strip() else None
 
+    async def at_once(self, work: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
+        """Read all that an answer needs as of one moment; `work` gets these answers as they are then."""
+        return await self.library.at_once(lambda library: work(replace(self, library=library)))
+
     async def scope(self, project: str | None) -> Scope:
         """What is asked about; raises if there is nothing to answer from, or if it may not be read."""
         here = f"in {self.root}" if self.root else f"that is called {self.label!r}"
@@ -68,15 +70,6 @@ class Answers:
         home = await self.library.project_of_root(self.root, self.label)
         return Scope(home, None, self.reach is Reach.HOME)
 
-    async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
-        """The top of the tree; `notice` is something the reader should know about the memory itself."""
-        scope = await self.scope(project)
-        branches = await topic_of(self.library, topic, scope)
-        root = await browse.toc_root(self.library, scope, branches)
-        note = notice + await self._elsewhere(scope, root)
-        waiting = "" if root.years else await self.waiting(scope)
-        return self.renderer.root(root, scope, branches, note, checked(budget), waiting)
-
     async def waiting(self, scope: Scope) -> str:
         """What was said but stands in no summary yet: a session that goes on is summarized when it pauses."""
         sessions, events = await self.library.unsummarized(scope.project)
@@ -85,19 +78,34 @@ class Answers:
         told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
         return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
-    async def _elsewhere(self, scope: Scope, root: browse.Root) -> str:
-        if root.years or scope.project is None or scope.alone:
-            return ""
-        others = [slug for slug in await self.library.slugs() if slug != scope.project]
-        return f" Other projects: {', '.join(others[:8])}." if others else ""
+    async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
+        """The top of the tree; `notice` is something the reader should know about the memory itself."""
+
+        async def read(here: Answers) -> tuple[browse.Root, Scope, browse.Topic | None, str, str]:
+            scope = await here.scope(project)
+            branches = await browse.topic_of(here.library, topic, scope)
+            root = await browse.toc_root(here.library, scope, branches)
+            if root.years:
+                return root, scope, branches, "", ""
+            alone = scope.project is None or scope.alone
+            others = [] if alone else [slug for slug in await here.library.slugs() if slug != scope.project]
+            elsewhere = f" Other projects: {', '.join(others[:8])}." if others else ""
+            return root, scope, branches, elsewhere, await here.waiting(scope)
+
+        root, scope, branches, elsewhere, waiting = await self.at_once(read)
+        return self.renderer.root(root, scope, branches, notice + elsewhere, checked(budget), waiting)
 
     async def get_node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        named = not project and parse_node_id(node_id)[1]
-        scope = await (self.view() if named else self.scope(project))
-        place, branches = await browse.get_node(self.library, scope, node_id, topic, outline=True)
-        return self.renderer.node(place, scope, branches, checked(budget), offset_of(cursor))
+        async def read(here: Answers) -> tuple[browse.NodeView, Scope, browse.Topic | None]:
+            named = not project and parse_node_id(node_id)[1]
+            scope = await (here.view() if named else here.scope(project))
+            view, branches = await browse.get_node(here.library, scope, node_id, topic, outline=True)
+            return view, scope, branches
+
+        view, scope, branches = await self.at_once(read)
+        return self.renderer.node(view, scope, branches, checked(budget), offset_of(cursor))
 
     async def versions(self, node_id: str | None) -> list[int]:
         """The versions behind what `get_node` shows, or `toc_root` without an id: they tell more than its words do.
@@ -106,7 +114,7 @@ class Answers:
         """
         scope = await self.scope(parse_node_id(node_id)[1] if node_id else None)
         if node_id is None:
-            nodes = await self.library.top(scope.project, Level.YEAR, _YEARS, bullets=False)
+            nodes = await self.library.top(scope.project, Level.YEAR, browse.YEARS, bullets=False)
             return [node.version for node in nodes]
         ref, project = await ref_of(self.library, scope, node_id)
         node = await self.library.node(project, ref)
@@ -115,107 +123,140 @@ class Answers:
     async def browse_time(
         self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        scope = await self.scope(project)
-        span, branches = await browse.browse_time(self.library, scope, resolve(when, self.now, self.zone), topic)
-        note = "" if span.nodes else await self.waiting(scope) + await self._nearest(scope, span.when)
-        return self.renderer.span(span, scope, branches, checked(budget), offset_of(cursor), note)
+        async def read(here: Answers) -> tuple[browse.Timeline, Scope, browse.Topic | None, str]:
+            scope = await here.scope(project)
+            time, branches = await browse.browse_time(here.library, scope, resolve(when, here.now, here.zone), topic)
+            if time.nodes:
+                return time, scope, branches, ""
+            days = await nearest_days(here.library, scope.project, time.when.start_ms, time.when.end_ms)
+            names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
+            nearest = f" The nearest days: {names}." if names else ""
+            return time, scope, branches, await here.waiting(scope) + nearest
 
-    async def _nearest(self, scope: Scope, when: TimeRange) -> str:
-        """Where there is something, for a time in which nothing was."""
-        days = await nearest_days(self.library, scope.project, when.start_ms, when.end_ms)
-        names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
-        return f" The nearest days: {names}." if names else ""
+        time, scope, branches, note = await self.at_once(read)
+        return self.renderer.timeline(time, scope, branches, checked(budget), offset_of(cursor), note)
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
-        opened = await browse.expand_grip(self.library, grip_id, few(before), few(after), spoken=True)
-        scope = await self.view()
-        scope.admit(opened.record.cited.project if opened.record.cited else "")
+        async def read(here: Answers) -> tuple[browse.OpenedGrip, Scope]:
+            opened = await browse.expand_grip(here.library, grip_id, few(before), few(after), spoken=True)
+            scope = await here.view()
+            scope.admit(opened.record.cited.project if opened.record.cited else "")
+            return opened, scope
+
+        opened, scope = await self.at_once(read)
         return self.renderer.grip(opened, scope, checked(budget))
 
     async def search(self, asked: Search) -> tuple[Found, str]:
         """The hits, and a note on how the question was understood."""
 
-        async def read(library: Library) -> tuple[Found, str]:
-            here = replace(self, library=library)
-            return await here._found(await here._wanted(asked))
+        async def read(here: Answers) -> tuple[Found, str]:
+            return await find_hits(here.library, await here._wanted(asked), here.now, here.renderer.moment)
 
-        return await self.library.at_once(read)
+        return await self.at_once(read)
 
     async def teleport(self, asked: Search, budget: int) -> tuple[Found, Page]:
         """The hits with what belongs beside them, advice where there are few, and all of it as text."""
 
-        async def read(library: Library) -> tuple[Found, str]:
-            here = replace(self, library=library)
+        async def read(here: Answers) -> tuple[Found, str]:
             wanted = await here._wanted(asked)
-            found, note = await here._found(wanted)
-            found = await with_replies(library, found, question_of(found.query))
-            return await advised(library, wanted.scope, found), note
+            found, note = await find_hits(here.library, wanted, here.now, here.renderer.moment)
+            found = await with_replies(here.library, found, question_of(found.query))
+            return await advised(here.library, wanted.scope, found), note
 
-        found, note = await self.library.at_once(read)
-        if found.hits and budget >= _ROOMY * len(found.hits):
+        found, note = await self.at_once(read)
+        if found.hits and budget >= ROOMY * len(found.hits):
             note += told_when(asked.query, found.hits[0], self.now)
         return found, self.renderer.hits(found, checked(budget), note)
 
     async def _wanted(self, asked: Search) -> Wanted:
         scope = await self.scope(asked.project)
-        limit, offset, when = many(asked.limit), offset_of(asked.cursor), self.when(asked.when)
+        if asked.limit < 1:
+            raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {asked.limit}; 5 to 10 is usual.")
+        limit, offset, when = min(asked.limit, MAX_LIMIT), offset_of(asked.cursor), self.when(asked.when)
         if asked.kind and asked.kind not in KINDS:
             raise UsageError(f"{asked.kind!r} is not a kind; known are {', '.join(KINDS)}.")
         return Wanted(scope, asked.query, when, None, asked.kind or None, limit, offset, asked.diverse)
 
-    async def _found(self, wanted: Wanted) -> tuple[Found, str]:
-        """The hits and a note: in the time that is given, else rather in the one that the question names."""
-        if wanted.when:
-            return await self._in_time(wanted, wanted.when), ""
-        if len(wanted.query) > _QUESTION:
-            return await teleport(self.library, wanted), ""
-        named = find(wanted.query, self.now, self.zone)
-        if named:
-            return await self._in_named_time(wanted, *named)
-        return await self._latest(wanted) or await teleport(self.library, wanted), ""
+    async def complete(self, argument: str, typed: str) -> list[str]:
+        """What the argument of a prompt or of a resource's address may go on with, in the project in scope.
 
-    async def _latest(self, wanted: Wanted) -> Found | None:
-        """What there was last, or first, for a question that names neither a topic nor a time."""
-        if not asks_for_latest(wanted.query):
-            return None
-        told = await latest(self.library, wanted.scope.project, wanted.query)
-        return await found_in(self.library, replace(wanted, order=told[1]), told[0]) if told else None
-
-    async def _in_time(self, wanted: Wanted, when: TimeRange) -> Found:
-        """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
-        scope = await asks_for_time(self.library, wanted.scope, wanted.query)
-        if scope:
-            told = await found_in(self.library, replace(wanted, scope=scope, order=order_of(wanted.query)), when)
-            if told.hits:
-                return told
-        return await teleport(self.library, replace(wanted, when=when))
-
-    async def _in_named_time(self, wanted: Wanted, time: TimeRange, rest: str) -> tuple[Found, str]:
-        """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
-        without = replace(wanted, query=rest)
-        if await asks_for_time(self.library, wanted.scope, rest):
-            return await self._in_time(without, time), ""
-        if not await self.library.is_silent(wanted.within(time)):
-            found = await teleport(self.library, replace(without, favoured=time))
-            within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
-            if within:
-                return replace(found, hits=within) if asks_for_outcomes(rest) else found, ""
-        found = await teleport(self.library, wanted)
-        if not _is_told(found, rest):
-            # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
-            found = await teleport(self.library, without)
-        asked = self.renderer.range(time) if wanted.limit <= _FEW else repr(time.phrase)
-        return found, f" Nothing was found in {asked}, so all times were searched."
+        Each look reads a bounded number of rows by their keys, however long the history is: clients ask at every key
+        stroke.
+        """
+        completer = _COMPLETERS.get(argument)
+        return await completer(self, await self.view(), typed) if completer else []
 
 
-def _is_told(found: Found, rest: str) -> bool:
-    """Whether something that was said holds a word of the question beyond its `rest`: one that names the time.
+async def _node_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
+    """Ids that begin so; after `@` the projects that have the node."""
+    name, at, beginning = typed.partition("@")
+    if at:
+        try:
+            ref, _ = parse_node_id(name)
+        except BadId:
+            return []
+        known = [scope.home or ""] if scope.alone else await answers.library.slugs()
+        slugs = [slug for slug in known if slug.startswith(beginning)]
+        return [f"{name}@{slug}" for slug in slugs[:MOST] if await answers.library.node(slug, ref)]
+    found: list[str] = []
+    for level in Level if scope.home else ():
+        prefix = f"toc:{level.label}:"
+        if prefix.startswith(typed[: len(prefix)]):
+            left = MOST + 1 - len(found)
+            named = await answers.library.nodes_named(scope.home or "", level, typed[len(prefix) :], left)
+            found += [ref.node_id() for ref in named]
+    return found
 
-    Where only summaries were found they are those of times near by, whose dates have the same words.
-    """
-    others = {term.shown for term in question_of(rest).terms}
-    said = [hit for hit in found.hits if hit.role]
-    return not others or not said or any(word not in others for hit in said for word in hit.matched)
+
+async def _grip_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
+    """Ids of grips that begin so, the latest first; their first part is a time, which tells where to look."""
+    digits = typed[5:].partition(":")[0]
+    if not scope.home or not "grip:".startswith(typed[:5]) or not _DIGITS.fullmatch(digits):
+        return []
+    missing = max(_TIME_DIGITS - len(digits), 0)
+    first = int(digits or "0") * 10**missing
+    last = first + 10**missing - 1 if digits else 10**_TIME_DIGITS
+    found = await answers.library.grips_between(scope.home, first, last, MOST + 1)
+    return [grip_id for grip_id in found if grip_id.startswith(typed)]
+
+
+async def _sessions(answers: Answers, scope: Scope, typed: str) -> list[str]:
+    return await answers.library.sessions_of(scope.home, typed, MOST + 1) if scope.home else []
+
+
+async def _times(answers: Answers, scope: Scope, typed: str) -> list[str]:
+    """Phrases for times in which something was said, then the days, weeks and months there are."""
+    found: list[str] = []
+    if not scope.home:
+        return found
+    for phrase in (phrase for phrase in _PHRASES if phrase.startswith(typed.lower())):
+        time = answers.when(phrase)
+        if time and await answers.library.between(scope.home, Level.DAY, time.start_ms, time.end_ms, 1):
+            found.append(phrase)
+    for level in (Level.DAY, Level.WEEK, Level.MONTH):
+        named = await answers.library.nodes_named(scope.home, level, typed, MOST + 1 - len(found))
+        found += [ref.key for ref in named]
+    return found
+
+
+async def _topics(answers: Answers, scope: Scope, typed: str) -> list[str]:
+    """What the latest nodes speak of most, if a word of it begins so."""
+    if not scope.home:
+        return []
+    levels = [await answers.library.top(scope.home, level, many, bullets=False) for level, many in _TOPICS.items()]
+    words = dict.fromkeys(word for nodes in levels for node in nodes for word in node.keywords)
+    return [word for word in words if word.casefold().startswith(typed.casefold())]
+
+
+#: By the name of the argument.
+_COMPLETERS: dict[str, Callable[[Answers, Scope, str], Awaitable[list[str]]]] = {
+    "node_id": _node_ids,
+    "grip_id": _grip_ids,
+    "session_id": _sessions,
+    "session": _sessions,
+    "when": _times,
+    "topic": _topics,
+}
 
 
 def checked(budget: int) -> int:
@@ -224,13 +265,6 @@ def checked(budget: int) -> int:
         usual = f"must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual."
         raise UsageError("", Step(f"budget_tokens {usual}", f"--budget {usual}"))
     return min(budget, MAX_BUDGET)
-
-
-def many(limit: int) -> int:
-    """How many hits to give at once; a cursor leads on to the rest."""
-    if limit < 1:
-        raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
-    return min(limit, MAX_LIMIT)
 
 
 def few(number: int, most: int = MAX_AROUND) -> int:

@@ -6,73 +6,88 @@ words of a question seldom stand.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.matches import Within
-from mcp_memory.domain.nodes import (
-    Bullet,
-    GripRecord,
-    Node,
-    State,
-    locate,
-    parse_grip_id,
-    parse_short_grip_id,
-    place_in,
-)
+from mcp_memory.domain.nodes import Bullet, GripRecord, Node, State, locate, place_in
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, parse_node_id
-from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_WHOLE_GRIP, NotFound, UsageError
-from mcp_memory.navigate.scope import ref_of
-from mcp_memory.search.hits import LEVELS, Found, Hit, Wanted, with_replies
+from mcp_memory.errors import SEE_ALL, NotFound, UsageError
+from mcp_memory.navigate.scope import grip_key, no_grip, ref_of
+from mcp_memory.search.hits import LEVELS, Hit, Wanted, with_replies
 from mcp_memory.search.passages import passage_of
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.retrieval import teleport
-from mcp_memory.store.port import Chronicle, Library
+from mcp_memory.store.port import Library
 from mcp_memory.times.resolve import TimeRange
 
-#: As much of a UUID as is shown of it.
-_SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)
-
-
-async def grip_key(library: Library, name: str) -> bytes:
-    """The key that a grip id names, written out or shortened."""
-    beginning = parse_short_grip_id(name)
-    if beginning is None:
-        return parse_grip_id(name)[1]
-    keys = await library.keys(beginning)
-    if len(keys) > 1:
-        raise NotFound(f"{name.strip()[:40]} is the beginning of several grips.", SEE_WHOLE_GRIP)
-    if not keys:
-        raise no_grip(name)
-    return keys[0]
-
-
-async def session_name(chronicle: Chronicle, given: str) -> str:
-    """The name of a session, written out or by its beginning; as it was given if there is none."""
-    name = given.strip().removeprefix("session:").removeprefix("s:")
-    if not _SHORT_SESSION.fullmatch(name):
-        return name
-    found = await chronicle.sessions_named(name)
-    if len(found) > 1 and name not in found:
-        raise NotFound(f"{name} is the beginning of several sessions: give more of the one you mean.")
-    return found[0] if len(found) == 1 else name
-
-
-def no_grip(name: str) -> NotFound:
-    return NotFound(f"There is no grip {name.strip()[:80]} in memory.", SEE_GRIPS)
-
-
+_DAY_MS = 86_400_000
+_LIMIT = 400
+#: So many times more events are read as are asked for, to find the messages among them.
+_WIDER = 4
+YEARS, _MONTHS, _DAYS = 6, 4, 3
+#: How many branches of a topic are shown, by their level.
+_ABOUT = ((Level.YEAR, 2), (Level.MONTH, 4), (Level.DAY, 5))
 _HITS, _NODES, _ENOUGH = 16, 40, 12
 #: What a place in the ranking is worth beside the score, and what it is worth to be spoken of in a summary.
 _PLACE, _SUMMARY = 0.15, 0.05
 _SPEAKS = 0.02
 #: A time filter reads all that lies in the time; in a longer one, everything is searched and what is outside left out.
-_NARROW_MS = 40 * 24 * 3_600_000
+_NARROW_MS = 40 * _DAY_MS
 
 Branch = tuple[str, NodeRef]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The top of the table: the latest years, months and days, newest first; of a topic those that speak of it most.
+
+    Only the latest year, the days, and the branches of a topic come with their bullets.
+    """
+
+    years: list[Node]
+    months: list[Node]
+    days: list[Node]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node and where one can go from it; `missed`: how many children do not speak of the topic, if none does."""
+
+    node: Node
+    children: list[Node]
+    previous: str | None
+    following: str | None
+    missed: int = 0
+
+    @property
+    def parent_id(self) -> str | None:
+        parent = self.node.ref.parent
+        return parent.node_id() if parent else None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The nodes that cover a time, of the finest level that is not too many; `missed`: how many do not speak of the
+    topic, if none does."""
+
+    when: TimeRange
+    level: Level
+    nodes: list[Node]
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedGrip:
+    """A grip with its surroundings; `start` and `end` are where the excerpt stands now, `place` what to show of it."""
+
+    record: GripRecord
+    state: State
+    start: int
+    end: int
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +101,12 @@ class Topic:
     hits: tuple[Hit, ...]
 
     def keeps(self, node: Node) -> bool:
-        return (node.project, node.ref) in self.worth or self._named_by(node)
+        """Whether something said in the node speaks of it, or its keywords and bullets hold all of it.
 
-    def _named_by(self, node: Node) -> bool:
-        """Whether keywords and bullets hold all of it: of a common word only the best passages are in `worth`."""
+        Of a common word only the best passages are in `worth`.
+        """
+        if (node.project, node.ref) in self.worth:
+            return True
         told = "\n".join([*node.keywords, *(bullet.text for bullet in node.bullets)])
         return len(self.question.places([told])[0]) == len(self.question.units) > 0
 
@@ -132,107 +149,36 @@ async def topic_of(
     question = question_of(text)
     found = await teleport(library, Wanted(scope, text, when, kind="event", limit=_HITS))
     found = await with_replies(library, found, question)
-    spoken = await _spoken_of(library, question, scope) if len(found.hits) < _ENOUGH else set()
-    return Topic(text, question, found.weights, _worth(found, spoken), tuple(found.hits))
-
-
-async def _spoken_of(library: Library, question: Question, scope: Scope) -> set[Branch]:
-    """The branches whose summaries speak of it; where many events do, these tell enough."""
-    nodes = await library.search(question.sought, Within(scope.project), kinds=frozenset(LEVELS), limit=_NODES)
-    return {(node.project, ref) for node in (each.node for each in nodes) if node for ref in _up(node.ref)}
-
-
-def _worth(found: Found, spoken: set[Branch]) -> dict[Branch, float]:
-    worth = dict.fromkeys(spoken, _SUMMARY)
+    worth: dict[Branch, float] = {}
+    if len(found.hits) < _ENOUGH:
+        # Branches whose summaries speak of it; where many events do, these tell enough.
+        nodes = await library.search(question.sought, Within(scope.project), kinds=frozenset(LEVELS), limit=_NODES)
+        for node in (each.node for each in nodes if each.node):
+            worth.update(dict.fromkeys([(node.project, ref) for ref in (node.ref, *ancestors(node.ref))], _SUMMARY))
     for place, hit in enumerate(found.hits):
         for branch in _branches(hit):
             worth[branch] = worth.get(branch, 0.0) + hit.score + _PLACE / (1 + place)
-    return worth
+    return Topic(text, question, found.weights, worth, tuple(found.hits))
 
 
 def _branches(hit: Hit) -> list[Branch]:
     """The segment that a hit lies in, and all above it."""
-    return [(hit.project, ref) for ref in _up(parse_node_id(hit.node_id)[0])] if hit.node_id else []
-
-
-def _up(ref: NodeRef) -> list[NodeRef]:
-    return [ref, *ancestors(ref)]
-
-
-_DAY_MS = 86_400_000
-_LIMIT = 400
-#: So many times more events are read as are asked for, to find the messages among them.
-_WIDER = 4
-_YEARS, _MONTHS, _DAYS, _ABOUT = 6, 4, 3, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """The top of the table: the latest years, months and days, newest first; of a topic those that speak of it most.
-
-    Only the latest year, the days, and the branches of a topic come with their bullets.
-    """
-
-    years: list[Node]
-    months: list[Node]
-    days: list[Node]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A node and where one can go from it; `missed`: how many children do not speak of the topic, if none does."""
-
-    node: Node
-    children: list[Node]
-    previous: str | None
-    following: str | None
-    missed: int = 0
-
-    @property
-    def parent_id(self) -> str | None:
-        parent = self.node.ref.parent
-        return parent.node_id() if parent else None
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The nodes that cover a time, of the finest level that is not too many; `missed`: how many do not speak of the
-    topic, if none does."""
-
-    when: TimeRange
-    level: Level
-    nodes: list[Node]
-    missed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A grip with its surroundings; `start` and `end` are where the excerpt stands now, `place` what to show of it."""
-
-    record: GripRecord
-    state: State
-    start: int
-    end: int
-    place: int = 0
+    ref = parse_node_id(hit.node_id)[0] if hit.node_id else None
+    return [(hit.project, each) for each in (ref, *ancestors(ref))] if ref else []
 
 
 async def toc_root(library: Library, scope: Scope, topic: Topic | None) -> Root:
     if topic:
-        return await _about(library, topic)
+        levels: list[list[Node]] = []
+        for level, many in _ABOUT:
+            found = [await library.node(project, ref) for project, ref in topic.best(level, many)]
+            levels.append([node for node in found if node])
+        return Root(*levels)
     years = await library.top(scope.project, Level.YEAR, 1)
-    older = await library.top(scope.project, Level.YEAR, _YEARS, bullets=False)
+    older = await library.top(scope.project, Level.YEAR, YEARS, bullets=False)
     months = await library.top(scope.project, Level.MONTH, _MONTHS, bullets=False)
     days = await library.top(scope.project, Level.DAY, _DAYS)
     return Root([*years, *older[1:]], months, days)
-
-
-async def _about(library: Library, topic: Topic) -> Root:
-    """The branches that speak of a topic most, each read by its name."""
-    levels = []
-    for level, many in ((Level.YEAR, 2), (Level.MONTH, 4), (Level.DAY, _ABOUT)):
-        found = [await library.node(project, ref) for project, ref in topic.best(level, many)]
-        levels.append([node for node in found if node])
-    return Root(*levels)
 
 
 async def outline(library: Library, project: str | None, deepest: Level, most: int) -> list[Node]:
@@ -243,47 +189,61 @@ async def outline(library: Library, project: str | None, deepest: Level, most: i
 
 async def get_node(
     library: Library, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
-) -> tuple[Place, Topic | None]:
+) -> tuple[NodeView, Topic | None]:
     """A node and, if a topic is given, what is spoken of it there. With `outline` the children come without bullets."""
     ref, project = await ref_of(library, scope, node_id)
     node = await library.node(project, ref)
     if node is None:
-        raise NotFound(await _nearest(library, project, ref.node_id(), ref.level), SEE_ALL)
+        latest = await library.top(project, ref.level, 1)
+        hint = f" The latest {ref.level.label} is {latest[0].node_id}." if latest else ""
+        raise NotFound(f"There is no node {ref.node_id()} in project {project}.{hint}", SEE_ALL)
     topic = await topic_of(library, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
     bullets = not outline or topic is not None
     children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=bullets)
     kept = topic.ordered(children) if topic else children
     missed = 0 if kept else len(children)
-    return Place(node, kept, *await library.neighbours(project, ref), missed=missed), topic
+    return NodeView(node, kept, *await library.neighbours(project, ref), missed=missed), topic
 
 
-async def _nearest(library: Library, project: str, node_id: str, level: Level) -> str:
-    latest = await library.top(project, level, 1)
-    hint = f" The latest {level.label} is {latest[0].node_id}." if latest else ""
-    return f"There is no node {node_id} in project {project}.{hint}"
-
-
-async def browse_time(library: Library, scope: Scope, when: TimeRange, about: str | None) -> tuple[Span, Topic | None]:
+async def browse_time(
+    library: Library, scope: Scope, when: TimeRange, about: str | None
+) -> tuple[Timeline, Topic | None]:
     """Days for a few weeks, weeks for some months, months beyond; segments for a single day.
 
     With a topic only those that speak of it, those that do most first.
     """
     topic = await topic_of(library, about, scope, (when.start_ms, when.end_ms))
-    for level in _levels(when):
-        found = await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT)
-        nodes = [node for node in found if await _tells_of(library, node, when)]
+    days = (when.end_ms - when.start_ms) / _DAY_MS
+    levels = (Level.MONTH, Level.YEAR) if days > 100 else (Level.WEEK, Level.MONTH)
+    if days <= 16:
+        levels = (Level.DAY, Level.WEEK) if days > 1.1 else (Level.SEGMENT, Level.DAY)
+    for level in levels:
+        nodes = []
+        for node in await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT):
+            # Something must have been said in the part that lies in the time: 2026 begins in the last week of 2025.
+            start, end = max(node.start_ms, when.start_ms), min(node.end_ms, when.end_ms)
+            whole = level is Level.SEGMENT or (start, end) == (node.start_ms, node.end_ms)
+            if whole or await library.between(node.project, Level.SEGMENT, start, end, 1):
+                nodes.append(node)
         if nodes:
             kept = topic.ordered(nodes) if topic else nodes
-            return Span(when, level, kept, missed=0 if kept else len(nodes)), topic
-    return Span(when, Level.DAY, []), topic
+            return Timeline(when, level, kept, missed=0 if kept else len(nodes)), topic
+    return Timeline(when, Level.DAY, []), topic
 
 
-async def _tells_of(library: Library, node: Node, when: TimeRange) -> bool:
-    """Whether anything was said in the part of a period that lies in a time: 2026 begins in the last week of 2025."""
-    start, end = max(node.start_ms, when.start_ms), min(node.end_ms, when.end_ms)
-    if node.level is Level.SEGMENT or (start, end) == (node.start_ms, node.end_ms):
-        return True
-    return bool(await library.between(node.project, Level.SEGMENT, start, end, 1))
+async def expand_grip(library: Library, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
+    """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
+    wider = _WIDER if spoken else 1
+    record = await library.grip(await grip_key(library, grip_id), before * wider, after * wider)
+    if record is None:
+        raise no_grip(grip_id)
+    if spoken:
+        nearest = _spoken(record.before[::-1], before)[::-1]
+        record = replace(record, before=nearest, after=_spoken(record.after, after))
+    if record.cited is None:
+        return OpenedGrip(record, "gone", 0, 0)
+    place = min(place_in(grip_id), max(len(record.cited.text) - 1, 0))
+    return OpenedGrip(record, *locate(record.cited.text, record.excerpt, record.start, record.end), place)
 
 
 def _spoken(events: tuple[Event, ...], many: int) -> tuple[Event, ...]:
@@ -291,27 +251,3 @@ def _spoken(events: tuple[Event, ...], many: int) -> tuple[Event, ...]:
     said = [event for event in events if event.event_type is not EventType.TOOL_RESULT][:many]
     rest = [event for event in events if event.event_type is EventType.TOOL_RESULT][: many - len(said)]
     return tuple(event for event in events if event in said or event in rest)
-
-
-def _levels(when: TimeRange) -> list[Level]:
-    days = (when.end_ms - when.start_ms) / _DAY_MS
-    if days <= 1.1:
-        return [Level.SEGMENT, Level.DAY]
-    if days <= 16:
-        return [Level.DAY, Level.WEEK]
-    return [Level.WEEK, Level.MONTH] if days <= 100 else [Level.MONTH, Level.YEAR]
-
-
-async def expand_grip(library: Library, grip_id: str, before: int, after: int, *, spoken: bool = False) -> Opened:
-    """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
-    wider = _WIDER if spoken else 1
-    record = await library.grip(await grip_key(library, grip_id), before * wider, after * wider)
-    if record is None:
-        raise no_grip(grip_id)
-    if spoken:
-        nearest = tuple(reversed(_spoken(tuple(reversed(record.before)), before)))
-        record = replace(record, before=nearest, after=_spoken(record.after, after))
-    if record.cited is None:
-        return Opened(record, "gone", 0, 0)
-    place = min(place_in(grip_id), max(len(record.cited.text) - 1, 0))
-    return Opened(record, *locate(record.cited.text, record.excerpt, record.start, record.end), place)

@@ -1,14 +1,18 @@
-"""Which project an answer is about, and how ids are written so that they can be followed from the current one."""
+"""Which project an answer is about, and what the ids mean that an agent gives back, however far they were shortened."""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
+from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
 from mcp_memory.domain.toc import Level, NodeRef, Scope, out_of_reach, parse_node_id
-from mcp_memory.errors import SEE_ALL, SEE_PROJECTS, NoProject, NotFound
-from mcp_memory.store.port import Library
+from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound
+from mcp_memory.store.port import Chronicle, Library
 
 ALL = "*"
+#: As much of a UUID as is shown of it.
+_SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)
 #: How many projects are named to choose from.
 _NAMED = 8
 
@@ -30,25 +34,18 @@ async def scope_of(library: Library, home: str | None, asked: str | None, reach:
     if asked and not await library.has_project(asked):
         known = ", ".join((await library.slugs())[:12]) or "none yet"
         raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
-    if not asked and not home and reach is not Reach.EVERYTHING:
-        await _refuse_all(library, reach, here)
+    slugs = await library.slugs() if not (asked or home or reach is Reach.EVERYTHING) else []
+    if slugs:  # an empty memory has nothing to refuse
+        ways = ""
+        if reach is Reach.NAMED:
+            some = ", ".join(slugs[:_NAMED]) + (", …" if len(slugs) > _NAMED else "")
+            ways = f' Pass project with a slug ({some}), or project="*" for all of them.'
+        raise NoProject(
+            f"Memory knows no project {here}, so nothing was looked up.{ways} A server that is started in a project's "
+            "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one "
+            "as soon as something is captured or remembered here."
+        )
     return Scope(home, asked or home, reach is Reach.HOME)
-
-
-async def _refuse_all(library: Library, reach: Reach, here: str) -> None:
-    """Say that nothing is looked up, and how to widen; an empty memory has nothing to refuse."""
-    slugs = await library.slugs()
-    if not slugs:
-        return
-    ways = ""
-    if reach is Reach.NAMED:
-        some = ", ".join(slugs[:_NAMED]) + (", …" if len(slugs) > _NAMED else "")
-        ways = f' Pass project with a slug ({some}), or project="*" for all of them.'
-    raise NoProject(
-        f"Memory knows no project {here}, so nothing was looked up.{ways} A server that is started in a project's "
-        "directory, or with MCP_MEMORY_PROJECT set to its slug, answers from that project. This place becomes one as "
-        "soon as something is captured or remembered here."
-    )
 
 
 async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
@@ -85,3 +82,31 @@ async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[N
         choices = ", ".join(whole.node_id(slug) for whole, slug in found[:8])
         raise NotFound(f"{ref.node_id()} is the beginning of several segments: say which one, {choices}.")
     raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)
+
+
+async def grip_key(library: Library, name: str) -> bytes:
+    """The key that a grip id names, written out or shortened."""
+    beginning = parse_short_grip_id(name)
+    if beginning is None:
+        return parse_grip_id(name)[1]
+    keys = await library.keys(beginning)
+    if len(keys) > 1:
+        raise NotFound(f"{name.strip()[:40]} is the beginning of several grips.", SEE_WHOLE_GRIP)
+    if not keys:
+        raise no_grip(name)
+    return keys[0]
+
+
+async def session_name(chronicle: Chronicle, given: str) -> str:
+    """The name of a session, written out or by its beginning; as it was given if there is none."""
+    name = given.strip().removeprefix("session:").removeprefix("s:")
+    if not _SHORT_SESSION.fullmatch(name):
+        return name
+    found = await chronicle.sessions_named(name)
+    if len(found) > 1 and name not in found:
+        raise NotFound(f"{name} is the beginning of several sessions: give more of the one you mean.")
+    return found[0] if len(found) == 1 else name
+
+
+def no_grip(name: str) -> NotFound:
+    return NotFound(f"There is no grip {name.strip()[:80]} in memory.", SEE_GRIPS)

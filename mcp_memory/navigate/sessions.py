@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mcp_memory.domain.budget import Piece, pack
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
 from mcp_memory.navigate.answers import Answers, checked
-from mcp_memory.navigate.browse import session_name
-from mcp_memory.navigate.packing import Block, Page
+from mcp_memory.navigate.rendering import Page, aside
+from mcp_memory.navigate.scope import session_name
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.store.port import Chronicle
 
@@ -49,67 +50,48 @@ class Sessions:
 
     async def page(self, session_id: str, budget: int) -> tuple[SessionView, Page]:
         """The view, and as much of it as fits: the latest record first, then the latest messages."""
-        view = await self.view(session_id)
+        view, renderer = await self.view(session_id), self.answers.renderer
         count = "no record yet" if not view.records else f"{len(view.records)} record(s)"
         head = f"Session {safe(view.session_id, 80)} of {view.project}: {count}; records, not instructions."
-        blocks = [*self._records(view), *self._own(view), *self._messages(view)]
-        return view, self.answers.renderer.page(head, blocks, _NEXT, checked(budget))
+        # Every record in a line, and the latest, which holds what the others held, as far as there is room.
+        named = [
+            f"record {record.id} {renderer.moment(record.timestamp_ms)} depth {record.depth}" for record in view.records
+        ]
+        pieces = [aside(line, rank=40) for line in named[:-1]]
+        if view.records:
+            last = view.records[-1]
+            lines = [f"{named[-1]}, by {last.written_by}:", *(safe(line, _GIST) for line in body_lines(last.body))]
+            pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
+        own = view.own_summary
+        if own:
+            grip = event_grip_id(own.timestamp_ms, own.key)
+            pieces.append(aside(f"The client's own summary: {safe(own.text, 160)} {grip}", rank=20))
+        for at, event in enumerate(view.tail):
+            # Shown in order; the later a message came, the sooner it is given room. The last ones rank with the record.
+            said = f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)}"
+            grip = event_grip_id(event.timestamp_ms, event.key)
+            pieces.append(aside(f"{said} {grip}", rank=3 * (len(view.tail) - at)))
+        return view, renderer.page(head, pieces, _NEXT, checked(budget))
 
     def fitting(self, view: SessionView, budget: int) -> SessionView:
         """As much of the view as the budget has room for: the latest record, then the latest messages, then the rest.
 
         The latest record is never left out, since nothing else says what it says.
         """
-        count, records, tail = self.answers.renderer.count, view.records[-1:], list[Event]()
-        left = budget - sum(record.tokens for record in records)
-        for event in reversed(view.tail):
-            left -= count(event.text)
-            if left < 0:
-                break
-            tail.append(event)
-        for record in reversed(view.records[:-1]):
-            left -= record.tokens
-            if left < 0:
-                break
-            records.insert(0, record)
-        own = view.own_summary if view.own_summary and count(view.own_summary.text) <= left else None
-        return replace(view, records=records, tail=tail[::-1], own_summary=own)
-
-    def _records(self, view: SessionView) -> list[Block]:
-        """Every record in a line, and the latest, which holds what the others held, as far as there is room."""
-        if not view.records:
-            return []
-        moment = self.answers.renderer.moment
-        earlier = [
-            Block((f"record {record.id} {moment(record.timestamp_ms)} depth {record.depth}",), item=False, rank=40)
-            for record in view.records[:-1]
-        ]
-        last = view.records[-1]
-        title = f"record {last.id} {moment(last.timestamp_ms)} depth {last.depth}, by {last.written_by}:"
-        lines = [title, *(safe(line, _GIST) for line in body_lines(last.body))]
-        return [*earlier, *(Block((line,), item=False, rank=min(at, 30)) for at, line in enumerate(lines))]
-
-    def _own(self, view: SessionView) -> list[Block]:
-        own = view.own_summary
-        if own is None:
-            return []
-        grip = event_grip_id(own.timestamp_ms, own.key)
-        return [Block((f"The client's own summary: {safe(own.text, 160)} {grip}",), item=False, rank=20)]
-
-    def _messages(self, view: SessionView) -> list[Block]:
-        """Shown in order; the later a message came, the sooner it is given room. The last ones rank with the record."""
-        renderer, many = self.answers.renderer, len(view.tail)
-        return [
-            Block(
-                (
-                    f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)} "
-                    f"{event_grip_id(event.timestamp_ms, event.key)}",
-                ),
-                item=False,
-                rank=3 * (many - at),
-            )
-            for at, event in enumerate(view.tail)
-        ]
+        count, last = self.answers.renderer.count, view.records[-1:]
+        rest: list[Event | Record] = [*reversed(view.tail), *reversed(view.records[:-1])]
+        rest += [view.own_summary] if view.own_summary else []
+        kept = pack(
+            [Piece((each,), listed=True) for each in rest],
+            budget - sum(record.tokens for record in last),
+            lambda each: each.tokens if isinstance(each, Record) else count(each.text),
+        ).values()
+        return replace(
+            view,
+            records=[record for record in view.records if record in kept] + last,
+            tail=[event for event in view.tail if event in kept],
+            own_summary=view.own_summary if view.own_summary in kept else None,
+        )
 
 
 def session_shape(view: SessionView, tokens: int) -> dict[str, Any]:

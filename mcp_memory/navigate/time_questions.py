@@ -1,4 +1,4 @@
-"""What a question that names no topic asks of a time: its first or last thing, one project's part, or just the latest.
+"""How a search answers a question that names a time, or asks for whatever there was: the first, the last, the latest.
 
 And a question that asks for a date is told the best hit's in words.
 """
@@ -6,14 +6,22 @@ And a question that asks for a date is told the best hit's in words.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from mcp_memory.domain.toc import Level, Scope
-from mcp_memory.search.hits import Hit, Order
-from mcp_memory.search.question import asks_for_anything
+from mcp_memory.search.hits import Found, Hit, Order, Wanted
+from mcp_memory.search.question import asks_for_anything, question_of
+from mcp_memory.search.retrieval import found_in, teleport
 from mcp_memory.store.port import Library
+from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange
 
+#: What is longer is pasted; a time in it says when something was, not when to look.
+_QUESTION = 2_000
+#: Beside more hits a time that was dropped is not told in figures, too.
+_FEW = 10
 _EVER_MS = 1 << 53
 #: What is recent: the latest days on which anything was.
 _RECENT_DAYS = 4
@@ -42,17 +50,66 @@ _WHEN = re.compile(
 )
 
 
-def order_of(asked: str) -> Order:
+async def find_hits(library: Library, wanted: Wanted, now: datetime, moment: Callable[[int], str]) -> tuple[Found, str]:
+    """The hits and a note: in the time that is given, else rather in the one that the question names."""
+    if wanted.when:
+        return await _in_time(library, wanted, wanted.when), ""
+    if len(wanted.query) > _QUESTION:
+        return await teleport(library, wanted), ""
+    named = find(wanted.query, now, now.tzinfo or UTC)
+    if named:
+        return await _in_named_time(library, wanted, *named, moment)
+    # A question that names neither a topic nor a time: what were we doing, where did we leave off?
+    if _ASKS.search(wanted.query) and asks_for_anything(_LEFT_OFF.sub(" ", wanted.query)):
+        told = await _latest(library, wanted.scope.project, wanted.query)
+        if told:
+            return await found_in(library, replace(wanted, order=told[1]), told[0]), ""
+    return await teleport(library, wanted), ""
+
+
+async def _in_time(library: Library, wanted: Wanted, when: TimeRange) -> Found:
+    """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
+    scope = await _asks_for_time(library, wanted.scope, wanted.query)
+    if scope:
+        order = _order_of(wanted.query)
+        told = await found_in(library, replace(wanted, scope=scope, order=order), when)
+        if told.hits:
+            return told
+    return await teleport(library, replace(wanted, when=when))
+
+
+async def _in_named_time(
+    library: Library, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
+) -> tuple[Found, str]:
+    """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
+    without = replace(wanted, query=rest)
+    if await _asks_for_time(library, wanted.scope, rest):
+        return await _in_time(library, without, time), ""
+    if not await library.is_silent(wanted.within(time)):
+        found = await teleport(library, replace(without, favoured=time))
+        within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
+        if within:
+            # Where only a kind of outcome is named beside a time, the decisions of any other time are no answer.
+            only = asks_for_anything(_OUTCOMES.sub(" ", rest))
+            return replace(found, hits=within) if only else found, ""
+    found = await teleport(library, wanted)
+    # Whether something that was said holds a word beyond the rest of the question: one that names the time. Where only
+    # summaries were found they are those of times near by, whose dates have the same words.
+    others = {term.shown for term in question_of(rest).terms}
+    said = [hit for hit in found.hits if hit.role]
+    if others and said and all(word in others for hit in said for word in hit.matched):
+        # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
+        found = await teleport(library, without)
+    asked = time.told(moment) if wanted.limit <= _FEW else repr(time.phrase)
+    return found, f" Nothing was found in {asked}, so all times were searched."
+
+
+def _order_of(asked: str) -> Order:
     """Whether the first or the last of what there was is asked for."""
     return "last" if _LAST.search(asked) else "first" if _FIRST.search(asked) else ""
 
 
-def asks_for_latest(query: str) -> bool:
-    """Whether a question names neither a topic nor a time: what were we doing, where did we leave off?"""
-    return bool(_ASKS.search(query)) and asks_for_anything(_LEFT_OFF.sub(" ", query))
-
-
-async def asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | None:
+async def _asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | None:
     """Where to look for whatever there was, if a question names no topic; it may name a project."""
     if asks_for_anything(asked):
         return scope
@@ -66,26 +123,22 @@ async def asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | N
     return None
 
 
-async def latest(library: Library, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
+async def _latest(library: Library, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
     """The day on which anything was last, or first if that is asked for; of recent things, the days up to it.
 
     And from which end it is told.
     """
-    first = order_of(asked) == "first"
-    recent = not first and bool(_RECENT.search(asked))
-    days = (
-        await library.between(project, Level.DAY, 0, _EVER_MS, 1)
-        if first
-        else await library.top(project, Level.DAY, _RECENT_DAYS if recent else 1, bullets=False)
-    )
-    phrase = "the first day" if first else "the latest days" if recent else "the latest day"
-    order: Order = "first" if first else "" if recent else "last"
+    order: Order
+    if _order_of(asked) == "first":
+        days = await library.between(project, Level.DAY, 0, _EVER_MS, 1)
+        phrase, order = "the first day", "first"
+    elif _RECENT.search(asked):
+        days = await library.top(project, Level.DAY, _RECENT_DAYS, bullets=False)
+        phrase, order = "the latest days", ""
+    else:
+        days = await library.top(project, Level.DAY, 1, bullets=False)
+        phrase, order = "the latest day", "last"
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
-
-
-def asks_for_outcomes(asked: str) -> bool:
-    """Whether beside a time only a kind of outcome is named: the decisions of any other time are no answer."""
-    return asks_for_anything(_OUTCOMES.sub(" ", asked))
 
 
 def told_when(query: str, best: Hit, now: datetime) -> str:

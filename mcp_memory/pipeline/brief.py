@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from mcp_memory.domain.budget import first_lines
 from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.text import safe
 from mcp_memory.store.port import BriefStore, Clock
@@ -45,24 +46,4 @@ def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> st
         lines.append(f"{day.node_id} {safe(day.title, 160)}")
         lines += [f"- {safe(bullet.text, 240)}" for bullet in day.bullets]
     tail = "</memory>"
-    kept = _fitting(lines, MAX_CHARS - len(head) - len(tail), budget - count(head) - count(tail), count)
-    text = head + "".join(kept) + tail
-    while kept and count(text) > budget:  # the parts of a text may count less than the whole
-        kept.pop()
-        text = head + "".join(kept) + tail
-    return text
-
-
-def _fitting(lines: Sequence[str], chars: int, tokens: int, count: Callable[[str], int]) -> list[str]:
-    """As many of the lines, ended, as there is room for."""
-    kept = []
-    for line in lines:
-        ended = f"{line}\n"
-        chars -= len(ended)
-        if chars < 0:
-            break
-        tokens -= count(ended)
-        if tokens < 0:
-            break
-        kept.append(ended)
-    return kept
+    return head + "".join(first_lines(lines, head + tail, budget, MAX_CHARS, count)) + tail

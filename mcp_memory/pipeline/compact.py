@@ -7,7 +7,6 @@ model, since a client that is about to forget waits for nobody: `upgrade` lets o
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -15,7 +14,7 @@ from itertools import zip_longest
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.capture.redaction import Clean
-from mcp_memory.domain.budget import Tokenizer
+from mcp_memory.domain.budget import Tokenizer, first_lines
 from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
@@ -363,20 +362,10 @@ def continuation(
     """The latest record line by line as far as it fits, then the gist of the last messages, within the budget."""
     head = f'<memory project="{account.project}" session="{safe(account.session_id, 80)}">\n'
     head += _INTRODUCTION.format(session=safe(account.session_id, 80)) + "\n"
-    ending = [f"{event.role}: {safe(event.text, _GIST)}" for event in tail if event.text.strip()]
     foot = "</memory>"
-    shown = _as_many(ending[::-1], "Last messages:\n" + foot, budget // _TAIL_SHARE, MAX_CHARS // _TAIL_SHARE, count)
-    last = "Last messages:\n" + "".join(f"{line}\n" for line in shown[::-1]) if shown else ""
+    ending = [f"{event.role}: {safe(event.text, _GIST)}" for event in reversed(tail) if event.text.strip()]
+    title, share = "Last messages:\n", _TAIL_SHARE
+    shown = first_lines(ending, title + foot, budget // share, MAX_CHARS // share, count)
+    last = title + "".join(reversed(shown)) if shown else ""
     lines = [safe(line, 400) for line in body_lines(record.body)]
-    kept = _as_many(lines, head + last + foot, budget, MAX_CHARS, count)
-    return head + "".join(f"{line}\n" for line in kept) + last + foot
-
-
-def _as_many(lines: Sequence[str], around: str, budget: int, chars: int, count: Callable[[str], int]) -> Sequence[str]:
-    """The first lines, as many as there is room for; how many is found by halves, since every try is counted."""
-
-    def too_many(last: int) -> bool:
-        text = around + "\n".join(lines[: last + 1]) + "\n"
-        return len(text) > chars or count(text) > budget
-
-    return lines[: bisect_left(range(len(lines)), True, key=too_many)]
+    return head + "".join(first_lines(lines, head + last + foot, budget, MAX_CHARS, count)) + last + foot

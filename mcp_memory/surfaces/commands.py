@@ -16,8 +16,8 @@ from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
 from mcp_memory.navigate.browse import topic_of
-from mcp_memory.navigate.context import Context, Request, levels_of
-from mcp_memory.navigate.packing import Page
+from mcp_memory.navigate.context import Context, ContextRequest, levels_of
+from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.scope import ALL, ref_of
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
@@ -196,7 +196,7 @@ SESSION_BUDGET = 2_000
 
 
 async def context(app: App, options: argparse.Namespace) -> int:
-    request = Request(
+    request = ContextRequest(
         focus=options.focus,
         query=options.query,
         budget_tokens=options.budget,

@@ -17,7 +17,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
-from mcp_memory.navigate.browse import grip_key, session_name
+from mcp_memory.navigate.scope import grip_key, session_name
 from mcp_memory.store.sqlite.backup import copies_of
 from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
 from mcp_memory.surfaces import output

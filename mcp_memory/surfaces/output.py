@@ -15,8 +15,7 @@ from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
     from mcp_memory.domain.toc import Scope
-    from mcp_memory.navigate.packing import Page
-    from mcp_memory.navigate.rendering import Renderer
+    from mcp_memory.navigate.rendering import Page, Renderer
 import logging
 import os
 from pathlib import Path

@@ -154,7 +154,7 @@ class Shelf:
         )
 
     async def _condensed(self, session: str) -> str:
-        from mcp_memory.navigate.browse import session_name
+        from mcp_memory.navigate.scope import session_name
 
         try:
             app = await self.memory.app()
@@ -209,11 +209,10 @@ def _completion(server: MCPServer[Any], memory: Memory) -> Callable[..., Awaitab
             wrong = f"There is no argument {argument.name[:40]!r} here. Known: {known or 'none'}."
             raise MCPError(INVALID_PARAMS, wrong)
         from mcp_memory.domain.text import safe
-        from mcp_memory.navigate.completion import COMPLETERS, MOST
+        from mcp_memory.navigate.answers import MOST
 
-        completer = COMPLETERS.get(argument.name)
         try:
-            found = await completer((await memory.app()).answers, argument.value.strip()) if completer else []
+            found = await (await memory.app()).answers.complete(argument.name, argument.value.strip())
         except MemoryFault as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
         # What holds characters that answers leave out could not be passed on as it is shown.

@@ -26,7 +26,7 @@ from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers
-    from mcp_memory.navigate.packing import Page
+    from mcp_memory.navigate.rendering import Page
 
 #: Tokens kept free for the cursor in an answer's last line.
 _CURSOR_TOKENS = 11
@@ -228,9 +228,9 @@ class Tools:
 
         Call it once to get into a matter; later with `since` and the snapshot of the last answer."""
         contexts = (await self.memory.app()).contexts
-        from mcp_memory.navigate.context import Request, levels_of
+        from mcp_memory.navigate.context import ContextRequest, levels_of
 
-        request = Request(
+        request = ContextRequest(
             focus=focus,
             query=query,
             budget_tokens=budget_tokens,
@@ -366,9 +366,8 @@ def _published(card: ToolCard, function: Callable[..., Any]) -> Tool:
 def _with_cursor(answers: Answers, page: Page, start: int | None, budget: int) -> str:
     """The answer, with the cursor of what follows in its last line if something does and there is room for it.
 
-    An answer never exceeds its budget, not even one too small for a useful answer.
-    """
-    from mcp_memory.navigate.packing import with_count
+        contexts = (await self.memory.app()).contexts
+        from mcp_memory.navigate.context import ContextRequest, levels_of
     from mcp_memory.search.hits import cursor_of
 
     body, _, foot = page.text.rpartition("\n")

@@ -13,10 +13,10 @@ from mcp_memory.domain.budget import (
     Kind,
     Tokenizer,
     arranged,
+    assemble,
     cut,
     difference,
     joined,
-    pack,
     total,
     u_curve,
 )
@@ -54,7 +54,7 @@ TEXTS = st.lists(st.text(alphabet="ab .:)]\n-#é漢\t`*", min_size=1, max_size=6
 @given(TEXTS, st.integers(1, 160))
 def test_packing_keeps_its_promises(texts: list[str], budget: int) -> None:
     blocks = [of(text.strip(), number) for number, text in enumerate(texts)]
-    chosen = {order: pack(blocks, budget, TOKENIZER, order) for order in ORDERS}
+    chosen = {order: assemble(blocks, budget, TOKENIZER, order) for order in ORDERS}
     shown = chosen["top-down"]
     for order in ORDERS:
         assert tokens.count(joined(chosen[order])) <= budget
@@ -72,17 +72,17 @@ def test_packing_keeps_its_promises(texts: list[str], budget: int) -> None:
 
 def test_an_oversized_block_is_passed_over_and_later_ones_still_fit() -> None:
     blocks = [block("memo", 10, "memo"), block("huge", 500, "summary"), block("focus", 10, "focus"), block("item", 10)]
-    assert [one.anchor for one in pack(blocks, 60, TOKENIZER)] == ["memo", "focus", "item"]
+    assert [one.anchor for one in assemble(blocks, 60, TOKENIZER)] == ["memo", "focus", "item"]
 
 
 def test_the_focus_has_room_before_all_others() -> None:
     blocks = [block("memo", 30, "memo"), block("focus", 30, "focus")]
-    assert [one.anchor for one in pack(blocks, 40, TOKENIZER)] == ["focus"]
+    assert [one.anchor for one in assemble(blocks, 40, TOKENIZER)] == ["focus"]
 
 
 def test_the_most_important_block_is_cut_rather_than_dropped() -> None:
     blocks = [block("memo", 300, "memo"), block("focus", 300, "focus")]
-    (shown,) = pack(blocks, 25, TOKENIZER)
+    (shown,) = assemble(blocks, 25, TOKENIZER)
     assert shown.anchor == "focus"
     assert shown.text.startswith("focus: word")
     assert shown.text.endswith("…")
@@ -90,14 +90,14 @@ def test_the_most_important_block_is_cut_rather_than_dropped() -> None:
 
 
 def test_without_room_for_a_word_there_is_nothing() -> None:
-    assert pack([block("focus", 300, "focus")], 1, TOKENIZER) == []
-    assert pack([], 100, TOKENIZER) == []
+    assert assemble([block("focus", 300, "focus")], 1, TOKENIZER) == []
+    assert assemble([], 100, TOKENIZER) == []
     assert cut(block("focus", 300), 0, TOKENIZER) is None
 
 
 def test_a_block_that_comes_twice_is_shown_once_where_it_came_first() -> None:
     blocks = [block("a", kind="summary"), block("b"), block("a", 3)]
-    assert pack(blocks, 500, TOKENIZER) == blocks[:2]
+    assert assemble(blocks, 500, TOKENIZER) == blocks[:2]
 
 
 def test_a_difference_names_what_is_new_changed_gone_and_kept() -> None:

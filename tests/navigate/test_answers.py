@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from mcp_memory import errors
 from mcp_memory.app import App
+from mcp_memory.domain.budget import Piece
 from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.models import tokens
-from mcp_memory.navigate.context import Request
-from mcp_memory.navigate.packing import Block
+from mcp_memory.navigate.context import ContextRequest
 from mcp_memory.navigate.rendering import Renderer
 from mcp_memory.search.hits import Search
 from mcp_memory.surfaces.import_command import load_sample
@@ -182,14 +182,14 @@ async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> 
         assert "walrus" in page.text
         opened = await app.answers.expand_grip(found.hits[0].grip_id, 0, 0, 600)
         assert "1965-06-01" in opened.text
-        assert "the walrus came ashore" in (await app.contexts.page(Request(query="walrus", project="*"))).text
+        assert "the walrus came ashore" in (await app.contexts.page(ContextRequest(query="walrus", project="*"))).text
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=30), st.integers(1, 500), st.text(max_size=300))
 def test_a_page_is_never_over_budget(texts: list[str], budget: int, head: str) -> None:
-    blocks = [Block((text,)) for text in texts]
-    page = UTC_RENDERER.page(head, blocks, errors.SEE_ALL, budget, errors.MORE)
+    pieces = [Piece((text,), listed=True) for text in texts]
+    page = UTC_RENDERER.page(head, pieces, errors.SEE_ALL, budget, errors.MORE)
     assert page.tokens == tokens.count(page.text)
     assert page.tokens <= max(budget, 60)
     assert 0 <= page.shown <= len(texts)

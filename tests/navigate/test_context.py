@@ -12,7 +12,7 @@ from mcp_memory.domain.budget import joined
 from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
-from mcp_memory.navigate.context import Context, Request, levels_of
+from mcp_memory.navigate.context import Context, ContextRequest, levels_of
 from mcp_memory.pipeline.ingest import remember
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.store.sqlite.forget import Wish, forget
@@ -23,7 +23,7 @@ DAY = "toc:day:2026-03-02"
 
 
 async def build(app: App, focus: str | None = DAY, **more: Any) -> Context:
-    return await app.contexts.build(Request(focus=focus, project="alpha", **more))
+    return await app.contexts.build(ContextRequest(focus=focus, project="alpha", **more))
 
 
 async def filled(app: App) -> None:
@@ -77,7 +77,7 @@ async def test_the_budget_is_hard_and_the_focus_is_cut_rather_than_dropped(
 ) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
-        request = Request(focus=focus, project="alpha", budget_tokens=budget)
+        request = ContextRequest(focus=focus, project="alpha", budget_tokens=budget)
         page = await app.contexts.page(request)
         assert tokens.count(page.text) <= budget
         if budget < 5:
@@ -154,7 +154,7 @@ async def test_a_query_chooses_the_focus_and_the_items(tmp_path: Path) -> None:
 async def test_without_a_focus_the_latest_day_is_meant(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         with pytest.raises(NotFound):
-            await app.contexts.build(Request())
+            await app.contexts.build(ContextRequest())
         await filled(app)
         notes = await app.library.top("alpha", Level.DAY, 1)
         context = await build(app, None)
