@@ -32,7 +32,7 @@ from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
     from mcp_memory.navigate.answers import Answers
-    from mcp_memory.navigate.packing import Page
+    from mcp_memory.navigate.rendering import Page
 
 #: How long a document is at most.
 TOKENS, SESSION_TOKENS = 2_000, 6_000

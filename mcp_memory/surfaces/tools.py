@@ -366,8 +366,9 @@ def _published(card: ToolCard, function: Callable[..., Any]) -> Tool:
 def _with_cursor(answers: Answers, page: Page, start: int | None, budget: int) -> str:
     """The answer, with the cursor of what follows in its last line if something does and there is room for it.
 
-        contexts = (await self.memory.app()).contexts
-        from mcp_memory.navigate.context import ContextRequest, levels_of
+    An answer never exceeds its budget, not even one too small for a useful answer.
+    """
+    from mcp_memory.domain.budget import with_count
     from mcp_memory.search.hits import cursor_of
 
     body, _, foot = page.text.rpartition("\n")
