@@ -1,11 +1,15 @@
-"""Settings: frozen, checked once at start. The only reader of the environment and of config.toml."""
+"""Settings: frozen, checked once at start. The only reader of the environment and of config.toml.
+
+A setting is one row below: its section, name and type, its default, and what is allowed. Variables, checks and error
+messages are made from these rows, and the docs are checked against them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -17,40 +21,166 @@ from mcp_memory.domain.compaction import parse_table
 from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"
+#: The clients' own variables, which say where they keep their settings and transcripts.
+CLIENT_VARIABLES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
+_DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+#: How keys of providers begin, even of one that was cut short.
+_KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
+
+
+def setting(default: Any, check: Callable[[Any], Any], allowed: str = "") -> Any:
+    """A row: the check gives the value as it is used, or raises what it must be; `allowed` says so in the docs."""
+    return field(default=default, metadata={"check": check, "allowed": allowed})
+
+
+def number(default: int, low: int, high: int) -> Any:
+    def check(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,15}\s*", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low:,} to {high:,}")
+        return value
+
+    return setting(default, check, f"{low:,} to {high:,}")
+
+
+def ratio(default: float) -> Any:
+    def check(value: Any) -> float:
+        try:
+            share = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+        except ValueError:
+            share = 0.0
+        if not 0.1 <= share <= 1.0:
+            raise ValueError("must be a number from 0.1 to 1.0")
+        return share
+
+    return setting(default, check, "0.1 to 1.0")
+
+
+def flag(default: bool) -> Any:
+    def check(value: Any) -> bool:
+        if isinstance(value, str):
+            value = _FLAGS.get(value.strip().lower())
+        if not isinstance(value, bool):
+            raise ValueError("must be true or false")
+        return value
+
+    return setting(default, check, "true, false")
+
+
+def choice(*allowed: str) -> Any:
+    """One of these; the first is the default."""
+
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be one of: {', '.join(allowed)}")
+        return str(value)
+
+    return setting(allowed[0], check, ", ".join(allowed))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value.strip()
+
+
+def _zone(value: Any) -> str:
+    try:
+        return str(ZoneInfo(value).key) if value != "" else ""
+    except Exception:
+        raise ValueError('must be the name of a time zone, such as "Europe/Berlin"') from None
+
+
+def _model(value: Any) -> str:
+    """A model's name stands in messages and in the database, so that a key in its place must go no further."""
+    name = _text(value)
+    if _is_key(name):
+        raise ValueError("looks like a key; name a model here, and put the key into the file of api_key_file")
+    return name
+
+
+def _models(value: Any) -> str:
+    """Names with commas between them; a list of them in config.toml."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise ValueError("must be names with commas between them")
+    return ", ".join(_model(name) for name in listed if name.strip())
+
+
+def _url(value: Any) -> str:
+    """An address of the web that holds no secret."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(_text(value))
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        good = good and not (parts.username or parts.password or parts.query)
+    except ValueError:
+        good = False
+    if value != "" and not good:
+        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
+    return str(value).rstrip("/")
+
+
+def _prices(value: Any) -> str:
+    """`model=input/output, …`; a table of the same in config.toml."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={price}" for name, price in value.items())
+    try:
+        table = SummarizerSettings(prices=value).price_table
+        good = all(name and min(price) >= 0 and isfinite(sum(price)) for name, price in table.items())
+    except (ValueError, AttributeError):
+        good = False
+    if not good:
+        raise ValueError('must be dollars for a million tokens, input/output, such as "some-model=0.8/4"')
+    return str(value)
+
+
+def _lengths(value: Any) -> str:
+    """`model=tokens, …`; a table of the same in config.toml."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
+    try:
+        parse_table(value)
+    except (ValueError, AttributeError):
+        raise ValueError('must be tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"') from None
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    timezone: str = ""
+    timezone: str = setting("", _zone, "a time zone's name")
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    enabled: bool = True
-    max_event_bytes: int = 65_536
+    enabled: bool = flag(True)
+    max_event_bytes: int = number(65_536, 1_024, 16_777_216)
 
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    gap_minutes: int = 30
-    max_tokens: int = 4_000
-    overlap_minutes: int = 5
-    overlap_tokens: int = 500
-    tool_result_chars: int = 1_000
+    gap_minutes: int = number(30, 1, 1_440)
+    max_tokens: int = number(4_000, 200, 100_000)
+    overlap_minutes: int = number(5, 0, 60)
+    overlap_tokens: int = number(500, 0, 10_000)
+    tool_result_chars: int = number(1_000, 100, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
-    kind: str = "extractive"
-    model: str = ""
-    models: str = ""
-    base_url: str = ""
-    api_key_file: str = ""
-    daily_token_cap: int = 200_000
-    max_output_tokens: int = 1_024
-    timeout_seconds: int = 60
-    concurrency: int = 4
-    prices: str = ""
+    kind: str = choice("extractive", "anthropic", "openai")
+    model: str = setting("", _model, "a model's name")
+    models: str = setting("", _models, "names with commas between them")
+    base_url: str = setting("", _url, "an http or https address")
+    api_key_file: str = setting("", _text, "a path")
+    daily_token_cap: int = number(200_000, 0, 1_000_000_000)
+    max_output_tokens: int = number(1_024, 128, 32_000)
+    timeout_seconds: int = number(60, 1, 3_600)
+    concurrency: int = number(4, 1, 32)
+    prices: str = setting("", _prices, "in dollars for a million tokens")
 
     @property
     def preferred(self) -> tuple[str, ...]:
@@ -62,50 +192,47 @@ class SummarizerSettings:
     @property
     def price_table(self) -> dict[str, tuple[float, float]]:
         """Dollars for a million tokens of input and of output, by model."""
-        entries = [entry.rpartition("=") for entry in self.prices.split(",") if entry.strip()]
-        return {name.strip(): _price(price) for name, _, price in entries}
-
-
-_DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
-
-
-def _price(text: str) -> tuple[float, float]:
-    given, _, out = text.partition("/")
-    return float(given), float(out)
+        table = {}
+        for entry in self.prices.split(","):
+            if entry.strip():
+                name, _, price = entry.rpartition("=")
+                given, _, out = price.partition("/")
+                table[name.strip()] = (float(given), float(out))
+        return table
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    enabled: bool = True
-    budget_tokens: int = 1_200
-
-
-@dataclass(frozen=True, slots=True)
-class Privacy:
-    isolate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Backup:
-    keep: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    kind: str = "fts5"
+    enabled: bool = flag(True)
+    budget_tokens: int = number(1_200, 100, 1_500)
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    enabled: bool = True
-    trigger_ratio: float = 0.8
-    reset_ratio: float = 0.7
-    min_messages: int = 12
-    preserve_recent: int = 6
-    max_depth: int = 3
-    cooldown_messages: int = 4
-    refresh_after_messages: int = 0
-    context_lengths: str = ""
+    enabled: bool = flag(True)
+    trigger_ratio: float = ratio(0.8)
+    reset_ratio: float = ratio(0.7)
+    min_messages: int = number(12, 3, 10_000)
+    preserve_recent: int = number(6, 2, 100)
+    max_depth: int = number(3, 1, 20)
+    cooldown_messages: int = number(4, 0, 10_000)
+    refresh_after_messages: int = number(0, 0, 1_000_000)
+    context_lengths: str = setting("", _lengths, "from 256 to 100,000,000")
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    isolate: bool = flag(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    keep: int = number(2, 0, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    kind: str = choice("fts5", "whoosh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +243,10 @@ class Settings:
     segmentation: Segmentation = field(default_factory=Segmentation)
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
+    compaction: Compaction = field(default_factory=Compaction)
     privacy: Privacy = field(default_factory=Privacy)
     backup: Backup = field(default_factory=Backup)
     index: Index = field(default_factory=Index)
-    compaction: Compaction = field(default_factory=Compaction)
     project: str = ""
     now_ms: int | None = None
     client_folders: Mapping[str, Path] = field(default_factory=dict)
@@ -147,211 +274,101 @@ class Settings:
         return self.home / "config.toml"
 
 
-Check = Callable[[Any], Any]
+Rows = dict[str, dict[str, "Field[Any]"]]
 
 
-def _number(low: int, high: int) -> Check:
-    def check(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,15}\s*", value):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be a whole number from {low:,} to {high:,}")
-        return value
-
-    return check
+def rows_of(kind: type[Settings]) -> Rows:
+    """Section → key → row of every setting that a class of settings has."""
+    sections: dict[str, Any] = {part.name: part.default_factory for part in fields(kind)}
+    return {
+        name: {row.name: row for row in fields(section)} for name, section in sections.items() if is_dataclass(section)
+    }
 
 
-def _ratio(value: Any) -> float:
-    try:
-        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        number = 0.0
-    if not 0.1 <= number <= 1.0:
-        raise ValueError("must be a number from 0.1 to 1.0")
-    return number
+def variable(section: str, key: str = "") -> str:
+    """The name of a setting's environment variable, or how those of a section begin."""
+    return f"{PREFIX}{section}_{key}".upper()
 
 
-def _lengths(value: Any) -> str:
-    """`model=tokens, …`; a table of the same in config.toml."""
-    if isinstance(value, dict):
-        value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
-    try:
-        parse_table(value)
-    except (ValueError, AttributeError):
-        raise ValueError('must be tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"') from None
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    if isinstance(value, str):
-        value = known.get(value.strip().lower())
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
-
-
-def _choice(*allowed: str) -> Check:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of: {', '.join(allowed)}")
-        return str(value)
-
-    return check
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a text")
-    return value.strip()
-
-
-def _model(value: Any) -> str:
-    """A model's name stands in messages and in the database, so that a key in its place must go no further."""
-    name = _text(value)
-    if _is_key(name):
-        raise ValueError("looks like a key; name a model here, and put the key into the file of api_key_file")
-    return name
-
-
-def _models(value: Any) -> str:
-    """Names with commas between them; a list of them in config.toml."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        raise ValueError("must be names with commas between them")
-    return ", ".join(_model(name) for name in listed if name.strip())
-
-
-def _redacted(text: str) -> str:
-    # Settings are read before a server's first answer, and few of them look like a secret.
-    from mcp_memory.capture.redaction import redact
-
-    return redact(text)
-
-
-def _is_key(text: str) -> bool:
-    return bool(_KEY.search(text)) or _redacted(text) != text
-
-
-def _shown(value: Any) -> str:
-    """A value that was refused, without the secret that may stand in the wrong place."""
-    return _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", _redacted(repr(value))))
-
-
-#: How keys of providers begin, even of one that was cut short.
-_KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
-
-
-def _url(value: Any) -> str:
-    if value != "" and not _is_address(value):
-        raise ValueError("must be an http or https address such as http://127.0.0.1:11434/v1, without a password")
-    return str(value).rstrip("/")
-
-
-def _is_address(value: Any) -> bool:
-    """Whether it is an address of the web that holds no secret."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-        web = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
-    return web and parts is not None and not (parts.username or parts.password or parts.query)
-
-
-def _prices(value: Any) -> str:
-    """`model=input/output, …`; a table of the same in config.toml."""
-    if isinstance(value, dict):
-        value = ", ".join(f"{name}={price}" for name, price in value.items())
-    try:
-        table = SummarizerSettings(prices=value).price_table
-        good = all(name and min(price) >= 0 and isfinite(sum(price)) for name, price in table.items())
-    except (ValueError, AttributeError):
-        good = False
-    if not good:
-        raise ValueError('must be dollars for a million tokens, input/output, such as "some-model=0.8/4"')
-    return str(value)
-
-
-def _zone(value: Any) -> str:
-    if value == "":
-        return ""
-    try:
-        return str(ZoneInfo(value).key)
-    except Exception:
-        raise ValueError('must be the name of a time zone, such as "Europe/Berlin"') from None
-
-
-#: The clients' own variables, which say where they keep their settings and transcripts.
-CLIENT_VARIABLES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
-
-#: Every setting with the check it must pass: section → key → check. The docs list the same names.
-SETTINGS: dict[str, dict[str, Check]] = {
-    "calendar": {"timezone": _zone},
-    "capture": {"enabled": _flag, "max_event_bytes": _number(1_024, 16_777_216)},
-    "segmentation": {
-        "gap_minutes": _number(1, 1_440),
-        "max_tokens": _number(200, 100_000),
-        "overlap_minutes": _number(0, 60),
-        "overlap_tokens": _number(0, 10_000),
-        "tool_result_chars": _number(100, 100_000),
-    },
-    "summarizer": {
-        "kind": _choice("extractive", "anthropic", "openai"),
-        "model": _model,
-        "models": _models,
-        "base_url": _url,
-        "api_key_file": _text,
-        "daily_token_cap": _number(0, 1_000_000_000),
-        "max_output_tokens": _number(128, 32_000),
-        "timeout_seconds": _number(1, 3_600),
-        "concurrency": _number(1, 32),
-        "prices": _prices,
-    },
-    "brief": {"enabled": _flag, "budget_tokens": _number(100, 1_500)},
-    "compaction": {
-        "enabled": _flag,
-        "trigger_ratio": _ratio,
-        "reset_ratio": _ratio,
-        "min_messages": _number(3, 10_000),
-        "preserve_recent": _number(2, 100),
-        "max_depth": _number(1, 20),
-        "cooldown_messages": _number(0, 10_000),
-        "refresh_after_messages": _number(0, 1_000_000),
-        "context_lengths": _lengths,
-    },
-    "privacy": {"isolate": _flag},
-    "backup": {"keep": _number(0, 100)},
-    "index": {"kind": _choice("fts5", "whoosh")},
-}
-
-
-def load(env: Mapping[str, str] | None = None) -> Settings:
+def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) -> Settings:
     """Read config.toml and the environment, which wins."""
     env = os.environ if env is None else env
-    settings = Settings(
-        home=Path(home_dir(dict(env))), project=env.get("MCP_MEMORY_PROJECT", ""), now_ms=_fixed_now(env)
-    )
-    given = [*_from_file(settings.config_file), *_from_env(env)]
-    for source, section, key, value in given:
+    settings = kind(home=Path(home_dir(dict(env))), project=env.get("MCP_MEMORY_PROJECT", ""), now_ms=_fixed_now(env))
+    rows = rows_of(kind)
+    for source, section, key, value in [*_from_file(settings.config_file, rows), *_from_env(env, rows)]:
         try:
-            checked = SETTINGS[section][key](value)
+            checked = rows[section][key].metadata["check"](value)
         except ValueError as error:
-            raise SettingsError(f"{source}: {section}.{key} = {_shown(value)} {error}.") from None
+            shown = _KEY.sub("…", re.sub(r"//[^/@]*@", "//…@", _redacted(repr(value))))
+            raise SettingsError(f"{source}: {section}.{key} = {shown} {error}.") from None
         settings = replace(settings, **{section: replace(getattr(settings, section), **{key: checked})})
     if settings.compaction.reset_ratio >= settings.compaction.trigger_ratio:
         raise SettingsError(
             f"compaction.reset_ratio = {settings.compaction.reset_ratio} must be below compaction.trigger_ratio = "
             f"{settings.compaction.trigger_ratio}, in {settings.config_file} or the environment."
         )
-    return replace(settings, api_key=_api_key(settings.summarizer, env), client_folders=_client_folders(env))
+    # The folders that clients were told to use instead of their own in the home directory.
+    moved = {client: env.get(name, "") for client, name in CLIENT_VARIABLES.items()}
+    folders = {client: Path(folder).expanduser().absolute() for client, folder in moved.items() if folder}
+    return replace(settings, api_key=_api_key(settings.summarizer, env), client_folders=folders)
 
 
-def _client_folders(env: Mapping[str, str]) -> dict[str, Path]:
-    """The folders that clients were told to use instead of their own in the home directory."""
-    moved = {client: env.get(variable, "") for client, variable in CLIENT_VARIABLES.items()}
-    return {client: Path(folder).expanduser().absolute() for client, folder in moved.items() if folder}
+#: Where a setting is given, its section, key and value.
+Given = tuple[str, str, str, Any]
+
+
+def _from_file(path: Path, rows: Rows) -> list[Given]:
+    try:
+        if path.is_fifo():
+            raise SettingsError(f"{path} is a pipe, which would be waited for. Put a file in its place.")
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
+    if not text:
+        return []
+    import tomllib
+
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
+    keep(str(path), text, table)
+    found: list[Given] = []
+    for section, entries in table.items():
+        if section not in rows or not isinstance(entries, dict):
+            raise SettingsError(f"{path}: [{section}] is not a section; known are {', '.join(rows)}.")
+        for key, value in entries.items():
+            if key not in rows[section]:
+                known = ", ".join(rows[section])
+                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {known}.")
+            found.append((str(path), section, key, value))
+    return found
+
+
+def _from_env(env: Mapping[str, str], rows: Rows) -> list[Given]:
+    names = {variable(section, key): (section, key) for section in rows for key in rows[section]}
+    for start in map(variable, rows):
+        for given in env:
+            if given.startswith(start) and given not in names:
+                known = ", ".join(name for name in names if name.startswith(start))
+                raise SettingsError(f"environment variable {given} is not a setting; known are {known}.")
+    return [(f"environment variable {name}", *names[name], value) for name, value in env.items() if name in names]
+
+
+def _fixed_now(env: Mapping[str, str]) -> int | None:
+    """MCP_MEMORY_NOW stands the clock still, so that time phrases can be tried on old history."""
+    given = env.get("MCP_MEMORY_NOW", "")
+    if not given:
+        return None
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        raise SettingsError(f"environment variable MCP_MEMORY_NOW = {given!r} must be an ISO 8601 time.") from None
+    return round(moment.astimezone().timestamp() * 1000)
 
 
 def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
@@ -372,78 +389,12 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
     return found.strip()
 
 
-def defaults() -> dict[str, dict[str, Any]]:
-    """Section → key → default, for the docs and their test."""
-    blank = Settings(home=Path())
-    return {
-        section: {item.name: getattr(getattr(blank, section), item.name) for item in fields(getattr(blank, section))}
-        for section in SETTINGS
-    }
+def _is_key(text: str) -> bool:
+    return bool(_KEY.search(text)) or _redacted(text) != text
 
 
-Given = tuple[str, str, str, Any]
+def _redacted(text: str) -> str:
+    # Settings are read before a server's first answer, and few of them look like a secret.
+    from mcp_memory.capture.redaction import redact
 
-
-def _from_file(path: Path) -> list[Given]:
-    """Where it is given, section, key and value of each setting in config.toml."""
-    text = _text_in(path)
-    if not text:
-        return []
-    import tomllib
-
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
-    keep(str(path), text, table)
-    found: list[Given] = []
-    for section, entries in table.items():
-        if section not in SETTINGS or not isinstance(entries, dict):
-            raise SettingsError(f"{path}: [{section}] is not a section; known are {', '.join(SETTINGS)}.")
-        for key, value in entries.items():
-            if key not in SETTINGS[section]:
-                known = ", ".join(SETTINGS[section])
-                raise SettingsError(f"{path}: {section}.{key} is not a setting; known are {known}.")
-            found.append((str(path), section, key, value))
-    return found
-
-
-def _text_in(path: Path) -> str:
-    """What a file holds; nothing if there is none."""
-    try:
-        if path.is_fifo():
-            raise SettingsError(f"{path} is a pipe, which would be waited for. Put a file in its place.")
-        return path.read_text("utf-8-sig")
-    except FileNotFoundError:
-        return ""
-    except NotADirectoryError:
-        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
-
-
-def _from_env(env: Mapping[str, str]) -> list[Given]:
-    """The same of each setting in the environment."""
-    names = {f"{PREFIX}{section}_{key}".upper(): (section, key) for section in SETTINGS for key in SETTINGS[section]}
-    for section in SETTINGS:
-        _refuse_unknown(env, f"{PREFIX}{section}_".upper(), names)
-    return [(f"environment variable {name}", *names[name], value) for name, value in env.items() if name in names]
-
-
-def _refuse_unknown(env: Mapping[str, str], start: str, names: Collection[str]) -> None:
-    for given in env:
-        if given.startswith(start) and given not in names:
-            known = ", ".join(name for name in names if name.startswith(start))
-            raise SettingsError(f"environment variable {given} is not a setting; known are {known}.")
-
-
-def _fixed_now(env: Mapping[str, str]) -> int | None:
-    """MCP_MEMORY_NOW stands the clock still, so that time phrases can be tried on old history."""
-    given = env.get("MCP_MEMORY_NOW", "")
-    if not given:
-        return None
-    try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
-        raise SettingsError(f"environment variable MCP_MEMORY_NOW = {given!r} must be an ISO 8601 time.") from None
-    return round(moment.astimezone().timestamp() * 1000)
+    return redact(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.capture.settings import read_flat
-from mcp_memory.config import SETTINGS, defaults, load
+from mcp_memory.config import Settings, load, rows_of
 from mcp_memory.errors import SettingsError
 
 
@@ -63,10 +63,8 @@ def test_a_bad_variable_is_named(tmp_path: Path) -> None:
 
 
 def test_every_default_passes_its_own_check() -> None:
-    for section, values in defaults().items():
-        assert set(values) == set(SETTINGS[section])
-        for key, value in values.items():
-            assert SETTINGS[section][key](value) == value
+    for row in (row for section in rows_of(Settings).values() for row in section.values()):
+        assert row.metadata["check"](row.default) == row.default
 
 
 def test_the_clock_can_be_stood_still(tmp_path: Path) -> None:

@@ -100,9 +100,8 @@ def offered() -> dict[str, Any]:
 
 def variables() -> set[str]:
     """The environment variables that the code names, and those of the settings."""
-    found = {
-        f"{config.PREFIX}{section}_{key}".upper() for section in config.SETTINGS for key in config.SETTINGS[section]
-    }
+    rows = config.rows_of(config.Settings)
+    found = {config.variable(section, key) for section in rows for key in rows[section]}
     for path in (REPO / "mcp_memory").rglob("*.py"):
         text = path.read_text("utf-8")
         found.update(_OWN_VARIABLE.findall(text), _READ_VARIABLE.findall(text))
@@ -247,16 +246,18 @@ def test_every_resource_and_prompt_is_documented() -> None:
         assert all(f"`{argument}`" in rows[prompt][0] for argument in arguments), prompt
 
 
-def test_every_setting_is_documented_with_its_default_and_variable() -> None:
+def test_every_setting_is_documented_with_its_default_what_is_allowed_and_its_variable() -> None:
     pages = sections("docs/CONFIGURATION.md")
-    defaults = config.defaults()
-    for section, keys in config.SETTINGS.items():
+    settings = config.rows_of(config.Settings)
+    assert {title.strip("[]") for title in pages if title.startswith("[")} == set(settings)
+    for section, keys in settings.items():
         rows = table(pages[f"[{section}]"])
         assert set(rows) == set(keys), section
-        for key in keys:
-            variable = f"MCP_MEMORY_{section}_{key}".upper()
-            assert rows[key][0] == f"`{json.dumps(defaults[section][key])}`", key
-            assert rows[key][-1] == f"`{variable}`", key
+        for key, row in keys.items():
+            default, allowed, _, variable = rows[key]
+            assert default == f"`{json.dumps(row.default)}`", key
+            assert row.metadata["allowed"] in allowed, key
+            assert variable == f"`{config.variable(section, key)}`", key
 
 
 def test_the_example_settings_are_valid(tmp_path: Path) -> None:
