@@ -59,6 +59,12 @@ def table(name: str) -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8")))
 
 
+@cache
+def editions(name: str) -> tuple[str, ...]:
+    """The tables of one name that there are in several languages: times.de, times.en."""
+    return tuple(sorted(path.stem for path in _HERE.glob(f"{name}.*.toml")))
+
+
 class Expression:
     """A regular expression, compiled when it is first tried; its methods are those of `re.Pattern`.
 

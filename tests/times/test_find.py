@@ -9,7 +9,8 @@ from hypothesis import given, settings
 
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import resolve
-from tests.times.test_resolve import BERLIN, MOMENTS, NOW, TEXTS
+from tests.times.test_properties import MOMENTS, TEXTS
+from tests.times.test_resolve import BERLIN, NOW
 
 
 @pytest.mark.parametrize(
@@ -83,17 +84,13 @@ from tests.times.test_resolve import BERLIN, MOMENTS, NOW, TEXTS
         ("what broke on Monday, Tuesday and Wednesday?", "Monday, Tuesday and Wednesday", "what broke?"),
         ("what did we do Monday to Wednesday?", "Monday to Wednesday", "what did we do?"),
         ("what did we do the 3rd to the 5th?", "3rd to the 5th", "what did we do?"),
-        ("what did we do at 2pm?", "2pm", "what did we do?"),
-        ("what did we do after lunch?", "after lunch", "what did we do?"),
         ("who was at the lunch last Tuesday", "last Tuesday", "who was at the lunch"),
-        ("what did we do all day?", "all day", "what did we do?"),
         ("summarize January for me", "January", "summarize for me"),
         ("what moved last month, and now again", "last month", "what moved, and now again"),
         ("what did we do yesterday at 3?", "yesterday at 3", "what did we do?"),
         ("what did we do yesterday before noon?", "yesterday before noon", "what did we do?"),
         ("what did we change a week ago Friday in auth?", "a week ago Friday", "what did we change in auth?"),
         ("what shipped the Monday after Christmas", "Monday after Christmas", "what shipped"),
-        ("what did we do in the spring?", "spring", "what did we do?"),
         ("what did we do two or three weeks ago?", "two or three weeks ago", "what did we do?"),
         ("what did we ask in Monday's session", "Monday", "what did we ask session"),
         ("what broke on the 5th of last month", "5th of last month", "what broke"),
@@ -151,7 +148,8 @@ def test_a_question_is_split_into_its_time_and_the_rest(question: str, phrase: s
         "I snack on them all day", "tense from looking at screens all day", "the increase in weeks 5-8 of the plan",
         "my work hours are from 9:00 AM to 5:30 PM", "8 am till 4 pm - 12 pm till 8 pm", "a league in the spring",
         "fired at Mon Feb 9 09:39:51 CET 2026", "what should we plan in the fall?", "lunch recipes", "review may fail",
-        "at 3 workers it died", "a mayday call", "walk through Monday.com",
+        "at 3 workers it died", "what did we do at 2pm?", "what did we do in the spring?", "a mayday call",
+        "walk through Monday.com",
         "did the job run every Monday?", "move the meeting to Monday", "Año 2024 informe", "先週の変更",
     ],
 )  # fmt: skip

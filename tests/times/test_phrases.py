@@ -66,7 +66,6 @@ TABLE = """
   Tuesday in week 6                      | 2026-02-03 | 2026-02-03
   Monday of the week of Jan 7            | 2026-01-05 | 2026-01-05
   Friday before last                     | 2026-02-06 | 2026-02-06
-  Monday last                            | 2026-02-16 | 2026-02-16
   this past Monday                       | 2026-02-16 | 2026-02-16
   the last two Mondays                   | 2026-02-09 | 2026-02-16
   two Fridays ago                        | 2026-02-06 | 2026-02-06
@@ -78,7 +77,6 @@ TABLE = """
   the Tuesday before January 6           | 2025-12-30 | 2025-12-30
   two days after Christmas               | 2025-12-27 | 2025-12-27
   three days before Christmas            | 2025-12-22 | 2025-12-22
-  Christmas week                         | 2025-12-22 | 2025-12-28
   the week of Thanksgiving               | 2025-11-24 | 2025-11-30
   on the eve of Christmas                | 2025-12-24 | 2025-12-24
   on MLK Day                             | 2026-01-19 | 2026-01-19
@@ -117,7 +115,6 @@ TABLE = """
   back in January                        | 2026-01-01 | 2026-01-31
   the whole of January                   | 2026-01-01 | 2026-01-31
   all of last week                       | 2026-02-09 | 2026-02-15
-  all week                               | 2026-02-16 | 2026-02-22
   so far this week                       | 2026-02-16 | 2026-02-22
   this month so far                      | 2026-02-01 | 2026-02-28
   year to date                           | 2026-01-01 | 2026-12-31
@@ -131,7 +128,6 @@ TABLE = """
   3d ago                                 | 2026-02-15 | 2026-02-15
   2 wks ago                              | 2026-02-02 | 2026-02-08
   recently                               | 2026-02-04 | 2026-02-18
-  in recent days                         | 2026-02-13 | 2026-02-18
   over the weekend                       | 2026-02-14 | 2026-02-15
   this past weekend                      | 2026-02-14 | 2026-02-15
   weekend before last                    | 2026-02-07 | 2026-02-08
@@ -141,7 +137,6 @@ TABLE = """
   2-3 weeks ago                          | 2026-01-26 | 2026-02-08
   twenty-one days ago                    | 2026-01-28 | 2026-01-28
   eighteen months ago                    | 2024-08-01 | 2024-08-31
-  2.5 weeks ago                          | 2026-01-30 | 2026-02-03
   the last full week                     | 2026-02-09 | 2026-02-15
   last week's Friday                     | 2026-02-13 | 2026-02-13
   last year's Q4                         | 2025-10-01 | 2025-12-31
@@ -153,8 +148,6 @@ TABLE = """
   gestern Abend                          | 2026-02-17T17:00 | 2026-02-18T00:00
   heute Morgen                           | 2026-02-18T04:00 | 2026-02-18T12:00
   vor einer Stunde                       | 2026-02-18T13:30 | 2026-02-18T15:30
-  a quarter of an hour ago               | 2026-02-18T15:05 | 2026-02-18T15:25
-  in the early hours of Feb 3            | 2026-02-03T00:00 | 2026-02-03T06:00
   since Wednesday                        | 2026-02-11 | 2026-02-18
   between two and three weeks ago        | 2026-01-26 | 2026-02-08
   a week or two ago                      | 2026-02-02 | 2026-02-15
@@ -164,8 +157,6 @@ TABLE = """
   w/c 2 Feb                              | 2026-02-02 | 2026-02-08
   during the week of 4 Feb               | 2026-02-02 | 2026-02-08
   in CW7                                 | 2026-02-09 | 2026-02-15
-  weeks 6 and 7                          | 2026-02-02 | 2026-02-15
-  weeks 51-52 of 2025                    | 2025-12-15 | 2025-12-28
   2026W07                                | 2026-02-09 | 2026-02-15
   2024-W03-2                             | 2024-01-16 | 2024-01-16
   2026/02/03                             | 2026-02-03 | 2026-02-03
@@ -229,6 +220,44 @@ TABLE = """
   2026-02-03T10:00:00Z                   | 2026-02-03T11:00 | 2026-02-03T11:01
   around 2026-02-03T10:00:00Z            | 2026-02-03T10:00 | 2026-02-03T12:00
   since 2026-02-03T10:00:00.5+01:00      | 2026-02-03T10:00:00.500 | 2026-02-19T00:00
+  Black Friday                           | 2025-11-28 | 2025-11-28
+  around Easter                          | 2025-04-18 | 2025-04-21
+  over New Year                          | 2025-12-31 | 2026-01-01
+  over the holidays                      | 2025-12-22 | 2026-01-02
+  Christmas last year                    | 2025-12-25 | 2025-12-25
+  in October last year                   | 2025-10-01 | 2025-10-31
+  January this year                      | 2026-01-01 | 2026-01-31
+  October and November                   | 2025-10-01 | 2025-11-30
+  Monday or Tuesday                      | 2026-02-16 | 2026-02-17
+  January 1st and 2nd                    | 2026-01-01 | 2026-01-02
+  on the 3rd and 4th of January          | 2026-01-03 | 2026-01-04
+  the twentieth of January               | 2026-01-20 | 2026-01-20
+  January twenty-first                   | 2026-01-21 | 2026-01-21
+  the first two weeks of January         | 2026-01-01 | 2026-01-14
+  the last three days of January         | 2026-01-29 | 2026-01-31
+  this time last year                    | 2025-02-16 | 2025-02-20
+  the past fortnight                     | 2026-02-04 | 2026-02-18
+  two weekends ago                       | 2026-02-07 | 2026-02-08
+  the last two weekends                  | 2026-02-07 | 2026-02-15
+  the weekend of January 10              | 2026-01-10 | 2026-01-11
+  the weekend of January 12              | 2026-01-10 | 2026-01-11
+  the weekend after January 10           | 2026-01-17 | 2026-01-18
+  the weekend before January 10          | 2026-01-03 | 2026-01-04
+  the Friday before last                 | 2026-02-06 | 2026-02-06
+  the third quarter of 2025              | 2025-07-01 | 2025-09-30
+  first quarter of last year             | 2025-01-01 | 2025-03-31
+  Q4/2025                                | 2025-10-01 | 2025-12-31
+  2025 Q4                                | 2025-10-01 | 2025-12-31
+  Q4 last year                           | 2025-10-01 | 2025-12-31
+  the first half of the month            | 2026-02-01 | 2026-02-14
+  yesterday at 3pm                       | 2026-02-17T14:00 | 2026-02-17T17:00
+  around noon yesterday                  | 2026-02-17T11:00 | 2026-02-17T14:00
+  15:30 on February 3                    | 2026-02-03T14:00 | 2026-02-03T17:00
+  between 2pm and 4pm yesterday          | 2026-02-17T14:00 | 2026-02-17T16:00
+  February 3rd in the evening            | 2026-02-03T17:00 | 2026-02-04T00:00
+  12am on February 3                     | 2026-02-03T00:00 | 2026-02-03T02:00
+  Monday afternoon last week             | 2026-02-09T12:00 | 2026-02-09T18:00
+  half an hour ago                       | 2026-02-18T14:50 | 2026-02-18T15:10
 
 2025-01-01T00:30 Europe/Berlin
   this morning                           | 2025-01-01T04:00 | 2025-01-01T12:00
@@ -329,7 +358,6 @@ TABLE = """
   on Sunday                              | 2026-07-05 | 2026-07-05
   Independence Day                       | 2026-07-04 | 2026-07-04
   in Q2                                  | 2026-04-01 | 2026-06-30
-  in H1                                  | 2026-01-01 | 2026-06-30
   on 7/4                                 | 2026-07-04 | 2026-07-04
   at 22:00                               | 2026-07-05T21:00 | 2026-07-06T00:00
 

@@ -6,8 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mcp_memory.domain.toc import parse_node_id, start_of_day_ms
 from mcp_memory.errors import UnknownTimePhrase
@@ -66,7 +64,7 @@ def local(text: str, zone: ZoneInfo = BERLIN) -> int:
         ("two Fridays ago", "2026-02-06", "2026-02-06"),
         ("three days back", "2026-02-15", "2026-02-15"),
         ("roughly two weeks ago", "2026-02-02", "2026-02-08"),
-        ("half a year ago", "2025-07-01", "2025-09-30"),
+        ("half a year ago", "2025-08-01", "2025-08-31"),
         ("the other day", "2026-02-08", "2026-02-17"),
         ("gestern", "2026-02-17", "2026-02-17"),
         ("am 3. Februar", "2026-02-03", "2026-02-03"),
@@ -406,31 +404,30 @@ def test_the_range_repeats_the_phrase_as_it_was_said() -> None:
     assert resolve("  Last \n Week ", NOW, BERLIN) == TimeRange("Last Week", *day_range("2026-02-09", "2026-02-15"))
 
 
-WORDS = (
-    "last this past previous week month year quarter weekend day days ago two 3 15th 31 2024 2024-01-15 2024-W03 jan "
-    "february may monday sun the of in on since until before after between and to .. - – first end early mid late "
-    "morning night yesterday today christmas eve new year's a couple few q3 9999 0 , . ? @ toc:day:2024-01-15 10:00"
-).split()
-TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join))
-MOMENTS = st.datetimes(datetime(1975, 1, 1), datetime(2150, 1, 1), timezones=st.sampled_from([UTC, BERLIN, NEW_YORK]))
+@pytest.mark.parametrize(
+    ("phrase", "told"),
+    [
+        ("on 3/2", "'on 3/2' (month first; 2026-02-03 if the day is) = 2025-03-02 to 2025-03-02"),
+        ("02-03-2026", "'02-03-2026' (month first) = 2026-02-03 to 2026-02-03"),
+        ("Jan 3-5", "'Jan 3-5' = 2026-01-03 to 2026-01-05"),
+        ("12/2/2026", "'12/2/2026' (day first) = 2026-02-12 to 2026-02-12"),
+        ("13/2", "'13/2' = 2026-02-13 to 2026-02-13"),
+        ("2/2", "'2/2' = 2026-02-02 to 2026-02-02"),
+        ("3.2.2026", "'3.2.2026' = 2026-02-03 to 2026-02-03"),
+        ("2026-02-03", "'2026-02-03' = 2026-02-03 to 2026-02-03"),
+        ("before March", "'before March' = everything up to 2025-02-28"),
+    ],
+)
+def test_the_answer_says_how_a_phrase_was_taken_where_it_may_be_taken_otherwise(phrase: str, told: str) -> None:
+    def day(moment_ms: int) -> str:
+        return datetime.fromtimestamp(moment_ms / 1000, BERLIN).date().isoformat()
+
+    assert resolve(phrase, NOW, BERLIN).told(day) == told
 
 
-@given(phrase=TEXTS, now=MOMENTS)
-@settings(max_examples=400, deadline=None)
-def test_any_text_gives_a_range_in_order_or_the_one_error(phrase: str, now: datetime) -> None:
-    try:
-        found = resolve(phrase, now, NEW_YORK)
-    except UnknownTimePhrase:
-        return
-    assert 0 <= found.start_ms < found.end_ms
-
-
-@given(day=st.dates(date(1971, 1, 4), date(2149, 12, 31)))
-@settings(max_examples=100, deadline=None)
-def test_every_written_form_of_a_date_means_that_day(day: date) -> None:
-    expected = day_range(day.isoformat(), day.isoformat())
-    month = day.strftime("%B")
-    forms = (f"{month} {day.day}, {day.year}", f"{day.day} {month[:3]} {day.year}", day.isoformat())
-    assert {bounds(form) for form in forms} == {expected}
-    same_day = datetime(day.year, day.month, day.day, 12, tzinfo=BERLIN)
-    assert bounds(f"{month} {day.day}", same_day) == expected
+@pytest.mark.parametrize(
+    "phrase", ["25pm yesterday", "at 99:00 yesterday", "between 4pm and 2pm yesterday", "3pm last week"]
+)
+def test_hours_that_no_day_has_are_refused(phrase: str) -> None:
+    with pytest.raises(UnknownTimePhrase):
+        resolve(phrase, NOW, BERLIN)
