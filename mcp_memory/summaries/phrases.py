@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from mcp_memory import lexicon
@@ -15,7 +14,6 @@ from mcp_memory.lexicon import Expression
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.cues import words_of
 from mcp_memory.summaries.keywords import stems_of
-from mcp_memory.summaries.points import contracted, contrast, statement
 from mcp_memory.summaries.readability import MAX_WORDS, finished, readability, trimmed, word_count
 
 _PATTERNS, _LISTS = lexicon.expressions("phrases"), lexicon.word_lists("vocabulary")
@@ -26,8 +24,6 @@ _MAX_STARTS = 4
 _ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
 #: The same for what a user names as the topic: `let's talk about the rota`.
 _TALKED_ABOUT = 2.0
-#: How much better the point of a sentence names its matter than what leads to it.
-_POINT = 1.3
 #: What a sentence loses after which something is asked for.
 _LEADS_UP = 0.8
 #: So many words a preposition may govern.
@@ -65,7 +61,7 @@ _UNSPACED_COMMA = re.compile(r"(?<=[^\x00-\x7f]),(?=[^\x00-\x7f])")
 # The same sentences make titles of segments, of records and of what goes on with a task.
 @lru_cache(maxsize=1 << 9)
 def phrases(sentence: str) -> Sequence[Phrase]:
-    """Every phrase of a sentence that is worth rating, its point before the rest."""
+    """Every phrase of a sentence that is worth rating."""
     return tuple(_phrases(_tidied(sentence)))
 
 
@@ -77,23 +73,7 @@ def _phrases(text: str) -> Iterator[Phrase]:
     if not _FOREIGN.isdisjoint(low.split()) and _is_other(words_of(low)):
         yield from _of_other_language(text)
         return
-    whole = statement(text)
-    for phrase in chain(_of_contrast(text), _of_contraction(whole)):
-        yield phrase._replace(opens=phrase.opens * _POINT)
-    yield from _of_clauses(_without_copulas(whole))
-
-
-def _of_contrast(text: str) -> Iterator[Phrase]:
-    """What a `but` leads to."""
-    if point := contrast(text):
-        yield from _of_clauses(_without_copulas(point))
-
-
-def _of_contraction(text: str) -> Iterator[Phrase]:
-    """What is wrong by a sentence that is too long for a title."""
-    short, wrong = contracted(text) if text.count(" ") >= MAX_WORDS else ("", "")
-    if short:
-        yield from (phrase for phrase in _of_clauses(short) if f" {wrong}" in folded(phrase.text))
+    yield from _of_clauses(_without_copulas(text))
 
 
 def _is_other(words: frozenset[str]) -> bool:

@@ -99,13 +99,6 @@ def test_going_on_is_no_task() -> None:
     assert summarize_segment(events, context).title == "Calendar opens a month late"
 
 
-def test_a_long_report_keeps_its_subject_and_what_is_wrong_with_it() -> None:
-    said = "The exported helpers formatDate and parseDate in dates.ts are not used anywhere in the shop."
-    assert title(("user", f"{said} Consider removing them.")) == (
-        "Exported helpers formatDate and parseDate not used anywhere"
-    )
-
-
 def test_what_one_wants_instead_is_asked_for() -> None:
     assert user_kind("The outbox is right, but no silent overwrite, show both versions") is Kind.REQUEST
     assert user_kind("There is no index on that column, so it scans") is Kind.SAID

@@ -19,7 +19,10 @@ from .conversations import bullets, summary, title
             "pip wants to build the whole scipy wheel although I only need a patch release. Find a way around it",
             "Pip wants to build the whole scipy wheel",
         ),
-        ("how does the scheduler decide which job starts first? I can't follow queue.py", "How the scheduler decides"),
+        (
+            "how does the scheduler decide which job starts first? I can't follow queue.py",
+            "How does the scheduler decide",
+        ),
         ("Print a hint when the cache is empty", "Print a hint when the cache is empty"),
         ("I'm currently working on the tax form. The totals of page two are wrong.", "Totals of page two wrong"),
         ("I'd rather drop the second index of the orders", "Drop the second index of the orders"),

@@ -74,7 +74,7 @@ def test_a_whole_question_is_not_torn_to_make_room_for_a_remark() -> None:
         ("user", "ok so the header counts, fine. where is the limit set?"),
         ("assistant", "The limit is read from `limits.h`."),
     )
-    assert named == "How the importer decides where a broken record ends"
+    assert named == "How does the importer decide where a broken record ends"
 
 
 def test_a_plan_that_was_agreed_to_names_its_session() -> None:
