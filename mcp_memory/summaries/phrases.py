@@ -12,12 +12,10 @@ from mcp_memory import lexicon
 from mcp_memory.domain.text import folded, has_unspaced_script, terms
 from mcp_memory.lexicon import Expression
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.cues import words_of
 from mcp_memory.summaries.keywords import stems_of
 from mcp_memory.summaries.readability import MAX_WORDS, finished, readability, trimmed, word_count
 
-_PATTERNS, _LISTS = lexicon.expressions("phrases"), lexicon.word_lists("vocabulary")
-_FOREIGN = _LISTS["foreign"]
+_PATTERNS = lexicon.expressions("phrases")
 _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 5
 _MAX_STARTS = 4
 #: How well a phrase begins a thought that is asked for, opens a sentence or stands in the next one.
@@ -26,8 +24,6 @@ _ASKED_FOR, _OPENS, _NEXT = 1.5, 1.3, 1.08
 _TALKED_ABOUT = 2.0
 #: What a sentence loses after which something is asked for.
 _LEADS_UP = 0.8
-#: So many words a preposition may govern.
-_GOVERNED = 5
 
 
 class Phrase(NamedTuple):
@@ -69,53 +65,7 @@ def _phrases(text: str) -> Iterator[Phrase]:
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
         yield Phrase(_unspaced(text), _OPENS, stops=True)
         return
-    low = folded(text)
-    if not _FOREIGN.isdisjoint(low.split()) and _is_other(words_of(low)):
-        yield from _of_other_language(text)
-        return
     yield from _of_clauses(_without_copulas(text))
-
-
-def _is_other(words: frozenset[str]) -> bool:
-    """Whether a sentence, given by its words, is of another European language."""
-    found = words & _FOREIGN
-    clear = len(found - _LISTS["either"])
-    return (clear > 1 or (clear == 1 and len(found) > 2)) and len(found) > 2 * len(words & _LISTS["english"])
-
-
-def _of_other_language(text: str) -> Iterator[Phrase]:
-    """The clauses of a sentence that is not English, each as it stands but for its politeness and article."""
-    start = 0
-    for stop in _PATTERNS["other_clause"].finditer(f"{folded(text)}."):
-        begun, start = start, stop.end()
-        clause = text[begun : stop.start()]
-        words = clause[_own_start(folded(clause)) :].split()
-        cut, whole = _cut_off(words) if len(words) > MAX_WORDS else (words, True)
-        while len(cut) > 1 and cut[-1].lower() in _FOREIGN:
-            cut = cut[:-1]
-        if cut and (named := finished(" ".join(cut))):
-            yield Phrase(named[:1].upper() + named[1:], _NEXT if begun else _OPENS, whole)
-
-
-def _own_start(low: str) -> int:
-    """Where a clause of another language begins to name its matter."""
-    start = 0
-    for opening in (cues.POLITE, _PATTERNS["other_why"], _PATTERNS["other_articles"]):
-        if found := opening.match(low, start):
-            start = found.end()
-    return start
-
-
-def _cut_off(words: list[str]) -> tuple[list[str], bool]:
-    """The first words, as many as a title has, and whether they are whole: not if a name was cut in two."""
-    cut = words[:MAX_WORDS]
-    return (_before_preposition(cut), True) if cut[-1].lower() in _LISTS["other_of"] else (cut, False)
-
-
-def _before_preposition(words: list[str]) -> list[str]:
-    """The words up to the last preposition among their last, where they were cut within what it governs."""
-    at = max((index for index, word in enumerate(words) if word.lower() in _LISTS["other_prepositions"]), default=0)
-    return words[:at] if at >= len(words) - _GOVERNED else words
 
 
 def _of_clauses(text: str) -> Iterator[Phrase]:

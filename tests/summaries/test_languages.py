@@ -82,16 +82,19 @@ def test_english_words_that_other_languages_share_mean_what_they_do_in_english(s
     [
         (
             "Hallo, kannst du dir bitte mal den Versand der Mahnungen ansehen? Seit gestern bleibt er hängen.",
-            "Versand der Mahnungen ansehen",
+            "Den Versand der Mahnungen ansehen",
         ),
-        ("Bonjour, la page des tarifs n'affiche plus les remises.", "Page des tarifs n'affiche plus les remises"),
+        ("Bonjour, la page des tarifs n'affiche plus les remises.", "La page des tarifs n'affiche plus les remises"),
         (
             "La tabla de precios no muestra los descuentos. ¿Puedes mirarlo?",
-            "Tabla de precios no muestra los descuentos",
+            "La tabla de precios no muestra los descuentos",
         ),
         ("请帮我看一下为什么价格表不显示折扣。", "价格表不显示折扣"),
         ("価格表に割引が表示されない不具合を直してください。", "価格表に割引が表示されない不具合"),
-        ("Warum werden die Rechnungen seit gestern doppelt verschickt?", "Rechnungen seit gestern doppelt verschickt"),
+        (
+            "Warum werden die Rechnungen seit gestern doppelt verschickt?",
+            "Warum werden die Rechnungen seit gestern doppelt verschickt",
+        ),
         ("Ciao, puoi aggiungere un filtro alla lista degli ordini?", "Aggiungere un filtro alla lista degli ordini"),
         ("Set the timeout per user plus some jitter", "Set the timeout per user plus some jitter"),
     ],

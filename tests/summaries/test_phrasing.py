@@ -76,7 +76,7 @@ def test_more_ways_in_which_outcomes_and_causes_are_told(said: str, kind: Kind) 
         ("need a script that sorts my scans by year, like 2026/scan-1.pdf", "Script that sorts my scans by year"),
         (
             "Bonjour, les factures du client partent sans numéro depuis la mise à jour de ce matin, tu peux regarder ?",
-            "Factures du client partent sans numéro",
+            "Les factures du client partent sans numéro",
         ),
         ("用户上传照片时超过一百张就失败,帮我看一下怎么处理", "用户上传照片时超过一百张就失败"),
     ],

@@ -37,7 +37,7 @@ def test_a_session_is_named_by_the_words_with_which_it_begins() -> None:
         ),
         ("assistant", "143 clients ont reçu une facture sans numéro."),
     )
-    assert title(*further) == "Factures du client partent sans numéro"
+    assert title(*further) == "Les factures du client partent sans numéro"
 
 
 def test_what_leads_up_to_a_request_names_the_matter_if_the_request_does_not() -> None:
