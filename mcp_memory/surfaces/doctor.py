@@ -18,6 +18,7 @@ import anyio
 
 from mcp_memory import config
 from mcp_memory.capture.project import detect
+from mcp_memory.capture.settings import read_flat
 from mcp_memory.clients import default_places
 from mcp_memory.clients.port import Folders, of_user
 from mcp_memory.config import Settings
@@ -33,7 +34,15 @@ from mcp_memory.surfaces import output
 if TYPE_CHECKING:
     from mcp_memory.store.sqlite.repair import Repaired
 
-_SLACK_MS = 10 * 60_000
+#: How long a hook may be silent beside a transcript: as `doctor` looks, and until a table of contents mentions it.
+_SLACK_MS, GAP_MS = 10 * 60_000, 24 * 3_600_000
+#: More directories are not looked into; those that changed last come first.
+MOST_FOLDERS = 2_000
+_TRANSCRIPTS = (".jsonl", ".json")
+_FRESH_SECONDS = 900.0
+_looked: dict[Path, tuple[float, str]] = {}
+_TREE = {True: "was whole", False: "was not whole and was made anew"}
+_SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -56,7 +65,10 @@ def doctor(options: argparse.Namespace) -> int:
     else:
         for note in repaired.get("notes", ()):
             output.text(note)
-        _tell(problems, checked)
+        for found in problems:
+            output.text(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
+        if not problems:
+            output.text(f"All is well. Checked: {', '.join(checked)}.")
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
         problems = [found for found in problems if isinstance(found, Damage)]
     return 1 if problems else 0
@@ -129,8 +141,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     facts, damage = diagnosis.database(settings.database)
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
     problems += diagnosis.records(settings.database)
-    problems += _switched_off(settings)
-    problems += _claimed(settings)
+    problems += _capture(settings)
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.database, settings.whoosh)
     chosen = settings.summarizer
@@ -139,23 +150,21 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
 
         problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     home = of_user(settings.client_folders)
-    installed, unreadable = _installed(settings)
-    problems += unreadable
+    installed: list[Entry] = []
+    try:
+        installed = Record(settings.home).entries()
+    except MemoryFault as error:
+        record = shlex.quote(str(settings.home / FILE))
+        fix = f"mv {record} {record}.damaged"
+        problems.append(Problem("the record of what was installed is damaged", str(error), fix))
     names = {entry.client for entry in installed}
     here = [client for client in CLIENTS.values() if client.is_here(home) or client.name in names]
-    heard = bool(damage) or _captured(settings)  # a damaged database cannot tell
+    # Whether a hook ever told anything: in the spool, the inbox or the log. A damaged database cannot tell.
+    spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
+    heard = bool(damage) or spooled or diagnosis.has_captured(settings.database)
     problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard=heard)
     checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
-
-
-def _installed(settings: Settings) -> tuple[list[Entry], list[Problem]]:
-    """What our record says was installed where, or why it cannot be read."""
-    try:
-        return Record(settings.home).entries(), []
-    except MemoryFault as error:
-        record = shlex.quote(str(settings.home / FILE))
-        return [], [Problem("the record of what was installed is damaged", str(error), f"mv {record} {record}.damaged")]
 
 
 def _connections(
@@ -169,7 +178,10 @@ def _connections(
     elsewhere = {entry.client for entry in others if Path(entry.path).exists()}
     connected = [name for name in held if name in elsewhere or health.is_connected(name, held[name][0], home)]
     if not connected and not any(bad for _, bad in held.values()):
-        return [_unconnected(here)]
+        names = ", ".join(client.name for client in here)
+        why = f"{names} on this machine: no hook, no server." if names else "No client is known to be on this machine."
+        fix = f"mcp-memory install {here[0].name}" if here else f"mcp-memory install CLIENT ({', '.join(CLIENTS)})"
+        return [Problem("nothing is connected", f"{why} Nothing is remembered, and no agent can ask.", fix)]
     found: dict[str, list[Problem]] = {}
     for client in here:
         registered, bad = held[client.name]
@@ -182,19 +194,6 @@ def _connections(
         fix = f"Start a new session in {' or '.join(connected)} and say something, then run: mcp-memory doctor"
         problems.append(Problem("nothing was ever captured", why, fix))
     return problems
-
-
-def _unconnected(here: list[Client]) -> Problem:
-    names = ", ".join(client.name for client in here)
-    why = f"{names} on this machine: no hook, no server." if names else "No client is known to be on this machine."
-    install = f"mcp-memory install {here[0].name}" if here else f"mcp-memory install CLIENT ({', '.join(CLIENTS)})"
-    return Problem("nothing is connected", f"{why} Nothing is remembered, and no agent can ask.", install)
-
-
-def _captured(settings: Settings) -> bool:
-    """Whether a hook ever told anything: it is stored, in the inbox, or in the spool."""
-    spooled = any(settings.spool.glob("*.json")) if settings.spool.is_dir() else False
-    return spooled or diagnosis.has_captured(settings.database)
 
 
 def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> list[Problem]:
@@ -211,71 +210,48 @@ def _silent(client: Client, settings: Settings, facts: Facts, home: Folders) -> 
     return [Problem(f"{client.name}: the hook is silent", why, fix)]
 
 
-def _switched_off(settings: Settings) -> Iterator[Problem]:
+def _capture(settings: Settings) -> Iterator[Problem]:
+    """What the settings and the file of this project say about capture."""
     if not settings.capture.enabled:
         fix = f"Remove enabled = false from [capture] in {settings.config_file}, or unset MCP_MEMORY_CAPTURE_ENABLED."
         yield Problem("capture is switched off", "The setting capture.enabled is false.", fix)
-    project = detect(str(project_root()), {})
-    if not project.enabled:
-        file = Path(project.root) / ".mcp-memory.toml"
-        why = f"{file} says enabled = false: its sessions are not remembered."
-        yield Problem("this project is switched off", why, f"Remove that line from {file}, if it should be.")
-
-
-def _claimed(settings: Settings) -> list[Problem]:
-    """A name that this directory claims and that is another project's, as long as the user has not agreed."""
     place = detect(str(project_root()), {})
-    claim = diagnosis.claim(settings.database, place.root, place.label) if place.label else None
-    if not claim or not claim.owner or settings.project:
-        return []
     file, root = Path(place.root) / ".mcp-memory.toml", shlex.quote(place.root)
-    own = f"the project {claim.own}" if claim.own else "a project of its own"
-    why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."
-    fix = f"If both are yours: cd {root}; mcp-memory projects trust {claim.owner}. If not, remove the line."
-    return [Problem(f"the project name {claim.owner} does not count here", why, fix)]
-
-
-def _tell(problems: list[Problem], checked: list[str]) -> None:
-    for found in problems:
-        output.text(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
-    if not problems:
-        output.text(f"All is well. Checked: {', '.join(checked)}.")
-
-
-GAP_MS = 24 * 3_600_000
-#: More directories are not looked into; those that changed last come first.
-MOST_FOLDERS = 2_000
-_TRANSCRIPTS = (".jsonl", ".json")
-_FRESH_SECONDS = 900.0
-_looked: dict[Path, tuple[float, str]] = {}
+    if not place.enabled:
+        why, fix = f"{file} says enabled = false", f"Remove that line from {file}, if it should be."
+        if read_flat(str(file)).get("enabled", "").lower() not in ("false", "0", "no", "off"):
+            why, fix = f"{file} cannot be read for certain, and may say enabled = false", f"Correct {file}."
+        yield Problem("this project is switched off", f"{why}: its sessions are not remembered.", fix)
+    claim = diagnosis.claim(settings.database, place.root, place.label) if place.label else None
+    if claim and claim.owner and not settings.project:
+        own = f"the project {claim.own}" if claim.own else "a project of its own"
+        why = f"{file} claims it, but it is {claim.whose}. Until you agree, this directory is {own}."
+        fix = f"If both are yours: cd {root}; mcp-memory projects trust {claim.owner}. If not, remove the line."
+        yield Problem(f"the project name {claim.owner} does not count here", why, fix)
 
 
 def capture_gap(settings: Settings) -> str:
-    """What to say of it, or nothing. Looks at most every quarter of an hour, since it reads directories."""
+    """Sessions that no hook told of, and payloads that no one could read, for the table of contents to mention.
+
+    Looks at most every quarter of an hour, since it reads directories.
+    """
     when, text = _looked.get(settings.home, (-_FRESH_SECONDS, ""))
-    if time.monotonic() - when >= _FRESH_SECONDS:
-        facts = diagnosis.facts(settings.database)
-        text = _silent_clients(settings, facts, of_user(settings.client_folders)) + _unread(facts)
-        _looked[settings.home] = (time.monotonic(), text)
-    return text
-
-
-def _silent_clients(settings: Settings, facts: Facts, home: Folders) -> str:
-    silent = []
+    if time.monotonic() - when < _FRESH_SECONDS:
+        return text
+    facts, home, silent = diagnosis.facts(settings.database), of_user(settings.client_folders), []
     for client in CLIENTS.values():
         last = last_heard(client, settings, facts)
         newest = newest_transcript(client, home) if last else None
         if newest is not None and newest - last > GAP_MS:
-            day = datetime.fromtimestamp(last / 1000, UTC).date()
-            silent.append(f"{client.name} since {day}")
-    if not silent:
-        return ""
-    return f" Capture was silent though sessions went on ({', '.join(silent)}): `mcp-memory doctor` says why."
-
-
-def _unread(facts: Facts) -> str:
-    told = ", ".join(diagnosis.unread(client, count) for client, (count, _) in facts.unknown.items())
-    return f" {told}: `mcp-memory doctor` says what to do." if told else ""
+            silent.append(f"{client.name} since {datetime.fromtimestamp(last / 1000, UTC).date()}")
+    unread = ", ".join(diagnosis.unread(client, count) for client, (count, _) in facts.unknown.items())
+    text = ""
+    if silent:
+        text = f" Capture was silent though sessions went on ({', '.join(silent)}): `mcp-memory doctor` says why."
+    if unread:
+        text += f" {unread}: `mcp-memory doctor` says what to do."
+    _looked[settings.home] = (time.monotonic(), text)
+    return text
 
 
 def last_heard(client: Client, settings: Settings, facts: Facts) -> int:

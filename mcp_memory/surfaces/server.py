@@ -1,49 +1,52 @@
-"""The MCP server: answers the handshake first, opens the memory behind it, and leaves nothing behind when it ends."""
+"""The MCP server's life: it answers the handshake first, opens the memory behind it, and leaves nothing when it ends.
+
+Nothing here imports the SDK or the store before it has to: both take longer than the handshake may.
+"""
 
 from __future__ import annotations
 
+import argparse
+import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio import to_thread
 
-from mcp_memory import __version__
+from mcp_memory import __version__, config
 from mcp_memory.config import Settings
+from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, UsageError, alone
 from mcp_memory.surfaces import output
 
 if TYPE_CHECKING:
-    from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-import logging
-import math
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
 
-from anyio import to_thread
-
-from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
-
-if TYPE_CHECKING:
-    # Importing the app costs more than the handshake may; it is done in a worker thread afterwards.
     from mcp_memory.app import App
-import argparse
+    from mcp_memory.surfaces.protocol import MemoryServer
 
-from mcp_memory import config
-from mcp_memory.errors import UsageError
+logger = logging.getLogger(__name__)
 
 NAME = "memory"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: How long closing may take. SQLite is safe at any instant, so leaving late is worse than leaving hard.
 PATIENCE_SECONDS = 1.5
+#: How often a server whose database was taken away looks for another one.
+LOOK_SECONDS = 0.5
+#: A server that no client talks to opens its memory after this time all the same: captured events wait for it.
+GREETING_SECONDS = 1.0
+#: The first answer is made, but not written yet: what is loaded in a thread at once would hold it up.
+WRITING_SECONDS = 0.05
+
+Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 INSTRUCTIONS = """\
 Long-term memory of this developer's coding sessions: requests, decisions, fixes, errors, kept as a table of contents \
@@ -76,7 +79,68 @@ code, which may have changed since.
 """
 
 
-def build_server(memory: Memory) -> MCPServer[None]:
+def serve(options: argparse.Namespace) -> int:
+    """The `serve` command: until the client leaves or a signal comes."""
+    try:
+        settings = config.load()
+        for number in SIGNALS:  # until the server is up nothing is open that would need closing
+            signal.signal(number, lambda *_: os._exit(0))
+        output.warn_on_stderr()
+        output.keep_log(settings.home)
+        if options.http:
+            from mcp_memory.surfaces.http import serve_http
+
+            anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json)
+        else:
+            anyio.run(_serve_stdio, settings)
+    except MemoryFault as error:
+        # Over stdio, stdout belongs to the protocol.
+        output.fail(error.typed, as_json=options.json and options.http)
+        return 2 if isinstance(error, UsageError) else 1
+    for number in SIGNALS:  # all is closed: a signal that comes late must not turn a good end into a failure
+        signal.signal(number, signal.SIG_IGN)
+    return 0
+
+
+async def _serve_stdio(settings: Settings) -> None:
+    """Serve on stdin and stdout until the client leaves. Ended by a signal, it does not return but exits."""
+    memory = Memory(settings)
+    server = build_server(memory)
+
+    async def leave_on_signal() -> None:
+        if sys.platform == "win32":
+            return  # its event loop knows no signals; clients there close stdin or kill
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            async for _ in signals:
+                exit_within(PATIENCE_SECONDS)
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await memory.closed.wait()
+                # The thread that reads stdin cannot be woken, and would keep the process until the client says more.
+                os._exit(0)
+
+    async def leave_in_time() -> None:
+        await memory.closing.wait()
+        exit_within(PATIENCE_SECONDS)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave_on_signal, name="signals")
+        tasks.start_soon(leave_in_time, name="deadline")
+        await server.run_stdio_async()
+        tasks.cancel_scope.cancel()
+
+
+def exit_within(seconds: float) -> None:
+    """End the process after this time, whatever it is waiting for; one that ends before takes the thread along."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        os._exit(0)
+
+    threading.Thread(target=wait, name="deadline", daemon=True).start()
+
+
+def build_server(memory: Memory) -> MemoryServer:
     """The server with all it offers. It runs the memory for as long as it is served, by one transport at a time."""
     from mcp_memory.surfaces import resources
     from mcp_memory.surfaces.protocol import MemoryServer, Subscriptions
@@ -85,7 +149,7 @@ def build_server(memory: Memory) -> MCPServer[None]:
     subscriptions = Subscriptions(memory)
 
     @asynccontextmanager
-    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         async with memory.running(), subscriptions.running():
             yield
 
@@ -108,94 +172,6 @@ def build_server(memory: Memory) -> MCPServer[None]:
     resources.publish(server, memory)
     server.serve_subscriptions(subscriptions)
     return server
-
-
-def run_stdio(settings: Settings) -> int:
-    """Serve on stdin and stdout until the client leaves. Ended by a signal, it does not return but exits."""
-    _exit_on_early_signals()
-    output.warn_on_stderr()
-    output.keep_log(settings.home)
-    anyio.run(_serve_stdio, settings)
-    return _done()
-
-
-def run_http(settings: Settings, host: str, port: int, allow: Sequence[str], *, as_json: bool) -> int:
-    """Serve streamable HTTP on one address until a signal."""
-    _exit_on_early_signals()
-    output.warn_on_stderr()
-    output.keep_log(settings.home)
-    from mcp_memory.surfaces.http import serve_http
-
-    anyio.run(serve_http, settings, host, port, tuple(allow), as_json)
-    return _done()
-
-
-async def _serve_stdio(settings: Settings) -> None:
-    memory = Memory(settings)
-    server = build_server(memory)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_leave_on_signal, memory, tasks.cancel_scope, name="signals")
-        tasks.start_soon(_leave_in_time, memory, name="deadline")
-        await server.run_stdio_async()
-        tasks.cancel_scope.cancel()
-
-
-async def _leave_on_signal(memory: Memory, scope: anyio.CancelScope) -> None:
-    if sys.platform == "win32":
-        # Its event loop knows no signals; clients there close stdin or kill.
-        return
-    with anyio.open_signal_receiver(*SIGNALS) as signals:
-        async for _ in signals:
-            exit_within(PATIENCE_SECONDS)
-            scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await memory.closed.wait()
-            # The thread that reads stdin cannot be woken, and would keep the process until the client says something.
-            _exit()
-
-
-async def _leave_in_time(memory: Memory) -> None:
-    await memory.closing.wait()
-    exit_within(PATIENCE_SECONDS)
-
-
-def exit_within(seconds: float) -> None:
-    """End the process after this time, whatever it is waiting for; one that ends before takes the thread along."""
-
-    def wait() -> None:
-        time.sleep(seconds)
-        _exit()
-
-    threading.Thread(target=wait, name="deadline", daemon=True).start()
-
-
-def _exit_on_early_signals() -> None:
-    """Until the server is up nothing is open that would need closing."""
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: _exit())
-
-
-def _done() -> int:
-    """All is closed: a signal that comes late must not turn a good end into a failure."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    return 0
-
-
-def _exit() -> NoReturn:
-    os._exit(0)
-
-
-logger = logging.getLogger(__name__)
-
-#: How often a server whose database was taken away looks for another one.
-LOOK_SECONDS = 0.5
-#: A server that no client talks to opens its memory after this time all the same: captured events wait for it.
-GREETING_SECONDS = 1.0
-#: The first answer is made, but not written yet: what is loaded in a thread at once would hold it up.
-WRITING_SECONDS = 0.05
-
-Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 
 @dataclass(slots=True)
@@ -323,17 +299,3 @@ def _prepare() -> Opener:
 
     tokens.count("x")
     return partial(open_app, served=True)
-
-
-def serve(options: argparse.Namespace) -> int:
-    try:
-        settings = config.load()
-        if options.http:
-            return run_http(settings, options.host, options.port, options.allow_host, as_json=options.json)
-        return run_stdio(settings)
-    except MemoryFault as error:
-        from mcp_memory.surfaces import output
-
-        # Over stdio, stdout belongs to the protocol.
-        output.fail(error.typed, as_json=options.json and options.http)
-        return 2 if isinstance(error, UsageError) else 1

@@ -233,6 +233,14 @@ def test_capture_that_is_switched_off_is_found(installed: Machine) -> None:
     found = problems(installed)
     assert [problem["what"] for problem in found] == ["this project is switched off"]
     assert str(installed.project / ".mcp-memory.toml") in found[0]["fix"]
+    assert "says enabled = false" in found[0]["why"]
+
+
+def test_a_project_file_that_leaves_doubt_is_told_as_such(installed: Machine) -> None:
+    (installed.project / ".mcp-memory.toml").write_text("enabled = maybe\n")
+    [found] = problems(installed)
+    assert found["what"] == "this project is switched off"
+    assert "cannot be read for certain" in found["why"]
 
 
 def test_the_text_gives_each_problem_with_its_reason_and_its_remedy(machine: Machine) -> None:
