@@ -1,81 +1,39 @@
-"""How much a model can hold, told by its name: names are matched by their longest known beginning or part."""
+"""When to compact a session: how full its model's window is, and which rule applies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
+from mcp_memory import lexicon
 from mcp_memory.domain.events import EventType
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.records import Record
 
 #: What is assumed of a model that no one knows, and of a session that does not name one.
 DEFAULT = 200_000
-
-#: Tokens of context by a part of the model's name, small local models included. Settings add to it and win over it.
-KNOWN: Mapping[str, int] = {
-    "claude": 200_000,
-    "gpt-5": 400_000,
-    "gpt-4.1": 1_047_576,
-    "gpt-4o": 128_000,
-    "gpt-4-turbo": 128_000,
-    "gpt-4-32k": 32_768,
-    "gpt-4": 8_192,
-    "gpt-3.5": 16_385,
-    "gpt-oss": 131_072,
-    "gpt-2": 1_024,
-    "codex": 272_000,
-    "o1": 200_000,
-    "o3": 200_000,
-    "o4": 200_000,
-    "gemini": 1_048_576,
-    "gemini-1.5-pro": 2_097_152,
-    "llama-2": 4_096,
-    "llama2": 4_096,
-    "llama-3": 8_192,
-    "llama3": 8_192,
-    "llama-3.1": 131_072,
-    "llama3.1": 131_072,
-    "llama-3.2": 131_072,
-    "llama3.2": 131_072,
-    "llama-3.3": 131_072,
-    "llama3.3": 131_072,
-    "llama-4": 1_048_576,
-    "codellama": 16_384,
-    "tinyllama": 2_048,
-    "mistral": 32_768,
-    "mixtral": 32_768,
-    "devstral": 131_072,
-    "codestral": 32_768,
-    "phi-2": 2_048,
-    "phi-3": 4_096,
-    "phi3": 4_096,
-    "phi-4": 16_384,
-    "phi4": 16_384,
-    "gemma": 8_192,
-    "gemma3": 131_072,
-    "gemma-3": 131_072,
-    "qwen": 32_768,
-    "qwen3": 131_072,
-    "qwen3-coder": 262_144,
-    "deepseek": 131_072,
-    "glm-4": 131_072,
-    "kimi": 262_144,
-    "grok": 256_000,
-}
 #: How clients mark the variant of a model with a window of a million.
 _MILLION = "[1m]"
 #: Windows that providers sell beyond the usual one.
 _LARGER = (400_000, 1_048_576, 2_097_152, 10_485_760)
 
 
+@cache
+def known_lengths() -> Mapping[str, int]:
+    return {name: int(tokens) for name, tokens in map(str.split, lexicon.lines("context_lengths"))}
+
+
 def context_length(model: str, table: Mapping[str, int] | None = None) -> int:
     """The tokens of a model's context; the longest name that occurs in the model's own decides."""
-    name = model.lower()
-    for source in (table or {}, KNOWN):
+    name, known = model.lower(), known_lengths()
+    for source in (table or {}, known):
         # `o1` would be found in many a name, so a short one must stand at the beginning.
         fitting = [key for key in source if name.startswith(key.lower()) or (len(key) > 2 and key.lower() in name)]
         if fitting:
-            return 1_000_000 if source is KNOWN and _MILLION in name else source[max(fitting, key=len)]
+            return 1_000_000 if source is known and _MILLION in name else source[max(fitting, key=len)]
     return DEFAULT
 
 
@@ -138,16 +96,10 @@ class Turn:
     def place(self) -> tuple[int, int]:
         return self.timestamp_ms, self.number
 
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """As much of the latest record as the decision needs. `seen` is the newest event when it was made."""
-
-    seen: tuple[int, int]
-    tokens: int
-    tokens_after: int
-    window: int
-    messages: int
+    @property
+    def level(self) -> int | None:
+        """What the context held after this event, if it says so: a client's compaction leaves its summary alone."""
+        return self.tokens if self.kind is EventType.COMPACTION and self.tokens else self.usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,59 +170,36 @@ def decide(rules: CompactionRules, history: History, usage: Usage) -> Decision:
 def measure(
     rules: CompactionRules,
     turns: Sequence[Turn],
-    last: Last | None,
+    last: Record | None,
     depth: int,
     asked: Asked = "",
     table: Mapping[str, int] | None = None,
 ) -> tuple[History, Usage]:
-    """Where a session stands, from its events after those that its records cover."""
+    """Where a session stands, from its events after those that its `last` record covers."""
     messages = [turn for turn in turns if turn.is_message]
     fresh = [turn for turn in turns if last is None or turn.place > last.seen]
-    told = _told(turns)
+    # What the client last told its context to hold, and what has come since; or else what we count ourselves.
+    told = next((place for place in range(len(turns) - 1, -1, -1) if turns[place].level is not None), None)
+    level = 0 if told is None else turns[told].level or 0
+    if told is not None:
+        used = level + sum(turn.tokens for turn in turns[told + 1 :])
+    else:
+        used = sum(turn.tokens for turn in turns) + (last.tokens if last else 0)
     model = next((turn.model for turn in reversed(turns) if turn.model), "")
-    window = context_length(model, table) if model or last is None else last.window
-    window = at_least(window, told.level) if told else window
+    window = at_least(context_length(model, table) if model or last is None else last.window, level)
+    # The least that the window held since the last record.
+    lowest = last.tokens_after if last else 0
+    if told is not None:
+        lowest = min((turn.level for turn in fresh if turn.level is not None), default=window)
     history = History(
         messages=(last.messages if last else 0) + len(messages),
         uncovered=len(messages),
         since_last=sum(turn.is_message for turn in fresh),
         depth=depth,
-        armed=last is None or _lowest(fresh, last, told, window) < rules.reset_ratio * window,
+        armed=last is None or lowest < rules.reset_ratio * window,
         asked=asked,
     )
-    return history, Usage(_used(turns, last, told), window)
-
-
-class _Told(NamedTuple):
-    """What the context held after the turn at this place, as the client told it."""
-
-    place: int
-    level: int
-
-
-def _told(turns: Sequence[Turn]) -> _Told | None:
-    """The last that a client told."""
-    found = ((place, _level(turns[place])) for place in range(len(turns) - 1, -1, -1))
-    return next((_Told(place, level) for place, level in found if level is not None), None)
-
-
-def _level(turn: Turn) -> int | None:
-    """What the context held after this event, if it says so: a client's compaction leaves its summary alone."""
-    return turn.tokens if turn.kind is EventType.COMPACTION and turn.tokens else turn.usage
-
-
-def _used(turns: Sequence[Turn], last: Last | None, told: _Told | None) -> int:
-    """How much of the window is used: what the client told and all since, or else what we count ourselves."""
-    if told:
-        return told.level + sum(turn.tokens for turn in turns[told.place + 1 :])
-    return sum(turn.tokens for turn in turns) + (last.tokens if last else 0)
-
-
-def _lowest(fresh: Sequence[Turn], last: Last, told: _Told | None, window: int) -> int:
-    """The least that the window held since the last record."""
-    if not told:
-        return last.tokens_after
-    return min((level for turn in fresh if (level := _level(turn)) is not None), default=window)
+    return history, Usage(used, window)
 
 
 def tail_start(turns: Sequence[Turn], size: int) -> int:

@@ -159,25 +159,21 @@ def follow(prior: Body | None, own: Body) -> Body:
 
 def renew(parent: Body | None, last: Body, own: Body) -> Body:
     """A record that takes the last one's place: the parent's share stays, the last's own and the new one are shared."""
-    return follow(parent, fold([_own(last, parent), own])) if parent else fold([last, own])
-
-
-def _own(last: Body, parent: Body | None) -> Body:
-    """What a record added to its parent."""
     if parent is None:
-        return last
-    held, context = set(parent.key_points), parent.context
-    return Body(
+        return fold([last, own])
+    held, context, before = set(parent.key_points), last.context, parent.context
+    added = Body(
         last.summary.removeprefix(parent.summary).strip(),
         tuple(point for point in last.key_points if point not in held),
         Facets(
-            last.context.participants,
-            tuple(text for text in last.context.decisions if text not in context.decisions),
-            tuple(item for item in last.context.action_items if item not in context.action_items),
-            tuple(text for text in last.context.unresolved if text not in context.unresolved),
-            tuple(name for name in last.context.domain_entities if name not in context.domain_entities),
+            context.participants,
+            tuple(text for text in context.decisions if text not in before.decisions),
+            tuple(item for item in context.action_items if item not in before.action_items),
+            tuple(text for text in context.unresolved if text not in before.unresolved),
+            tuple(name for name in context.domain_entities if name not in before.domain_entities),
         ),
     )
+    return follow(parent, fold([added, own]))
 
 
 def shortened(body: Body, room: int, count: Callable[[str], int]) -> Body:
@@ -353,6 +349,10 @@ class Rewrite:
     replaced: Record | None
     tokens: int
     failures: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"the record of session {self.account.session_id}"
 
     @property
     def record(self) -> Record:

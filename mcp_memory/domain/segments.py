@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.events import Event, ulid
+from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Grip, Node
 
 #: An open segment is summarized once nothing was said for so long: not after every word of a busy session.
@@ -58,10 +58,6 @@ class Cut:
 
 def segment_key(session_key: bytes, first_event_key: bytes) -> bytes:
     return hashlib.blake2b(session_key + first_event_key, digest_size=10, person=b"segment").digest()
-
-
-def segment_ulid(start_ms: int, key: bytes) -> str:
-    return ulid(start_ms, key)
 
 
 def cut(marks: Sequence[Mark], rules: Rules, now_ms: int, start: int = 0) -> list[Cut]:

@@ -18,7 +18,6 @@ from mcp_memory.domain.budget import Tokenizer, first_lines
 from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
-    Last,
     Usage,
     decide,
     measure,
@@ -54,6 +53,11 @@ RETRY_MS = 10 * 60_000
 #: How much of the window a record may take, so that a chain on a small model still makes room.
 _RECORD_SHARE = 4
 _MOST_TOKENS = 4_000
+#: What a summarizer is given at once; more is condensed part by part.
+PART_TOKENS = 8_000
+#: A tool's output says little to a reader who cannot see the screen; an error is worth a little more.
+TOOL_CHARS, FAILED_CHARS = 400, 800
+_NOTHING = Body("Nothing was said in words.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class Compactor:
 
     async def look(self, account: Account, author: RecordAuthor | None = None) -> Compacted:
         history, usage = measure(
-            self.rules, account.turns, _last(account.last), len(account.chain), account.asked, self.windows
+            self.rules, account.turns, account.last, len(account.chain), account.asked, self.windows
         )
         decision = decide(self.rules, history, usage)
         if not decision.act:
@@ -143,57 +147,55 @@ class Compactor:
         self, account: Account, decision: Decision, usage: Usage, author: RecordAuthor | None
     ) -> tuple[Record, list[Event]]:
         """The record and its sources. If it and the tail are still too much, it is shortened; then the tail is."""
-        room = self._room(usage.window)
-        size = self.rules.preserve_recent
+        last, chain = account.last, account.chain
+        room, size = round(self.rules.trigger_ratio * usage.window), self.rules.preserve_recent
         for last_try in (False, True):
             start = tail_start(account.turns, size)
             sources = await self.store.events(account, account.turns[start - 1])
-            own, wrote = await self.condenser.share(account, account.last, sources, author)
+            own, wrote = await self.condenser.share(account, last, sources, author)
+            # What the record takes over from those before it, and what is new.
+            if last and decision.refresh:
+                body = renew(chain[-2].body if len(chain) > 1 else None, last.body, own)
+            else:
+                body = follow(last.body if last else None, own)
             kept = sum(turn.tokens for turn in account.turns[start:])
-            body = self.fitting(_body(account, decision, own), kept, usage.window)
+            body = self.fitting(body, kept, usage.window)
             smaller = shorter_tail(account.turns, size, self.size(body), room)
             if last_try or self.size(body) + kept < room or smaller >= size:
                 break
             size = smaller
-        return replace(self._made(account, decision, usage, body, start, kept), written_by=wrote), sources
-
-    def fitting(self, body: Body, kept: int, window: int) -> Body:
-        """The body in its share of the window, or in half of that if it is too much beside the tail that is kept."""
-        most = min(_MOST_TOKENS, window // _RECORD_SHARE)
-        body = shortened(clipped(body), most, self.tokens.count)
-        return shortened(body, most // 2, self.tokens.count) if self.size(body) + kept >= self._room(window) else body
-
-    def _room(self, window: int) -> int:
-        return round(self.rules.trigger_ratio * window)
-
-    def size(self, body: Body) -> int:
-        return self.tokens.count(body_text(body))
-
-    def _made(self, account: Account, decision: Decision, usage: Usage, body: Body, start: int, kept: int) -> Record:
-        last = account.last
         through = account.turns[start - 1].place
-        depth = len(account.chain) - decision.refresh
+        depth = len(chain) - decision.refresh
         refreshes = last.id if last and decision.refresh else None
-        parent = account.chain[depth - 1].id if depth else None
-        size = self.size(body)
-        return Record(
+        record = Record(
             key=record_key(account.session_key, depth, through, refreshes),
             timestamp_ms=self.clock.now_ms(),
             depth=depth,
-            parent_id=parent,
+            parent_id=chain[depth - 1].id if depth else None,
             body=body,
             event_ids=(),
-            tokens=size,
-            written_by="",
+            tokens=self.size(body),
+            written_by=wrote,
             reason=decision.reason,
             refreshes=refreshes,
             through=through,
             seen=account.turns[-1].place,
             messages=(last.messages if last else 0) + sum(turn.is_message for turn in account.turns[:start]),
             tokens_before=usage.tokens,
-            tokens_after=size + kept,
+            tokens_after=self.size(body) + kept,
             window=usage.window,
         )
+        return record, sources
+
+    def fitting(self, body: Body, kept: int, window: int) -> Body:
+        """The body in its share of the window, or in half of that if it is too much beside the tail that is kept."""
+        most = min(_MOST_TOKENS, window // _RECORD_SHARE)
+        body = shortened(clipped(body), most, self.tokens.count)
+        full = self.size(body) + kept >= round(self.rules.trigger_ratio * window)
+        return shortened(body, most // 2, self.tokens.count) if full else body
+
+    def size(self, body: Body) -> int:
+        return self.tokens.count(body_text(body))
 
     async def keep_text(self, account: Account, record: Record | None) -> None:
         latest = record or account.last
@@ -203,27 +205,6 @@ class Compactor:
                 continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
             )
             await self.store.keep_text(account, text, self.clock.now_ms())
-
-
-def _body(account: Account, decision: Decision, own: Body) -> Body:
-    """What the record says: what it takes over from those before it, and what is new."""
-    last = account.last
-    if not decision.refresh or last is None:
-        return follow(last.body if last else None, own)
-    return renew(account.chain[-2].body if len(account.chain) > 1 else None, last.body, own)
-
-
-def _last(record: Record | None) -> Last | None:
-    if record is None:
-        return None
-    return Last(record.seen, record.tokens, record.tokens_after, record.window, record.messages)
-
-
-#: What a summarizer is given at once; more is condensed part by part.
-PART_TOKENS = 8_000
-#: A tool's output says little to a reader who cannot see the screen; an error is worth a little more.
-TOOL_CHARS, FAILED_CHARS = 400, 800
-_NOTHING = Body("Nothing was said in words.")
 
 
 @dataclass(slots=True)
@@ -250,7 +231,21 @@ class Condenser:
             raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
 
     async def _chosen(self, account: Account, before: Record | None, events: Sequence[Event]) -> Body:
-        context = [_told_before(account, before)] if before else []
+        context: list[Event] = []
+        if before:
+            # The record before, in the form in which a summarizer takes what came before.
+            said = Event(
+                key=before.key,
+                client=account.client,
+                session_id=account.session_id,
+                project=account.project,
+                timestamp_ms=before.timestamp_ms,
+                event_type=EventType.COMPACTION,
+                role=Role.SYSTEM,
+                text=Clean(body_text(before.body)),  # made of events, which are clean
+                tokens=before.tokens,
+            )
+            context = [said]
         bodies = []
         for part in self.parts(events):
             # Choosing never waits by itself; a server must be able to answer in between.
@@ -261,8 +256,12 @@ class Condenser:
 
     async def _chosen_part(self, part: Sequence[Event], context: Sequence[Event] = ()) -> Body:
         summary = await self.quick.segment(part, context)
-        points = _by_turns([bullet.text for bullet in summary.bullets], self.facets.points(part))
+        points = self._points([bullet.text for bullet in summary.bullets], part)
         return Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(part))
+
+    def _points(self, told: Sequence[str], part: Sequence[Event]) -> tuple[str, ...]:
+        """What a summary says and what it would lose, in turn: only the first of a long session's points have room."""
+        return tuple(text for pair in zip_longest(told, self.facets.points(part)) for text in pair if text)
 
     async def _told(
         self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor
@@ -275,74 +274,40 @@ class Condenser:
             if depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
                 bodies.append(await self._chosen_part(part))
                 continue
-            told, wrote = await author.condense(part, prior=_so_far(before, bodies), node_id=node_id)
-            points = _by_turns(told.key_points, self.facets.points(part))
-            bodies.append(Body(told.summary, points, combined(told.context, self.facets.find(part))))
+            held = before.body if before else None
+            held = follow(held, fold(bodies)) if bodies else held
+            prior = body_text(held) if held else ""
+            told, wrote = await author.condense(part, prior=prior, node_id=node_id)
+            context = combined(told.context, self.facets.find(part))
+            bodies.append(Body(told.summary, self._points(told.key_points, part), context))
         own = fold(bodies or [_NOTHING])
         if wrote and len(bodies) > 1:
             own = replace(own, summary=await author.narrate([body.summary for body in bodies], node_id=node_id))
         return own, wrote or self.quick.name
 
     def parts(self, events: Sequence[Event]) -> list[list[Event]]:
-        """The events in order, without noise, in parts that a summarizer can take."""
+        """The events in order, in parts that a summarizer can take: no empty ones, tools cut short, none too large."""
         parts: list[list[Event]] = []
         size = PART_TOKENS + 1
-        for event in events:
-            quiet = self._quiet(event)
-            if quiet is None:
-                continue
+        for event in filter(lambda event: event.says_something, events):
+            text: str = event.text
+            if event.role is Role.TOOL:
+                text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
+            elif event.event_type is EventType.COMPACTION:
+                text = text[:TOOL_CHARS]
+            if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:
+                head = self.tokens.cut_to(text, PART_TOKENS * 3 // 4)
+                # The end of a long message is often what it comes to.
+                text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
             # What was counted whole when it was stored need not be counted again.
-            whole = quiet is event and event.role is not Role.TOOL
-            cost = event.tokens if whole else self.tokens.count(quiet.text)
+            whole = text == event.text and event.role is not Role.TOOL
+            cost = event.tokens if whole else self.tokens.count(text)
             if size + cost > PART_TOKENS:
                 parts.append([])
                 size = 0
-            parts[-1].append(quiet)
+            parts[-1].append(event if text == event.text else replace(event, text=Clean(text)))
             size += cost
         return parts
-
-    def _quiet(self, event: Event) -> Event | None:
-        """The event as a summarizer should see it: no empty ones, tools cut short, nothing larger than a part."""
-        if not event.says_something:
-            return None
-        text: str = event.text
-        if event.role is Role.TOOL:
-            text = text[: FAILED_CHARS if event.metadata.get("failed") else TOOL_CHARS]
-        elif event.event_type is EventType.COMPACTION:
-            text = text[:TOOL_CHARS]
-        if len(text) > PART_TOKENS and self.tokens.count(text) > PART_TOKENS:
-            head = self.tokens.cut_to(text, PART_TOKENS * 3 // 4)
-            # The end of a long message is often what it comes to.
-            text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
-        return event if text == event.text else replace(event, text=Clean(text))
-
-
-def _so_far(before: Record | None, bodies: Sequence[Body]) -> str:
-    """The record as it stands when the next part is read."""
-    held = before.body if before else None
-    if bodies:
-        held = follow(held, fold(bodies))
-    return body_text(held) if held else ""
-
-
-def _by_turns(told: Sequence[str], points: Sequence[str]) -> tuple[str, ...]:
-    """What a summary says and what it would lose, in turn: only the first of a long session's points have room."""
-    return tuple(text for pair in zip_longest(told, points) for text in pair if text)
-
-
-def _told_before(account: Account, last: Record) -> Event:
-    """The record before, in the form in which a summarizer takes what came before."""
-    return Event(
-        key=last.key,
-        client=account.client,
-        session_id=account.session_id,
-        project=account.project,
-        timestamp_ms=last.timestamp_ms,
-        event_type=EventType.COMPACTION,
-        role=Role.SYSTEM,
-        text=Clean(body_text(last.body)),  # made of events, which are clean
-        tokens=last.tokens,
-    )
 
 
 _INTRODUCTION = (

@@ -21,6 +21,7 @@ from mcp_memory.store.port import Share, TreeStore
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
+_NOTHING = RollupSummary("", (), ())
 
 
 async def rollup(
@@ -36,46 +37,31 @@ async def rollup(
     written = 0
     for level in UPWARD:
         while stale := await tree.stale(level, BATCH):
-            rollups = [(item, await _one(item, summarizer, zone, now_ms)) for item in stale]
-            await tree.save_rollups(_counted(rollups, count_all), share.token)
-            written += sum(node is not None for _, node in rollups)
+            nodes = [await _next_version(item, summarizer, zone, now_ms) for item in stale]
+            made = [(item, node) for item, node in zip(stale, nodes, strict=True) if node and not node.removed]
+            sizes = [sum(child.tokens for child in item.children) for item, _ in made]
+            sized = iter(counted([node for _, node in made], sizes, count_all))
+            nodes = [next(sized) if node and not node.removed else node for node in nodes]
+            await tree.save_rollups(list(zip(stale, nodes, strict=True)), share.token)
+            written += sum(node is not None for node in nodes)
             if written >= BATCH or (share.is_over() and written):
                 return written
     return written
 
 
-def _counted(rollups: Sequence[tuple[Stale, Node | None]], count_all: CountAll) -> list[tuple[Stale, Node | None]]:
-    """The same with the tokens of what is to be written."""
-    made = [(stale, node) for stale, node in rollups if node and not node.removed]
-    nodes = counted([node for _, node in made], [size_of(stale.children) for stale, _ in made], count_all)
-    sized = iter(nodes)
-    return [(stale, next(sized) if node and not node.removed else node) for stale, node in rollups]
-
-
-async def _one(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_ms: int) -> Node | None:
-    """The period's next version; None if nothing has changed."""
+async def _next_version(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_ms: int) -> Node | None:
+    """The period's next version, whose tokens are yet to be counted; None if nothing has changed."""
     # Summarizing without a model never waits by itself; a server must be able to answer in between.
     await checkpoint()
-    is_open = is_open_at(stale.ref, zone, now_ms)
-    wanted = input_hash(stale.children, is_open, summarizer.name)
-    if stale.children and wanted != stale.current_hash:
-        return await _summarized(stale, is_open, wanted, summarizer, zone, now_ms)
-    if not stale.children and stale.current_hash is not None:
-        return _removed(stale, zone, now_ms)
+    children, is_open = stale.children, is_open_at(stale.ref, zone, now_ms)
+    wanted = input_hash(children, is_open, summarizer.name)
+    if children and wanted != stale.current_hash:
+        summary = await summarizer.rollup(stale.ref.level, named(children))
+        return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
+    if not children and stale.current_hash is not None:
+        node = rollup_node(stale.ref, stale.slug, (), _NOTHING, False, "", "removed", zone, now_ms)
+        return replace(node, removed=True)
     return None
-
-
-async def _summarized(
-    stale: Stale,
-    is_open: bool,
-    wanted: str,
-    summarizer: Summarizer,
-    zone: tzinfo,
-    now_ms: int,
-) -> Node:
-    children = stale.children
-    summary = await summarizer.rollup(stale.ref.level, named(children))
-    return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
 
 
 def named(children: Sequence[Node]) -> list[Node]:
@@ -95,17 +81,15 @@ def rollup_node(
     now_ms: int,
 ) -> Node:
     """The version of a period that its summary makes; its tokens are yet to be counted."""
-    title = ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else "")
-    bullets = summary.bullets[: BULLETS[ref.level][1]]
     start_ms, end_ms = ref.bounds(zone)
     return Node(
         ref=ref,
         project=slug,
         version=0,
-        title=title,
+        title=ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else ""),
         start_ms=start_ms,
         end_ms=end_ms,
-        bullets=bullets,
+        bullets=summary.bullets[: BULLETS[ref.level][1]],
         keywords=summary.keywords,
         child_ids=tuple(child.node_id for child in children),
         open=is_open,
@@ -114,30 +98,6 @@ def rollup_node(
         created_ms=now_ms,
         metrics=summary.metrics,
         weight=sum(child.weight for child in children),
-    )
-
-
-def size_of(children: Sequence[Node]) -> int:
-    return sum(child.tokens for child in children)
-
-
-def _removed(stale: Stale, zone: tzinfo, now_ms: int) -> Node:
-    start_ms, end_ms = stale.ref.bounds(zone)
-    return Node(
-        ref=stale.ref,
-        project=stale.slug,
-        version=0,
-        title=stale.ref.title,
-        start_ms=start_ms,
-        end_ms=end_ms,
-        bullets=(),
-        keywords=(),
-        child_ids=(),
-        open=False,
-        written_by="removed",
-        input_hash="",
-        removed=True,
-        created_ms=now_ms,
     )
 
 

@@ -116,7 +116,7 @@ async def estimate(app: App) -> dict[str, Any]:
     """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now; of records, those there are."""
     chosen = app.settings.summarizer
     planned = await _planned(app) if chosen.kind != "extractive" else []
-    records = await app.upgrades.records.waiting(_EVERYTHING) if app.upgrades and app.upgrades.records else []
+    records = await app.upgrades.records.waiting(_EVERYTHING) if app.upgrades else []
     most = chosen.max_output_tokens
     costs = [_of_node(level, size, most) for level, size in planned]
     costs += [_of_record(rewrite.tokens, most) for rewrite in records]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,6 @@ from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
     History,
-    Last,
     Turn,
     Usage,
     at_least,
@@ -23,6 +24,7 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import EventType
+from mcp_memory.domain.records import Body, Record
 
 RULES = CompactionRules()
 FULL = Usage(90, 100)
@@ -119,9 +121,19 @@ def turn(number: int, kind: EventType = EventType.USER_MESSAGE, tokens: int = 10
     return Turn(number, number * 1_000, kind, tokens, **more)  # type: ignore[arg-type]
 
 
-def last(seen: int = 0, **changes: int) -> Last:
-    facts = {"tokens": 30, "tokens_after": 40, "window": 1_000, "messages": 9} | changes
-    return Last(seen=(seen * 1_000, seen), **facts)
+def last(seen: int = 0, **changes: int) -> Record:
+    before = Record(
+        key=b"",
+        timestamp_ms=0,
+        depth=0,
+        parent_id=None,
+        body=Body(""),
+        event_ids=(),
+        tokens=30,
+        written_by="extractive",
+    )
+    facts = {"tokens_after": 40, "window": 1_000, "messages": 9} | changes
+    return replace(before, seen=(seen * 1_000, seen), **facts)  # type: ignore[arg-type]
 
 
 def test_without_the_clients_word_usage_is_the_record_and_all_after_it() -> None:

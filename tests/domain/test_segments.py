@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.segments import Cut, Mark, Rules, cut, segment_key, segment_ulid
+from mcp_memory.domain.events import parse_ulid, ulid
+from mcp_memory.domain.segments import Cut, Mark, Rules, cut, segment_key
 
 RULES = Rules()
 MINUTE = 60_000
@@ -103,7 +103,7 @@ def test_a_segment_is_named_by_its_session_and_first_event() -> None:
     assert whole[0].key(b"session", marks) == prefix[0].key(b"session", marks)
     assert len({whole[0].key(b"session", marks), whole[1].key(b"session", marks), whole[0].key(b"other", marks)}) == 3
     key = segment_key(b"session", marks[0].key)
-    assert parse_ulid(segment_ulid(1_705_330_800_000, key)) == (1_705_330_800_000, key)
+    assert parse_ulid(ulid(1_705_330_800_000, key)) == (1_705_330_800_000, key)
 
 
 @st.composite
