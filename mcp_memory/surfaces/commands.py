@@ -1,12 +1,13 @@
-"""The commands that look into the memory, and the one that adds a note: the answer is printed as text or JSON."""
+"""The commands that look into the memory, keep a note, record a session or change projects.
+
+Each answers with a dictionary for --json, with a text, or with 0 if it has printed the answer itself.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import body_lines
@@ -16,15 +17,15 @@ from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
 from mcp_memory.navigate.browse import topic_of
-from mcp_memory.navigate.context import Context, ContextRequest, levels_of
+from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.scope import ALL, ref_of
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
-from mcp_memory.pipeline.compact import Compacted
 from mcp_memory.pipeline.ingest import remember
-from mcp_memory.search.hits import Hit, Search, offset_of
+from mcp_memory.search.hits import Search, offset_of
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
 
 BUDGET = 2_000
 #: How many events a program may ask for around a grip.
@@ -37,14 +38,17 @@ def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
     return default if options.budget is None else checked(int(options.budget))
 
 
-def _told(app: App, page: Page, budget: int) -> int:
-    return output.answer(app.answers.renderer, page, budget)
+def _fitted(app: App, page: Page, budget: int) -> str:
+    """An answer in text, cut if the budget is too small even for the shortest."""
+    if page.tokens > budget:
+        output.too_small(budget)
+    return app.answers.renderer.fit(page.text, budget)
 
 
-async def toc(app: App, options: argparse.Namespace) -> int:
+async def toc(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json and options.budget is not None:
-        return _told(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
+        return _fitted(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
     scope = await app.answers.scope(options.project)
     topic = await topic_of(app.library, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
@@ -52,30 +56,24 @@ async def toc(app: App, options: argparse.Namespace) -> int:
     if topic:
         nodes = [node for node in nodes if topic.keeps(node)]
     if options.json:
-        return output.document({"project": scope.project or ALL, "nodes": [node_shape(node, scope) for node in nodes]})
+        return {"project": scope.project or ALL, "nodes": [node_shape(node, scope) for node in nodes]}
     if topic and not nodes:
-        return output.text(
-            f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
-        )
+        return f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
     if topic:
         nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
     return output.tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
 
 
-async def node(app: App, options: argparse.Namespace) -> int:
+async def node(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json and not options.history:
         page = await app.answers.get_node(options.id, options.project, options.topic, budget, None)
-        return _told(app, page, budget)
+        return _fitted(app, page, budget)
     scope = await app.answers.scope(options.project)
     place, _ = await browse.get_node(app.library, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
     shape["children"] = [
-        {
-            "node_id": scope.id_of(child.node_id, child.project),
-            "title": child.title,
-            "bullets": len(child.bullets),
-        }
+        {"node_id": scope.id_of(child.node_id, child.project), "title": child.title, "bullets": len(child.bullets)}
         for child in place.children
     ]
     ways = {"parent": place.parent_id, "previous": place.previous, "next": place.following}
@@ -83,14 +81,14 @@ async def node(app: App, options: argparse.Namespace) -> int:
     if options.history:
         ref, project = await ref_of(app.library, scope, options.id)
         shape["history"] = [node_shape(version, scope) for version in await app.library.history(project, ref)]
-    return output.document(shape) if options.json else output.history(shape)
+    return shape if options.json else output.history(shape)
 
 
-async def grip(app: App, options: argparse.Namespace) -> int:
+async def grip(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json:
         page = await app.answers.expand_grip(options.id, options.before, options.after, budget)
-        return _told(app, page, budget)
+        return _fitted(app, page, budget)
     before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
     opened = await browse.expand_grip(app.library, options.id, before, after)
     record, cited = opened.record, opened.record.cited
@@ -100,32 +98,30 @@ async def grip(app: App, options: argparse.Namespace) -> int:
         return len(clean(cited.text[:place])) if cited else place
 
     scope = await app.answers.scope(options.project)
-    return output.document(
-        {
-            "grip_id": record.grip_id,
-            "excerpt": record.excerpt,
-            "state": opened.state,
-            "start": shown(opened.start),
-            "end": shown(opened.end),
-            "event_id": cited.event_id if cited else None,
-            "session_id": cited.session_id if cited else None,
-            "project": cited.project if cited else None,
-            "node_id": scope.id_of(record.node_id, cited.project) if record.node_id and cited else record.node_id,
-            "before": [event_shape(event) for event in record.before],
-            "events": [event_shape(event) for event in record.events],
-            "after": [event_shape(event) for event in record.after],
-        }
-    )
+    return {
+        "grip_id": record.grip_id,
+        "excerpt": record.excerpt,
+        "state": opened.state,
+        "start": shown(opened.start),
+        "end": shown(opened.end),
+        "event_id": cited.event_id if cited else None,
+        "session_id": cited.session_id if cited else None,
+        "project": cited.project if cited else None,
+        "node_id": scope.id_of(record.node_id, cited.project) if record.node_id and cited else record.node_id,
+        "before": [event_shape(event) for event in record.before],
+        "events": [event_shape(event) for event in record.events],
+        "after": [event_shape(event) for event in record.after],
+    }
 
 
-async def search(app: App, options: argparse.Namespace) -> int:
+async def search(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options, 20_000 if options.json else BUDGET)
     asked = Search(
         options.query, options.project, options.when, options.kind, options.limit, options.cursor, options.diverse
     )
     found, page = await app.answers.teleport(asked, budget)
     if not options.json:
-        return _told(app, page, _budget(options))
+        return _fitted(app, page, _budget(options))
     shown = len(found.hits)
     if options.budget is not None:
         shown = page.shown if page.tokens <= budget else 0
@@ -133,49 +129,44 @@ async def search(app: App, options: argparse.Namespace) -> int:
         output.too_small(budget)
     more = found.more if shown == len(found.hits) else offset_of(options.cursor) + shown
     part = replace(found, hits=found.hits[:shown], more=more)
-    return output.document(found_shape(part, min(page.tokens, budget), await _titles(app, part.hits)))
-
-
-async def _titles(app: App, hits: Sequence[Hit]) -> dict[str, str]:
-    """The titles of the segments that the events among the hits belong to, by their ids."""
-    named = {hit.node_id: hit.project for hit in hits if hit.role and hit.node_id}
+    # The titles of the segments that the events among the hits belong to.
+    named = {hit.node_id: hit.project for hit in part.hits if hit.role and hit.node_id}
     nodes = {node_id: await app.library.node(project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
-    return {node_id: node.title for node_id, node in nodes.items() if node}
+    titles = {node_id: node.title for node_id, node in nodes.items() if node}
+    return found_shape(part, min(page.tokens, budget), titles)
 
 
-async def timeline(app: App, options: argparse.Namespace) -> int:
+async def timeline(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json:
         page = await app.answers.browse_time(options.when, options.project, options.topic, budget, None)
-        return _told(app, page, budget)
+        return _fitted(app, page, budget)
     scope = await app.answers.scope(options.project)
     when = app.answers.when(options.when)
     if when is None:
         raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
     span, _ = await browse.browse_time(app.library, scope, when, options.topic)
-    return output.document(
-        {
-            "when": time_shape(when),
-            "level": span.level.label,
-            "nodes": [node_shape(found, scope) for found in span.nodes],
-        }
-    )
+    return {
+        "when": time_shape(when),
+        "level": span.level.label,
+        "nodes": [node_shape(found, scope) for found in span.nodes],
+    }
 
 
-async def note(app: App, options: argparse.Namespace) -> int:
+async def note(app: App, options: argparse.Namespace) -> Answer:
     event = await remember(app, options.text, options.pin, options.project)
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
-        return output.document({**event_shape(event), "grip_id": grip_id, "pin": options.pin})
-    return output.text(f"Remembered as {grip_id}.")
+        return {**event_shape(event), "grip_id": grip_id, "pin": options.pin}
+    return f"Remembered as {grip_id}."
 
 
-async def show_status(app: App, options: argparse.Namespace) -> int:
+async def show_status(app: App, options: argparse.Namespace) -> Answer:
     facts = await status(app)
-    return output.document(facts) if options.json else output.facts(facts)
+    return facts if options.json else output.facts(facts)
 
 
-async def projects(app: App, options: argparse.Namespace) -> int:
+async def projects(app: App, options: argparse.Namespace) -> Answer:
     if options.action != "list":
         return await _change_projects(app, options)
     found = [
@@ -189,13 +180,10 @@ async def projects(app: App, options: argparse.Namespace) -> int:
         }
         for info in await app.library.projects()
     ]
-    return output.document({"projects": found}) if options.json else output.projects(found)
+    return {"projects": found} if options.json else output.projects(found)
 
 
-SESSION_BUDGET = 2_000
-
-
-async def context(app: App, options: argparse.Namespace) -> int:
+async def context(app: App, options: argparse.Namespace) -> Answer:
     request = ContextRequest(
         focus=options.focus,
         query=options.query,
@@ -213,77 +201,55 @@ async def context(app: App, options: argparse.Namespace) -> int:
         page = await app.contexts.page(request)
         if not page.whole:
             output.too_small(options.budget)
-        return output.text(page.text)
+        return page.text
     found = await app.contexts.build(request)
     if not (found.blocks or found.kept or found.removed or options.since):
         output.too_small(options.budget)
-    return output.document(context_shape(found))
-
-
-def context_shape(found: Context) -> dict[str, Any]:
+    parts = ("kind", "anchor", "version", "text", "tokens")
     return {
         "snapshot": found.snapshot,
-        "blocks": [
-            {
-                "kind": block.kind,
-                "anchor": block.anchor,
-                "version": block.version,
-                "text": block.text,
-                "tokens": block.tokens,
-            }
-            for block in found.blocks
-        ],
+        "blocks": [{part: getattr(block, part) for part in parts} for block in found.blocks],
         "tokens": found.tokens,
         "removed": list(found.removed),
         "kept": list(found.kept),
     }
 
 
-async def snapshot(app: App, options: argparse.Namespace) -> int:
+async def snapshot(app: App, options: argparse.Namespace) -> Answer:
     name = await app.contexts.snapshot()
-    return output.document({"snapshot": name}) if options.json else output.text(name)
+    return {"snapshot": name} if options.json else name
 
 
-async def session(app: App, options: argparse.Namespace) -> int:
-    budget = SESSION_BUDGET if options.budget is None else options.budget
+async def session(app: App, options: argparse.Namespace) -> Answer:
+    budget = BUDGET if options.budget is None else options.budget
     view, page = await app.sessions.page(options.id, budget)
     if not options.json:
-        return output.answer(app.answers.renderer, page, budget)
+        return _fitted(app, page, budget)
     fitting = app.sessions.fitting(view, budget)
     if not (fitting.records or fitting.tail):
         output.too_small(budget)
-    return output.document(session_shape(fitting, page.tokens))
+    return session_shape(fitting, page.tokens)
 
 
-async def compact(app: App, options: argparse.Namespace) -> int:
+async def compact(app: App, options: argparse.Namespace) -> Answer:
     result = await app.pipeline.compactor.compact(options.id, force=options.force)
-    if options.json:
-        return output.document(await _compacted_shape(app, options.id, result))
-    if result.record is None:
-        usage = f"{result.usage.tokens:,} of {result.usage.window:,} tokens"
-        return output.text(f"No record was made: {result.decision.reason} ({usage}). --force makes one all the same.")
-    return output.text("\n".join([f"Record {result.record.id}:", *body_lines(result.record.body)]))
-
-
-async def _compacted_shape(app: App, session_id: str, result: Compacted) -> dict[str, Any]:
-    record = None
-    if result.record is not None:
-        # Read back, so that it names the events it was made from.
-        made = (await app.sessions.view(session_id)).records
-        record = next((record_shape(one) for one in made if one.id == result.record.id), None)
+    made, usage = result.record, result.usage
+    if not options.json:
+        if made:
+            return "\n".join([f"Record {made.id}:", *body_lines(made.body)])
+        full = f"{usage.tokens:,} of {usage.window:,} tokens"
+        return f"No record was made: {result.decision.reason} ({full}). --force makes one all the same."
+    # Read back, so that it names the events it was made from.
+    records = (await app.sessions.view(options.id)).records if made else []
     return {
-        "compacted": result.record is not None,
+        "compacted": made is not None,
         "reason": result.decision.reason,
-        "record": record,
-        "usage": {
-            "tokens": result.usage.tokens,
-            "window": result.usage.window,
-            "ratio": round(result.usage.ratio, 3),
-        },
+        "record": next((record_shape(record) for record in records if made and record.id == made.id), None),
+        "usage": {"tokens": usage.tokens, "window": usage.window, "ratio": round(usage.ratio, 3)},
     }
 
 
-async def _change_projects(app: App, options: argparse.Namespace) -> int:
+async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
     from mcp_memory.store.sqlite.projects import merge, rename
     from mcp_memory.surfaces.process_command import until_idle
 
@@ -298,10 +264,10 @@ async def _change_projects(app: App, options: argparse.Namespace) -> int:
         await merge(app.database, old, new)
         await until_idle(app)
     shape = {"action": options.action, "from": old, "to": new}
-    return output.document(shape) if options.json else output.text(f"{old} is {new} now.")
+    return shape if options.json else f"{old} is {new} now."
 
 
-async def _trust(app: App, options: argparse.Namespace) -> int:
+async def _trust(app: App, options: argparse.Namespace) -> Answer:
     """The user's consent that what is captured in this directory belongs to the project whose name it claims."""
     from mcp_memory.capture.project import detect
     from mcp_memory.install.catalog import project_root
@@ -323,11 +289,11 @@ async def _trust(app: App, options: argparse.Namespace) -> int:
     if options.json:
         project = claim.owner or slugify(name)
         shape = {"action": "trust", "project": project, "root": place.root, "changed": bool(claim.owner)}
-        return output.document(shape)
+        return shape
     if not claim.owner:
-        return output.text(f"No other project has the name {name}, or it counts here already: nothing to do.")
+        return f"No other project has the name {name}, or it counts here already: nothing to do."
     told = f"From the next session on, what is captured in {place.root} belongs to {claim.owner}, {claim.whose}, "
     told += "and agents there read it."
     if claim.own:
         told += f" Until now it was {claim.own}: `mcp-memory projects merge {claim.own} {claim.owner}` joins that too."
-    return output.text(told)
+    return told

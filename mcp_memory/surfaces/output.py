@@ -15,13 +15,14 @@ from mcp_memory.domain.toc import Level
 
 if TYPE_CHECKING:
     from mcp_memory.domain.toc import Scope
-    from mcp_memory.navigate.rendering import Page, Renderer
 import logging
 import os
 from pathlib import Path
 
 from mcp_memory.capture.settings import private_dir
 
+#: What a command answers: a document, a text, or an exit code if it has printed by itself.
+Answer = Mapping[str, Any] | str | int
 #: Tokens from which on every answer says something.
 _USEFUL = 100
 #: Work that is done sooner shows nothing while it goes on.
@@ -34,7 +35,7 @@ def document(value: Mapping[str, Any]) -> int:
     return 0
 
 
-def result(answer: Mapping[str, Any] | str | int) -> int:
+def result(answer: Answer) -> int:
     """Print what a command answers: a document, a text, or nothing more after an exit code."""
     if isinstance(answer, int):
         return answer
@@ -53,13 +54,6 @@ def too_small(budget: int) -> None:
         f"mcp-memory: --budget {budget} is too small for a useful answer; give {max(_USEFUL, 2 * budget)} or more.",
         file=sys.stderr,
     )
-
-
-def answer(renderer: Renderer, page: Page, budget: int) -> int:
-    """An answer in text, cut if the budget is too small even for the shortest."""
-    if page.tokens > budget:
-        too_small(budget)
-    return text(renderer.fit(page.text, budget))
 
 
 def text(value: str) -> int:
