@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from mcp_memory.navigate.scope import grip_key, session_name
 from mcp_memory.store.sqlite.backup import copies_of
 from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
@@ -30,17 +30,16 @@ _PATIENCE_MS = 2_000
 _MAGIC = b"SQLite format 3\0"
 
 
-async def run(app: App, options: argparse.Namespace) -> int:
+async def run(app: App, options: argparse.Namespace) -> Answer:
     wish = await wish_of(app, options)
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, wish, dry_run=True)
     if options.dry_run or not found.anything:
-        return _tell(options, found, done=False)
-    if not options.yes and not _agreed(found):
+        return _told(options, found, done=False)
+    if not options.yes and not output.agreed("\n".join([*found.remarks(done=False), f"Forget {found} for good?"])):
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
-        found = await carry_out(app, wish, dry_run=False)
-    return _tell(options, found, done=True)
+        return _told(options, await carry_out(app, wish, dry_run=False), done=True)
 
 
 async def wish_of(app: App, options: argparse.Namespace) -> Wish:
@@ -86,21 +85,8 @@ class Outcome:
     again: str = ""
 
     @property
-    def events(self) -> int:
-        return self.found.events
-
-    @property
-    def sessions(self) -> int:
-        return self.found.sessions
-
-    @property
-    def inbox(self) -> int:
-        return self.found.inbox
-
-    @property
     def anything(self) -> bool:
-        found = self.found
-        return bool(found.events or found.inbox or found.cleared or found.summaries)
+        return any((self.found.events, self.found.inbox, self.found.cleared, self.found.summaries))
 
     def __str__(self) -> str:
         """How much it is, in words."""
@@ -118,11 +104,10 @@ class Outcome:
         told = []
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
-            told.append(f"Copies that this program had made {verb}: {_listed(self.removed)}.")
+            told.append(f"Copies that this program had made {verb}: {', '.join(map(str, self.removed))}.")
         if self.copies:
-            told.append(
-                f"These copies of the memory are not touched; delete them if they may hold it: {_listed(self.copies)}."
-            )
+            copies = ", ".join(map(str, self.copies))
+            told.append(f"These copies of the memory are not touched; delete them if they may hold it: {copies}.")
         if self.found.names:
             told.append(
                 f"The text stays in the name of {', '.join(self.found.names)}, since other events belong there: "
@@ -139,10 +124,6 @@ class Outcome:
                 "running server, or the next command, then removes them by itself."
             )
         return told
-
-
-def _listed(paths: Sequence[Path]) -> str:
-    return ", ".join(map(str, paths))
 
 
 async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
@@ -176,37 +157,31 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
 def _spooled(folder: Path, reach: Reach) -> list[Path]:
     """The spool's files that fall under the wish, whole or not."""
     found = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in sorted(filter(Path.is_file, folder.iterdir())) if folder.is_dir() else ():
         with suppress(OSError):  # another process may have taken it
-            if path.is_file() and _falls_under(path, reach):
+            text = path.read_text("utf-8", "replace")
+            try:
+                row = json.loads(text)
+                parts = (int(row["received_ms"]), str(row["root"]), str(row["label"]), str(row["payload"]))
+                falls_under = reach.covers(*parts)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                falls_under = reach.covers_rest(int(path.stat().st_mtime * 1000), text)
+            if falls_under:
                 found.append(path)
     return found
 
 
-def _falls_under(path: Path, reach: Reach) -> bool:
-    text = path.read_text("utf-8", "replace")
-    try:
-        row = json.loads(text)
-        return reach.covers(int(row["received_ms"]), str(row["root"]), str(row["label"]), str(row["payload"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return reach.covers_rest(int(path.stat().st_mtime * 1000), text)
-
-
 def _copies(database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Copies of the memory beside it: those that upgrades made, and all others."""
+    """Copies of the memory beside it: those that this program made, and all others, whole or damaged."""
     made = tuple(copies_of(database))
     found = []
     for path in sorted(database.parent.iterdir()):
         with suppress(OSError):
-            if path not in (database, *made) and path.is_file() and _is_database(path):
-                found.append(path)
+            if path not in (database, *made) and path.is_file():
+                with path.open("rb") as file:  # what was set aside may lack its beginning
+                    if file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name:
+                        found.append(path)
     return made, tuple(found)
-
-
-def _is_database(path: Path) -> bool:
-    """Whether it is one, whole or damaged: what was set aside may lack its beginning."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name
 
 
 def _remove(paths: Sequence[Path], home: Path) -> None:
@@ -218,37 +193,19 @@ def _remove(paths: Sequence[Path], home: Path) -> None:
             os.truncate(path, 0)
 
 
-def _agreed(found: Outcome) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    for remark in found.remarks(done=False):
-        sys.stderr.write(f"{remark}\n")
-    sys.stderr.write(f"Forget {found} for good? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _tell(options: argparse.Namespace, found: Outcome, *, done: bool) -> int:
+def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answer:
     if options.json:
-        return output.document(
-            {
-                "forgotten": done,
-                "events": found.events,
-                "sessions": found.sessions,
-                "inbox": found.inbox,
-                "cleared": found.found.cleared,
-                "summaries": found.found.summaries,
-                "names": list(found.found.names),
-                "removed": list(map(str, found.removed)),
-                "copies": list(map(str, found.copies)),
-                "again": found.again,
-                "scrubbed": done and not found.unscrubbed,
-            }
-        )
-    if not found.anything:
-        return output.text("\n".join(["Nothing to forget.", *found.remarks(done=False)]))
-    verb = "Forgot" if done else "Would forget"
-    return output.text("\n".join([f"{verb} {found}.", *found.remarks(done=done)]))
+        return {
+            "forgotten": done,
+            **{name: getattr(outcome.found, name) for name in ("events", "sessions", "inbox", "cleared", "summaries")},
+            "names": list(outcome.found.names),
+            "removed": list(map(str, outcome.removed)),
+            "copies": list(map(str, outcome.copies)),
+            "again": outcome.again,
+            "scrubbed": done and not outcome.unscrubbed,
+        }
+    told = f"{'Forgot' if done else 'Would forget'} {outcome}." if outcome.anything else "Nothing to forget."
+    return "\n".join([told, *outcome.remarks(done=done)])
 
 
 async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, match: str | None) -> tuple[Wish, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -76,11 +75,10 @@ def _chosen(options: argparse.Namespace, present: Sequence[Client], verb: str) -
         raise UsageError(f"There is no client to {verb}. Name one: {', '.join(CLIENTS)}.")
     if options.yes or options.dry_run:
         return present
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    answer = output.agreed(f"{verb.capitalize()} for {names}?")
+    if answer is None:
         raise UsageError(f"Found: {names}. Name one, or pass --yes to {verb} all of them.")
-    sys.stderr.write(f"{verb.capitalize()} for {names}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not answer:
         raise UsageError("Nothing was changed.")
     return present
 

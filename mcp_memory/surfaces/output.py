@@ -133,6 +133,15 @@ def imported(shape: Mapping[str, Any]) -> int:
     return 0
 
 
+def agreed(question: str) -> bool | None:
+    """What the user says to a question; None if there is no one at a terminal to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 @contextmanager
 def progress(label: str, *, enabled: bool) -> Iterator[Callable[[int, int], None]]:
     """A progress bar with rate and time left on a terminal, nothing elsewhere."""

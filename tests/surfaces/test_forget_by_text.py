@@ -27,7 +27,7 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
         for table, column in (("node_version", "title"), ("bullet", "text"), ("compaction", "summary")):
             await app.database.write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
         promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
-        assert (promised.events, promised.anything) == (0, True)
+        assert (promised.found.events, promised.anything) == (0, True)
         await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
         await app.database.write(index_all)
         assert await carry_out(app, Wish(match=SECRET), dry_run=False) == promised
@@ -44,7 +44,7 @@ async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_p
         )
         (key,) = [key for (key,) in await app.database.fetch("SELECT key FROM event")]
         found = await carry_out(app, Wish(event_key=key), dry_run=True)
-        assert (found.events, found.inbox) == (1, 0)
+        assert (found.found.events, found.found.inbox) == (1, 0)
 
 
 def test_characters_that_are_not_shown_are_nothing_to_match(shell: Shell) -> None:
@@ -91,7 +91,7 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
         promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
         assert promised == done
-        assert (done.events, done.found.cleared, done.found.names) == (1, 1, (f"project {PROJECT}",))
+        assert (done.found.events, done.found.cleared, done.found.names) == (1, 1, (f"project {PROJECT}",))
         rows = await app.database.fetch("SELECT text, metadata FROM event")
         assert [(text, json.loads(metadata)) for text, metadata in rows] == [
             ("Mend the fence.", {"branch": "main", "files": ["b.py"]})
@@ -132,4 +132,4 @@ async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
         app.settings.spool.mkdir()
         (app.settings.spool / "1-1-a.unreadable").write_text(json.dumps({"payload": json.dumps({"x": written})})[1:])
         done = await carry_out(app, Wish(match=asked), dry_run=False)
-        assert (done.events, done.inbox) == (1, 3)
+        assert (done.found.events, done.found.inbox) == (1, 3)

@@ -149,7 +149,7 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
         promised = await carry_out(app, WISHES[option], dry_run=True)
         done = await carry_out(app, WISHES[option], dry_run=False)
         assert promised == done
-        assert (done.events, done.sessions, done.inbox, done.unscrubbed) == (len(TALK), 1, 4, "")
+        assert (done.found.events, done.found.sessions, done.found.inbox, done.unscrubbed) == (len(TALK), 1, 4, "")
         assert await tables_with_words(app) == set()
         assert traces(tmp_path) == []
         assert {node.project for node in await all_nodes(app)} == {"beta"}
@@ -171,7 +171,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         promised = await carry_out(app, wish, dry_run=True)
         done = await carry_out(app, wish, dry_run=False)
         assert promised == done
-        assert (done.events, done.inbox) == (1, 1)
+        assert (done.found.events, done.found.inbox) == (1, 1)
         assert (await app.database.value("SELECT count(*) FROM inbox")) == 1
         assert traces(tmp_path) == []
         assert (await app.answers.search(Search("mobile app refreshes", "alpha")))[0].hits
@@ -249,7 +249,7 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
             client.fire("SessionEnd", reason="other")
             await app.pipeline.until_idle()
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
-        assert done.events == 1
+        assert done.found.events == 1
         client.write("assistant", "u2", 0.04, [{"type": "text", "text": f"The {SECRET} is blue."}])
         client.write("assistant", "u3", 0.05, [{"type": "text", "text": "The sky is, too."}])
         source = client.transcript
@@ -316,7 +316,7 @@ async def test_what_was_forgotten_is_told_though_the_disk_is_full_afterwards(tmp
         full = "BEFORE INSERT ON segment BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         await app.database.write(Transaction.run, f"CREATE TRIGGER full {full}")
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
-        assert (done.events, done.unscrubbed) == (1, "nothing can be written just now")
+        assert (done.found.events, done.unscrubbed) == (1, "nothing can be written just now")
         await app.database.write(Transaction.run, "DROP TRIGGER full")
     async with memory(tmp_path) as app:
         await app.pipeline.until_idle()
@@ -331,7 +331,7 @@ async def test_a_reader_that_was_reset_reads_on_and_tells_nothing_twice(tmp_path
         client.write("assistant", "u2", 0.02, [use])
         client.fire("Stop")
         await app.pipeline.until_idle()
-        assert (await carry_out(app, Wish(session_id="session-1"), dry_run=False)).events == 2
+        assert (await carry_out(app, Wish(session_id="session-1"), dry_run=False)).found.events == 2
         client.write("user", "u3", 0.03, [{"type": "tool_result", "tool_use_id": "t1", "content": "31"}])
         client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
@@ -347,7 +347,7 @@ async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
             path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db-shm"
         }
         for wish in WISHES.values():
-            assert (await carry_out(app, wish, dry_run=True)).events == len(TALK)
+            assert (await carry_out(app, wish, dry_run=True)).found.events == len(TALK)
         after = {path: path.read_bytes() for path in before if path.exists()}
         assert {path for path in before if after.get(path) != before[path] and not path.name.endswith("-shm")} == set()
 
@@ -396,7 +396,7 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
         await app.pipeline.lease.release()
         for wish in (Wish(session_id="s1"), Wish(project="s1")):
             found = await carry_out(app, wish, dry_run=True)
-            assert (found.events, found.inbox) == (1, 1)
+            assert (found.found.events, found.found.inbox) == (1, 1)
 
 
 async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_one_it_claims(tmp_path: Path) -> None:
@@ -408,4 +408,7 @@ async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_o
             await app.log.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
-        assert [(await carry_out(app, Wish(project=name), dry_run=True)).inbox for name in ("shop", "barn")] == [1, 2]
+        assert [(await carry_out(app, Wish(project=name), dry_run=True)).found.inbox for name in ("shop", "barn")] == [
+            1,
+            2,
+        ]
