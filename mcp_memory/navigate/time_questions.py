@@ -5,12 +5,12 @@ And a question that asks for a date is told the best hit's in words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from mcp_memory.domain.toc import Level, Scope
+from mcp_memory.lexicon import expressions
 from mcp_memory.search.hits import Found, Hit, Order, Wanted
 from mcp_memory.search.question import asks_for_anything, question_of
 from mcp_memory.search.retrieval import found_in, teleport
@@ -26,28 +26,8 @@ _EVER_MS = 1 << 53
 #: What is recent: the latest days on which anything was.
 _RECENT_DAYS = 4
 _GUESS = 0.1
-_FIRST = re.compile(r"\b(?:first|earliest|beg[iau]n|start(?:ed)?)\b", re.I)
-_LAST = re.compile(r"\b(?:last|latest|final(?:ly)?|most recent(?:ly)?|end(?:ed)?)\b", re.I)
-_RECENT = re.compile(r"\b(?:recent(?:ly)?|lately|new|these days|up to)\b", re.I)
-#: Where work was taken up again, said in many ways that are no topics.
-_LEFT_OFF = re.compile(r"\b(?:leave|left|break|broke) off\b|\bstop(?:ped)?\b|\bend(?:ed)?\b|\bstart(?:ed)?\b", re.I)
-_ASKS = re.compile(r"\b(?:what|where|which|how|anything|recap|catch|summari[sz]e|summary|show|list|remind)\b", re.I)
-_OUTCOMES = re.compile(
-    r"\b(?:decid(?:e|ed|ing)|decisions?|fix(?:es|ed|ing)?|bugs?|br(?:eak|eaks|oke|oken)|fail(?:s|ed|ures?)?|errors?|issues?"
-    r"|problems?|ship(?:ped)?|deploy(?:ed|s|ments?)?|releases?|released|buil[dt]|add(?:ed)?|writ(?:e|ten)|wrote|learn(?:ed|t)?)\b",
-    re.I,
-)
-_IN_PROJECT = re.compile(
-    r"\b(?:in|on|of|for|at|within|from)\s+(?:the\s+)?(?:project\s+|repo(?:sitory)?\s+)?[`'\"]?(?P<slug>\w[\w.-]*\w)[`'\"]?"
-    r"(?:\s+(?:project|repo(?:sitory)?)\b)?",
-    re.I,
-)
-_WHEN = re.compile(
-    r"^\W*(?:and |so |remind me |tell me |do you (?:know|remember) )*(?:since )?"
-    r"(?:when|(?:on )?(?:what|which) (?:day|date|time|week|month|year)|how long ago"
-    r"|how many (?:days|weeks|months|years) ago)\b",
-    re.I,
-)
+_ORDERS: tuple[Order, ...] = ("last", "first")
+_WORDINGS = expressions("time_questions")
 
 
 async def find_hits(library: Library, wanted: Wanted, now: datetime, moment: Callable[[int], str]) -> tuple[Found, str]:
@@ -60,7 +40,7 @@ async def find_hits(library: Library, wanted: Wanted, now: datetime, moment: Cal
     if named:
         return await _in_named_time(library, wanted, *named, moment)
     # A question that names neither a topic nor a time: what were we doing, where did we leave off?
-    if _ASKS.search(wanted.query) and asks_for_anything(_LEFT_OFF.sub(" ", wanted.query)):
+    if _WORDINGS["asks"].search(wanted.query) and _is_all("left_off", wanted.query):
         told = await _latest(library, wanted.scope.project, wanted.query)
         if told:
             return await found_in(library, replace(wanted, order=told[1]), told[0]), ""
@@ -90,8 +70,7 @@ async def _in_named_time(
         within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
         if within:
             # Where only a kind of outcome is named beside a time, the decisions of any other time are no answer.
-            only = asks_for_anything(_OUTCOMES.sub(" ", rest))
-            return replace(found, hits=within) if only else found, ""
+            return replace(found, hits=within) if _is_all("outcomes", rest) else found, ""
     found = await teleport(library, wanted)
     # Whether something that was said holds a word beyond the rest of the question: one that names the time. Where only
     # summaries were found they are those of times near by, whose dates have the same words.
@@ -104,9 +83,14 @@ async def _in_named_time(
     return found, f" Nothing was found in {asked}, so all times were searched."
 
 
+def _is_all(wording: str, text: str) -> bool:
+    """Whether beside such words nothing is named that could be looked for."""
+    return asks_for_anything(" ".join(_WORDINGS[wording].split(text)))
+
+
 def _order_of(asked: str) -> Order:
     """Whether the first or the last of what there was is asked for."""
-    return "last" if _LAST.search(asked) else "first" if _FIRST.search(asked) else ""
+    return next((order for order in _ORDERS if _WORDINGS[order].search(asked)), "")
 
 
 async def _asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | None:
@@ -115,7 +99,7 @@ async def _asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | 
         return scope
     if scope.project not in (None, scope.home) or scope.alone:
         return None
-    for match in _IN_PROJECT.finditer(asked):
+    for match in _WORDINGS["in_project"].finditer(asked):
         if asks_for_anything(f"{asked[: match.start()]} {asked[match.end() :]}"):
             slugs = {slug.lower(): slug for slug in await library.slugs()}
             if slug := slugs.get(match["slug"].lower()):
@@ -132,7 +116,7 @@ async def _latest(library: Library, project: str | None, asked: str) -> tuple[Ti
     if _order_of(asked) == "first":
         days = await library.between(project, Level.DAY, 0, _EVER_MS, 1)
         phrase, order = "the first day", "first"
-    elif _RECENT.search(asked):
+    elif _WORDINGS["recent"].search(asked):
         days = await library.top(project, Level.DAY, _RECENT_DAYS, bullets=False)
         phrase, order = "the latest days", ""
     else:
@@ -143,7 +127,7 @@ async def _latest(library: Library, project: str | None, asked: str) -> tuple[Ti
 
 def told_when(query: str, best: Hit, now: datetime) -> str:
     """The date of the best hit, for a question that asks for one, unless it is hardly more than a guess."""
-    if not _WHEN.match(query) or best.score < _GUESS:
+    if not _WORDINGS["when"].match(query) or best.score < _GUESS:
         return ""
     day = datetime.fromtimestamp(best.start_ms / 1000, now.tzinfo)
     days = (now.date() - day.date()).days
