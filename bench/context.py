@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, invented, node_ids, opened
+from bench.histories import PROJECTS, database_of, invented, node_ids, opened
 from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
 from mcp_memory.domain.nodes import grip_id
@@ -37,11 +37,11 @@ async def _questions(app: App) -> tuple[list[Ask], dict[str, list[Ask]]]:
     """One node to read, and contexts around places spread over all of the memory, drawn with a fixed seed."""
     rng = random.Random(5)
     places = {level: rng.choices(await node_ids(app, level), k=ROUNDS) for level in (Level.DAY, Level.SEGMENT)}
-    rows = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1 LIMIT 20000")
+    rows = await database_of(app).fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1 LIMIT 20000")
     grips = [grip_id(*row) for row in rng.choices(rows, k=ROUNDS)]
     base = [partial(app.answers.get_node, node_id, None, None, 600, None) for node_id in places[Level.DAY]]
     focuses = {"day": places[Level.DAY], "segment": places[Level.SEGMENT], "grip": grips}
-    now = await app.chronicle.position()
+    now = await app.store.position()
     # Of the last tenth: what lies before is read as it was then, as if it might have changed.
     snapshot = encode(Position(now.versions * 9 // 10, now.events * 9 // 10, now.records * 9 // 10))
     asked: dict[str, list[Ask]] = {

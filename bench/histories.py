@@ -13,9 +13,10 @@ from pathlib import Path
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, EventType, Intake, Role
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.port import Intake
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.surfaces.import_command import load_sample
 
 #: The day after the sample's last session, so that nothing of it is open.
@@ -42,9 +43,15 @@ async def fill_with_sample(app: App) -> None:
     await build(app)
 
 
+def database_of(app: App) -> Database:
+    """The file behind a memory, for what no user sees."""
+    assert isinstance(app.store, SqliteStore)
+    return app.store.database
+
+
 async def node_ids(app: App, level: Level) -> list[str]:
     """All nodes of a level, named so that they are found from any project."""
-    rows = await app.database.fetch(_PLACES, (int(level),))
+    rows = await database_of(app).fetch(_PLACES, (int(level),))
     return [f"toc:{level.label}:{key}@{slug}" for key, slug in rows]
 
 
@@ -66,9 +73,9 @@ async def invented(scratch: Path, events: int) -> Path:
                 told = list(_session(session))
                 batch.append(Intake(tuple(app.intaker.prepare(told)), "", PROJECTS[session % len(PROJECTS)]))
                 if len(batch) == SESSIONS_PER_BATCH:
-                    await app.log.add(batch)
+                    await app.store.add(batch)
                     batch = []
-            await app.log.add(batch)
+            await app.store.add(batch)
             await build(app)
         unfinished.rename(home)
     return home

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, invented
+from bench.histories import PROJECTS, database_of, invented
 from bench.measure import SHARED, Figure, median, ms, p95
 from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
@@ -134,7 +134,7 @@ async def _build_fts5(home: Path, file: Path) -> Built:
 
     seconds = 0.0
     async with _opened(home, "fts5") as app:
-        async for documents in _portions(app.database):
+        async for documents in _portions(database_of(app)):
             seconds += put_in(documents)
     one_more = median([put_in([document]) for document in _more()])
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -157,11 +157,11 @@ async def _build_whoosh(home: Path) -> Built:
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
     seconds, position = 0.0, Position()
     async with _opened(home, "whoosh") as app:
-        now = await reached(app.database)
+        now = await reached(database_of(app))
         with right_to_write(folder):
             start_anew(folder, position)
             while (position.event, position.version) != (now.event, now.version):
-                found = await portion(app.database, position, now)
+                found = await portion(database_of(app), position, now)
                 position = replace(found.position, erasure=now.erasure)
                 started = time.process_time()
                 put(folder, found.documents, found.replaced, position)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, invented, node_ids, opened
+from bench.histories import PROJECTS, database_of, invented, node_ids, opened
 from bench.measure import Ask, Figure, against, in_turn
 from mcp_memory.app import App
 from mcp_memory.domain.nodes import grip_id
@@ -48,7 +48,7 @@ async def _questions(app: App) -> Mapping[str, list[Ask]]:
         asked[f"get_node of a {level.label}"] = [
             partial(answers.get_node, node_id, None, None, 600, None) for node_id in ids
         ]
-    grips = await app.database.fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1")
+    grips = await database_of(app).fetch("SELECT timestamp_ms, key FROM grip WHERE live = 1")
     asked["expand_grip"] = [
         partial(answers.expand_grip, grip_id(*row), 2, 2, 500) for row in rng.choices(grips, k=ROUNDS)
     ]

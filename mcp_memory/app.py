@@ -27,19 +27,11 @@ from mcp_memory.pipeline.compact import Compactor, Condenser
 from mcp_memory.pipeline.ingest import Intaker
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
-from mcp_memory.store.port import Clock, IndexKeeper, SearchIndex
+from mcp_memory.store.port import Clock, IndexKeeper, Store
 from mcp_memory.store.sqlite.backup import Backups
-from mcp_memory.store.sqlite.briefs import SqliteBriefs
-from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.ledger import SqliteLedger, SqliteUpgrades
-from mcp_memory.store.sqlite.log import SqliteEvents
-from mcp_memory.store.sqlite.nodes import SqliteTree
-from mcp_memory.store.sqlite.reads import SqliteChronicle, SqliteLibrary
-from mcp_memory.store.sqlite.rebuild import mend_times, system_timezone, timezone_of
-from mcp_memory.store.sqlite.records import SqliteCompactions, SqliteRewrites
-from mcp_memory.store.sqlite.segments import SqliteSegments
-from mcp_memory.store.sqlite.work import SqliteBacklog, SqliteLease
+from mcp_memory.store.sqlite.ledger import SqliteLedger
+from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:
@@ -70,13 +62,9 @@ class App:
     """An open memory. Its read side is loaded when something is asked: importing and processing do without."""
 
     settings: Settings
-    database: Database
-    log: SqliteEvents
-    library: SqliteLibrary
+    store: Store
     intaker: Intaker
     pipeline: Pipeline
-    chronicle: SqliteChronicle
-    compactions: SqliteCompactions
     clock: Clock
     zone: ZoneInfo
     home_root: str
@@ -103,23 +91,23 @@ class App:
         reach = Reach.EVERYTHING
         if self.served:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
-        return Answers(self.library, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
+        return Answers(self.store, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
 
     async def ask(self, question: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
         """The answer to a question, all of it read from one state of the memory."""
-        return await self.library.at_once(lambda library: question(replace(self.answers, library=library)))
+        return await self.store.at_once(lambda reader: question(replace(self.answers, reader=reader)))
 
     @cached_property
     def contexts(self) -> Contexts:
         from mcp_memory.navigate.context import Contexts
 
-        return Contexts(self.answers, self.chronicle)
+        return Contexts(self.answers)
 
     @cached_property
     def sessions(self) -> Sessions:
         from mcp_memory.navigate.sessions import Sessions
 
-        return Sessions(self.answers, self.chronicle)
+        return Sessions(self.answers)
 
 
 @asynccontextmanager
@@ -140,34 +128,26 @@ async def open_app(
     spending = clock or SystemClock()
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(Database.open(settings.database))
-        await mend_times(database, clock.now_ms())
-        await database.scrub()
-        zone = await _zone(settings, database)
-        index, keeper = _index(settings, database, stack)
-        library = SqliteLibrary(database, index)
+        store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
+        keeper = _index(settings, store, stack)
+        zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
-        log = SqliteEvents(database)
         chosen = settings.summarizer
         cap = chosen.daily_token_cap if chosen.kind != "extractive" else 0
-        ledger = SqliteLedger(database, spending, zone, cap, chosen.price_table)
+        ledger = SqliteLedger(store.database, spending, zone, cap, chosen.price_table)
         caller = _caller(settings, ledger, spending)
         if caller:
             stack.push_async_callback(caller.close)
-        compactor = _compactor(settings, database, clock)
-        upgrades = _upgrades(database, caller, compactor, zone) if caller else None
-        backups = Backups(database, settings.backup.keep, SqliteLease(database, name="backup"), spending)
+        compactor = _compactor(settings, store, clock)
+        upgrades = _upgrades(store, caller, compactor, zone) if caller else None
+        backups = Backups(store.database, settings.backup.keep, store.lease("backup"), spending)
         yield App(
             settings=settings,
-            database=database,
-            log=log,
-            library=library,
+            store=store,
             intaker=intaker,
-            pipeline=_pipeline(settings, database, log, intaker, clock, zone, compactor, upgrades, keeper, backups),
+            pipeline=_pipeline(settings, store, intaker, clock, zone, compactor, upgrades, keeper, backups),
             index=keeper,
-            chronicle=SqliteChronicle(database),
-            compactions=SqliteCompactions(database),
             clock=clock,
             zone=zone,
             home_root=place.root,
@@ -180,10 +160,10 @@ async def open_app(
         )
 
 
-async def _zone(settings: Settings, database: Database) -> ZoneInfo:
+async def _zone(settings: Settings, store: Store) -> ZoneInfo:
     """The zone of the memory's days, which was fixed when it was first used."""
     wanted = settings.calendar.timezone
-    zone = ZoneInfo(await timezone_of(database, wanted or system_timezone()))
+    zone = ZoneInfo(await store.timezone(wanted or system_timezone()))
     if wanted not in ("", zone.key):
         logger.warning(
             "The days of this memory are those of %s; `mcp-memory process --rebuild` changes them to %s.",
@@ -193,11 +173,10 @@ async def _zone(settings: Settings, database: Database) -> ZoneInfo:
     return zone
 
 
-def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tuple[SearchIndex, IndexKeeper]:
-    """The index that is set. FTS5 is always written, with the data, and stands in while Whoosh is out of step."""
+def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> IndexKeeper:
+    """Let the index answer that is set. FTS5 is always written, and stands in while Whoosh is out of step."""
     if settings.index.kind == "fts5":
-        fts5 = Fts5Index(database, leftovers=settings.whoosh)
-        return fts5, fts5
+        return Fts5Index(store.database, leftovers=settings.whoosh)
     if find_spec("whoosh") is None:
         raise SettingsError(
             'The setting [index] kind = "whoosh" needs a package that is not installed: '
@@ -206,9 +185,10 @@ def _index(settings: Settings, database: Database, stack: AsyncExitStack) -> tup
     from mcp_memory.store.whoosh.index import WhooshIndex
     from mcp_memory.store.whoosh.keeping import WhooshKeeper
 
-    whoosh = WhooshIndex(database, settings.whoosh, Fts5Index(database))
+    whoosh = WhooshIndex(store.database, settings.whoosh, Fts5Index(store.database))
     stack.callback(whoosh.close)
-    return whoosh, WhooshKeeper(database, settings.whoosh)
+    store.use(whoosh)
+    return WhooshKeeper(store.database, settings.whoosh)
 
 
 def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | None:
@@ -232,25 +212,24 @@ def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | 
     )
 
 
-def _upgrades(database: Database, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
+def _upgrades(store: Store, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
     from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
 
     compactor.author = author = ModelRecords(caller)
     return Upgrades(
-        SqliteUpgrades(database),
+        store,
         ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count),
-        SqliteLease(database, name="upgrades"),
+        store.lease("upgrades"),
         zone,
         tokens.count_all,
         compactor.clock,
-        records=Rewrites(SqliteRewrites(database), compactor, author),
+        records=Rewrites(store, compactor, author),
     )
 
 
 def _pipeline(
     settings: Settings,
-    database: Database,
-    log: SqliteEvents,
+    store: Store,
     intaker: Intaker,
     clock: Clock,
     zone: ZoneInfo,
@@ -260,18 +239,13 @@ def _pipeline(
     backups: Backups,
 ) -> Pipeline:
     async def zone_of_days() -> ZoneInfo:
-        return ZoneInfo(await timezone_of(database, zone.key))
+        return ZoneInfo(await store.timezone(zone.key))
 
     return Pipeline(
-        log=log,
-        segments=SqliteSegments(database),
-        tree=SqliteTree(database),
-        briefs=Briefs(
-            SqliteBriefs(database), tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled
-        ),
+        store=store,
+        briefs=Briefs(store, tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled),
         compactor=compactor,
-        backlog=SqliteBacklog(database),
-        lease=SqliteLease(database),
+        lease=store.lease(),
         index=keeper,
         summarizer=ExtractiveSummarizer(),
         adapters=dict(ADAPTERS),
@@ -281,18 +255,16 @@ def _pipeline(
         spool=settings.spool,
         clock=clock,
         count_all=tokens.count_all,
-        data_version=database.data_version,
-        scrub=database.scrub,
         backup=backups.refresh,
         upgrades=upgrades,
     )
 
 
-def _compactor(settings: Settings, database: Database, clock: Clock) -> Compactor:
+def _compactor(settings: Settings, store: Store, clock: Clock) -> Compactor:
     chosen = settings.compaction
     tokenizer = Tokenizer(tokens.count, tokens.cut_to)
     return Compactor(
-        store=SqliteCompactions(database),
+        store=store,
         condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
         rules=CompactionRules(
             enabled=chosen.enabled,
@@ -319,6 +291,18 @@ def rules_of(settings: Settings) -> Rules:
         overlap_ms=chosen.overlap_minutes * 60_000,
         overlap_tokens=chosen.overlap_tokens,
     )
+
+
+def system_timezone() -> str:
+    """The machine's zone, UTC where it cannot be told."""
+    from tzlocal import get_localzone_name
+
+    try:
+        name = get_localzone_name() or "UTC"
+        ZoneInfo(name)
+    except Exception:
+        return "UTC"
+    return name
 
 
 def _cwd() -> str:

@@ -14,12 +14,13 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.clients.jsonl import told_of
 from mcp_memory.config import Calendar, Settings
-from mcp_memory.domain.events import Captured
+from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.matches import Pool, Within
-from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.port import Intake
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.store import SqliteStore
 
 #: Tests of the Whoosh index are left out where its package is not; `make test` installs it.
 needs_whoosh = pytest.mark.skipif(find_spec("whoosh") is None, reason="Whoosh-Reloaded is not installed")
@@ -56,6 +57,12 @@ def said(
     return line | {"source_id": f"{session}/{at}/{role}"} | more
 
 
+def database_of(app: App) -> Database:
+    """The file behind a memory, for what no user sees."""
+    assert isinstance(app.store, SqliteStore)
+    return app.store.database
+
+
 async def tell(app: App, lines: Iterable[dict[str, Any]]) -> int:
     """Store lines as an importer does, without a file."""
     groups: dict[tuple[str, str], list[Captured]] = {}
@@ -63,7 +70,7 @@ async def tell(app: App, lines: Iterable[dict[str, Any]]) -> int:
         told = told_of(line)
         groups.setdefault((told.event.session_id, told.project), []).append(told.event)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in groups.items()]
-    return await app.log.add(intakes)
+    return await app.store.add(intakes)
 
 
 async def learn(app: App, lines: Iterable[dict[str, Any]]) -> None:
@@ -74,7 +81,7 @@ async def learn(app: App, lines: Iterable[dict[str, Any]]) -> None:
 
 
 async def all_nodes(app: App, project: str | None = None) -> list[Node]:
-    return [node for level in Level for node in await app.library.top(project, level, 10_000)]
+    return [node for level in Level for node in await app.store.nodes(NodeQuery.latest(project, level, 10_000))]
 
 
 def conversation(day: str = "2026-03-02", session: str = "s1", project: str = "alpha") -> list[dict[str, Any]]:
@@ -103,4 +110,4 @@ async def pool(
     limit: int = 50,
 ) -> Pool:
     """What the index offers for a query."""
-    return await app.library.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
+    return await app.store.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)

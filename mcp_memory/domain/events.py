@@ -12,6 +12,7 @@ from mcp_memory.errors import BadId
 
 if TYPE_CHECKING:
     from mcp_memory.capture.redaction import Clean
+    from mcp_memory.domain.toc import Position
 
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -137,3 +138,38 @@ def event_key(client: str, session_id: str, source_key: str) -> bytes:
     """The 80 bits that identify an event whatever its timestamp; they are the random part of its ULID."""
     name = "\x1f".join((client, session_id, source_key))
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Events of one session, and the project it belongs to if the session is new."""
+
+    events: tuple[Event, ...]
+    root: str
+    label: str = ""
+
+
+#: What was said, in contrast to what tools and the client did.
+MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.NOTE)
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuery:
+    """Which events are wanted: those for which all holds that is given. They come oldest first.
+
+    A `session_id` means the session of that name; of several clients' the one that was active last, unless a `client`
+    is named. `pinned` asks for pinned notes. `after` and `through` are places in a session. `record` is the key of a
+    record that was made from them. `last` asks for no more than the latest so many. Empty texts are left out with
+    `types`, and only then.
+    """
+
+    project: str | None = None
+    session_id: str | None = None
+    client: str | None = None
+    types: tuple[EventType, ...] = ()
+    pinned: bool = False
+    after: tuple[int, int] | None = None
+    through: tuple[int, int] | None = None
+    record: bytes | None = None
+    at: Position | None = None
+    last: int | None = None

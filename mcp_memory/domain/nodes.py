@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from mcp_memory.domain.events import Event, parse_ulid, ulid
-from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import SEE_GRIPS, BadId
 
 
@@ -254,3 +254,54 @@ class GripRecord:
     events: tuple[Event, ...]
     after: tuple[Event, ...]
     cited: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A closed node whose current version is extractive although a model could write a better one.
+
+    `number` and `version` are the store's own numbers of the node and of that version; `failures` tells how often a
+    model has failed at it.
+    """
+
+    number: int
+    version: int
+    project: int
+    slug: str
+    ref: NodeRef
+    input_hash: str
+    input_tokens: int
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuery:
+    """Which nodes are wanted: those for which all holds that is given. They come oldest first, ties by their keys.
+
+    `refs` come in the order given. `beginning` is how the key begins; such nodes come by their keys, the last first.
+    `between` is a time, the end excluded, that a node must touch. `versions` asks for every version of a node, the
+    oldest first, removed ones included. `at` is the view of an earlier moment. `bullets` are left out by whoever shows
+    titles alone, which is faster.
+    """
+
+    project: str | None = None
+    refs: tuple[NodeRef, ...] | None = None
+    parent: NodeRef | None = None
+    level: Level | None = None
+    beginning: str | None = None
+    between: tuple[int, int] | None = None
+    versions: bool = False
+    at: Position | None = None
+    newest_first: bool = False
+    limit: int | None = None
+    bullets: bool = True
+
+    @classmethod
+    def latest(cls, project: str | None, level: Level, limit: int, *, bullets: bool = True) -> NodeQuery:
+        """The latest nodes of a level, newest first."""
+        return cls(project, level=level, newest_first=True, limit=limit, bullets=bullets)
+
+    @classmethod
+    def touching(cls, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> NodeQuery:
+        """The nodes of a level that touch a time, oldest first."""
+        return cls(project, level=level, between=(start_ms, end_ms), limit=limit)

@@ -338,13 +338,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A record, the last of its account, that a model should write anew. `number` is the store's own of it.
+    """A record, the last of its account, that a model should write anew.
 
     `replaced` is the record whose place it took, `tokens` what a model would have to read, `failures` how often one
     has failed at it.
     """
 
-    number: int
     account: Account
     replaced: Record | None
     tokens: int

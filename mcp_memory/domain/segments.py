@@ -126,6 +126,7 @@ class Cutting:
 
     session: int
     session_key: bytes
+    project: int
     seq: int
     marks: tuple[Mark, ...]
     numbers: tuple[int, ...]

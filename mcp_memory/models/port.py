@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Grip, Node, RollupSummary, SegmentSummary
+from mcp_memory.domain.nodes import Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.records import Body, Facets
-from mcp_memory.domain.segments import SegmentJob
-from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.domain.toc import Level
 
 
 class Summarizer(Protocol):
@@ -113,54 +112,6 @@ class Ledger(Protocol):
 
     async def facts(self) -> dict[str, Any]:
         """Calls, tokens and costs of today and in all, for `status`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """A closed node whose current version is extractive although a model could write a better one.
-
-    `number` and `version` are the store's own numbers of the node and of that version.
-    """
-
-    number: int
-    version: int
-    project: int
-    slug: str
-    ref: NodeRef
-    input_hash: str
-    input_tokens: int
-
-
-class UpgradeStore(Protocol):
-    """Which nodes wait for a model, and what it needs to write them."""
-
-    async def waiting(self, limit: int, now_ms: int) -> list[Upgrade]:
-        """The next nodes, newest first; a period only when nothing beneath it waits."""
-        ...
-
-    async def backlog(self, now_ms: int) -> list[tuple[Level, int]]:
-        """Level and input tokens of every node that waits, or will once those beneath it are written."""
-        ...
-
-    async def job(self, upgrade: Upgrade) -> SegmentJob | None: ...
-
-    async def children(self, upgrade: Upgrade) -> list[Node]: ...
-
-    async def prior(self, upgrade: Upgrade) -> Node | None:
-        """The latest version of the node that a model wrote."""
-        ...
-
-    async def save(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
-        """Store the version, unless the node has changed meanwhile. A closed parent is left to its own upgrade."""
-        ...
-
-    async def failed(self, upgrade: Upgrade, retry_ms: int) -> None:
-        """Leave the node alone until then, unless it changes."""
-        ...
-
-    async def failures(self, upgrade: Upgrade) -> int:
-        """How often a model has failed at this version."""
         ...
 
 

@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any, TypeVar
 
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import FOUND_NOW, BadId, Step, UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.navigate.scope import Reach, ref_of, scope_of
+from mcp_memory.navigate.scope import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.time_questions import find_hits, told_when
 from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of, with_replies
 from mcp_memory.search.question import question_of
 from mcp_memory.search.retrieval import advised, nearest_days
-from mcp_memory.store.port import Clock, Library
+from mcp_memory.store.port import Clock, Reader
 from mcp_memory.times.resolve import TimeRange, resolve
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ _DIGITS = re.compile(r"[0-9]{0,15}")
 class Answers:
     """`root` and `label` name the current project, which need not be in memory yet."""
 
-    library: Library
+    reader: Reader
     renderer: Renderer
     clock: Clock
     zone: tzinfo
@@ -58,21 +59,21 @@ class Answers:
 
     async def at_once(self, work: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
         """Read all that an answer needs as of one moment; `work` gets these answers as they are then."""
-        return await self.library.at_once(lambda library: work(replace(self, library=library)))
+        return await self.reader.at_once(lambda reader: work(replace(self, reader=reader)))
 
     async def scope(self, project: str | None) -> Scope:
         """What is asked about; raises if there is nothing to answer from, or if it may not be read."""
         here = f"in {self.root}" if self.root else f"that is called {self.label!r}"
-        return await scope_of(self.library, (await self.view()).home, project, self.reach, here)
+        return await scope_of(self.reader, (await self.view()).home, project, self.reach, here)
 
     async def view(self) -> Scope:
         """From where something is seen that is asked for by its id, and whether that may be of another project."""
-        home = await self.library.project_of_root(self.root, self.label)
+        home = await self.reader.project_of_root(self.root, self.label)
         return Scope(home, None, self.reach is Reach.HOME)
 
     async def waiting(self, scope: Scope) -> str:
         """What was said but stands in no summary yet: a session that goes on is summarized when it pauses."""
-        sessions, events = await self.library.unsummarized(scope.project)
+        sessions, events = await self.reader.unsummarized(scope.project)
         if not sessions:
             return ""
         told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
@@ -83,12 +84,12 @@ class Answers:
 
         async def read(here: Answers) -> tuple[browse.Root, Scope, browse.Topic | None, str, str]:
             scope = await here.scope(project)
-            branches = await browse.topic_of(here.library, topic, scope)
-            root = await browse.toc_root(here.library, scope, branches)
+            branches = await browse.topic_of(here.reader, topic, scope)
+            root = await browse.toc_root(here.reader, scope, branches)
             if root.years:
                 return root, scope, branches, "", ""
             alone = scope.project is None or scope.alone
-            others = [] if alone else [slug for slug in await here.library.slugs() if slug != scope.project]
+            others = [] if alone else [slug for slug in await here.reader.slugs() if slug != scope.project]
             elsewhere = f" Other projects: {', '.join(others[:8])}." if others else ""
             return root, scope, branches, elsewhere, await here.waiting(scope)
 
@@ -101,7 +102,7 @@ class Answers:
         async def read(here: Answers) -> tuple[browse.NodeView, Scope, browse.Topic | None]:
             named = not project and parse_node_id(node_id)[1]
             scope = await (here.view() if named else here.scope(project))
-            view, branches = await browse.get_node(here.library, scope, node_id, topic, outline=True)
+            view, branches = await browse.get_node(here.reader, scope, node_id, topic, outline=True)
             return view, scope, branches
 
         view, scope, branches = await self.at_once(read)
@@ -114,10 +115,10 @@ class Answers:
         """
         scope = await self.scope(parse_node_id(node_id)[1] if node_id else None)
         if node_id is None:
-            nodes = await self.library.top(scope.project, Level.YEAR, browse.YEARS, bullets=False)
+            nodes = await self.reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, browse.YEARS, bullets=False))
             return [node.version for node in nodes]
-        ref, project = await ref_of(self.library, scope, node_id)
-        node = await self.library.node(project, ref)
+        ref, project = await ref_of(self.reader, scope, node_id)
+        node = await node_of(self.reader, project, ref)
         return [node.version] if node else []
 
     async def browse_time(
@@ -125,10 +126,10 @@ class Answers:
     ) -> Page:
         async def read(here: Answers) -> tuple[browse.Timeline, Scope, browse.Topic | None, str]:
             scope = await here.scope(project)
-            time, branches = await browse.browse_time(here.library, scope, resolve(when, here.now, here.zone), topic)
+            time, branches = await browse.browse_time(here.reader, scope, resolve(when, here.now, here.zone), topic)
             if time.nodes:
                 return time, scope, branches, ""
-            days = await nearest_days(here.library, scope.project, time.when.start_ms, time.when.end_ms)
+            days = await nearest_days(here.reader, scope.project, time.when.start_ms, time.when.end_ms)
             names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
             nearest = f" The nearest days: {names}." if names else ""
             return time, scope, branches, await here.waiting(scope) + nearest
@@ -138,7 +139,7 @@ class Answers:
 
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
         async def read(here: Answers) -> tuple[browse.OpenedGrip, Scope]:
-            opened = await browse.expand_grip(here.library, grip_id, few(before), few(after), spoken=True)
+            opened = await browse.expand_grip(here.reader, grip_id, few(before), few(after), spoken=True)
             scope = await here.view()
             scope.admit(opened.record.cited.project if opened.record.cited else "")
             return opened, scope
@@ -150,7 +151,7 @@ class Answers:
         """The hits, and a note on how the question was understood."""
 
         async def read(here: Answers) -> tuple[Found, str]:
-            return await find_hits(here.library, await here._wanted(asked), here.now, here.renderer.moment)
+            return await find_hits(here.reader, await here._wanted(asked), here.now, here.renderer.moment)
 
         return await self.at_once(read)
 
@@ -159,9 +160,9 @@ class Answers:
 
         async def read(here: Answers) -> tuple[Found, str]:
             wanted = await here._wanted(asked)
-            found, note = await find_hits(here.library, wanted, here.now, here.renderer.moment)
-            found = await with_replies(here.library, found, question_of(found.query))
-            return await advised(here.library, wanted.scope, found), note
+            found, note = await find_hits(here.reader, wanted, here.now, here.renderer.moment)
+            found = await with_replies(here.reader, found, question_of(found.query))
+            return await advised(here.reader, wanted.scope, found), note
 
         found, note = await self.at_once(read)
         if found.hits and budget >= ROOMY * len(found.hits):
@@ -195,16 +196,16 @@ async def _node_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
             ref, _ = parse_node_id(name)
         except BadId:
             return []
-        known = [scope.home or ""] if scope.alone else await answers.library.slugs()
+        known = [scope.home or ""] if scope.alone else await answers.reader.slugs()
         slugs = [slug for slug in known if slug.startswith(beginning)]
-        return [f"{name}@{slug}" for slug in slugs[:MOST] if await answers.library.node(slug, ref)]
+        return [f"{name}@{slug}" for slug in slugs[:MOST] if await node_of(answers.reader, slug, ref)]
     found: list[str] = []
     for level in Level if scope.home else ():
         prefix = f"toc:{level.label}:"
         if prefix.startswith(typed[: len(prefix)]):
             left = MOST + 1 - len(found)
-            named = await answers.library.nodes_named(scope.home or "", level, typed[len(prefix) :], left)
-            found += [ref.node_id() for ref in named]
+            query = NodeQuery(scope.home, level=level, beginning=typed[len(prefix) :], limit=left, bullets=False)
+            found += [node.node_id for node in await answers.reader.nodes(query)]
     return found
 
 
@@ -216,12 +217,12 @@ async def _grip_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
     missing = max(_TIME_DIGITS - len(digits), 0)
     first = int(digits or "0") * 10**missing
     last = first + 10**missing - 1 if digits else 10**_TIME_DIGITS
-    found = await answers.library.grips_between(scope.home, first, last, MOST + 1)
+    found = await answers.reader.grips_between(scope.home, first, last, MOST + 1)
     return [grip_id for grip_id in found if grip_id.startswith(typed)]
 
 
 async def _sessions(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    return await answers.library.sessions_of(scope.home, typed, MOST + 1) if scope.home else []
+    return await answers.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
 
 
 async def _times(answers: Answers, scope: Scope, typed: str) -> list[str]:
@@ -231,11 +232,13 @@ async def _times(answers: Answers, scope: Scope, typed: str) -> list[str]:
         return found
     for phrase in (phrase for phrase in _PHRASES if phrase.startswith(typed.lower())):
         time = answers.when(phrase)
-        if time and await answers.library.between(scope.home, Level.DAY, time.start_ms, time.end_ms, 1):
+        if time and await answers.reader.nodes(
+            NodeQuery.touching(scope.home, Level.DAY, time.start_ms, time.end_ms, 1)
+        ):
             found.append(phrase)
     for level in (Level.DAY, Level.WEEK, Level.MONTH):
-        named = await answers.library.nodes_named(scope.home, level, typed, MOST + 1 - len(found))
-        found += [ref.key for ref in named]
+        query = NodeQuery(scope.home, level=level, beginning=typed, limit=MOST + 1 - len(found), bullets=False)
+        found += [node.ref.key for node in await answers.reader.nodes(query)]
     return found
 
 
@@ -243,7 +246,8 @@ async def _topics(answers: Answers, scope: Scope, typed: str) -> list[str]:
     """What the latest nodes speak of most, if a word of it begins so."""
     if not scope.home:
         return []
-    levels = [await answers.library.top(scope.home, level, many, bullets=False) for level, many in _TOPICS.items()]
+    queries = [NodeQuery.latest(scope.home, level, many, bullets=False) for level, many in _TOPICS.items()]
+    levels = [await answers.reader.nodes(query) for query in queries]
     words = dict.fromkeys(word for nodes in levels for node in nodes for word in node.keywords)
     return [word for word in words if word.casefold().startswith(typed.casefold())]
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.matches import Within
-from mcp_memory.domain.nodes import Bullet, GripRecord, Node, State, locate, place_in
+from mcp_memory.domain.nodes import Bullet, GripRecord, Node, NodeQuery, State, locate, place_in
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, parse_node_id
 from mcp_memory.errors import SEE_ALL, NotFound, UsageError
-from mcp_memory.navigate.scope import grip_key, no_grip, ref_of
+from mcp_memory.navigate.scope import grip_key, no_grip, node_of, ref_of
 from mcp_memory.search.hits import LEVELS, Hit, Wanted, with_replies
 from mcp_memory.search.passages import passage_of
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.retrieval import teleport
-from mcp_memory.store.port import Library
+from mcp_memory.store.port import Reader
 from mcp_memory.times.resolve import TimeRange
 
 _DAY_MS = 86_400_000
@@ -137,7 +137,7 @@ class Topic:
 
 
 async def topic_of(
-    library: Library, text: str | None, scope: Scope, within: tuple[int, int] | None = None
+    reader: Reader, text: str | None, scope: Scope, within: tuple[int, int] | None = None
 ) -> Topic | None:
     """The topic as it is spoken of, in a time if one is given; None if there is none."""
     if text is None or not text.strip():
@@ -147,12 +147,12 @@ async def topic_of(
     narrow = within is not None and within[1] - within[0] <= _NARROW_MS
     when = TimeRange("", *within) if within and narrow else None
     question = question_of(text)
-    found = await teleport(library, Wanted(scope, text, when, kind="event", limit=_HITS))
-    found = await with_replies(library, found, question)
+    found = await teleport(reader, Wanted(scope, text, when, kind="event", limit=_HITS))
+    found = await with_replies(reader, found, question)
     worth: dict[Branch, float] = {}
     if len(found.hits) < _ENOUGH:
         # Branches whose summaries speak of it; where many events do, these tell enough.
-        nodes = await library.search(question.sought, Within(scope.project), kinds=frozenset(LEVELS), limit=_NODES)
+        nodes = await reader.search(question.sought, Within(scope.project), kinds=frozenset(LEVELS), limit=_NODES)
         for node in (each.node for each in nodes if each.node):
             worth.update(dict.fromkeys([(node.project, ref) for ref in (node.ref, *ancestors(node.ref))], _SUMMARY))
     for place, hit in enumerate(found.hits):
@@ -167,63 +167,68 @@ def _branches(hit: Hit) -> list[Branch]:
     return [(hit.project, each) for each in (ref, *ancestors(ref))] if ref else []
 
 
-async def toc_root(library: Library, scope: Scope, topic: Topic | None) -> Root:
+async def toc_root(reader: Reader, scope: Scope, topic: Topic | None) -> Root:
     if topic:
         levels: list[list[Node]] = []
         for level, many in _ABOUT:
-            found = [await library.node(project, ref) for project, ref in topic.best(level, many)]
+            found = [await node_of(reader, project, ref) for project, ref in topic.best(level, many)]
             levels.append([node for node in found if node])
         return Root(*levels)
-    years = await library.top(scope.project, Level.YEAR, 1)
-    older = await library.top(scope.project, Level.YEAR, YEARS, bullets=False)
-    months = await library.top(scope.project, Level.MONTH, _MONTHS, bullets=False)
-    days = await library.top(scope.project, Level.DAY, _DAYS)
+    years = await reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, 1))
+    older = await reader.nodes(NodeQuery.latest(scope.project, Level.YEAR, YEARS, bullets=False))
+    months = await reader.nodes(NodeQuery.latest(scope.project, Level.MONTH, _MONTHS, bullets=False))
+    days = await reader.nodes(NodeQuery.latest(scope.project, Level.DAY, _DAYS))
     return Root([*years, *older[1:]], months, days)
 
 
-async def outline(library: Library, project: str | None, deepest: Level, most: int) -> list[Node]:
+async def outline(reader: Reader, project: str | None, deepest: Level, most: int) -> list[Node]:
     """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
-    nodes = [node for level in Level if level <= deepest for node in await library.top(project, level, most)]
+    nodes = [
+        node
+        for level in Level
+        if level <= deepest
+        for node in await reader.nodes(NodeQuery.latest(project, level, most))
+    ]
     return sorted(nodes, key=lambda node: (node.project, node.ref.day.toordinal(), node.level, node.start_ms))
 
 
 async def get_node(
-    library: Library, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
+    reader: Reader, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
 ) -> tuple[NodeView, Topic | None]:
     """A node and, if a topic is given, what is spoken of it there. With `outline` the children come without bullets."""
-    ref, project = await ref_of(library, scope, node_id)
-    node = await library.node(project, ref)
+    ref, project = await ref_of(reader, scope, node_id)
+    node = await node_of(reader, project, ref)
     if node is None:
-        latest = await library.top(project, ref.level, 1)
+        latest = await reader.nodes(NodeQuery.latest(project, ref.level, 1))
         hint = f" The latest {ref.level.label} is {latest[0].node_id}." if latest else ""
         raise NotFound(f"There is no node {ref.node_id()} in project {project}.{hint}", SEE_ALL)
-    topic = await topic_of(library, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
+    topic = await topic_of(reader, about, Scope(scope.home, project), (node.start_ms, node.end_ms + 1))
     bullets = not outline or topic is not None
-    children = [] if ref.level is Level.SEGMENT else await library.children(project, ref, bullets=bullets)
+    children = [] if ref.level is Level.SEGMENT else await reader.nodes(NodeQuery(project, parent=ref, bullets=bullets))
     kept = topic.ordered(children) if topic else children
     missed = 0 if kept else len(children)
-    return NodeView(node, kept, *await library.neighbours(project, ref), missed=missed), topic
+    return NodeView(node, kept, *await reader.neighbours(project, ref), missed=missed), topic
 
 
 async def browse_time(
-    library: Library, scope: Scope, when: TimeRange, about: str | None
+    reader: Reader, scope: Scope, when: TimeRange, about: str | None
 ) -> tuple[Timeline, Topic | None]:
     """Days for a few weeks, weeks for some months, months beyond; segments for a single day.
 
     With a topic only those that speak of it, those that do most first.
     """
-    topic = await topic_of(library, about, scope, (when.start_ms, when.end_ms))
+    topic = await topic_of(reader, about, scope, (when.start_ms, when.end_ms))
     days = (when.end_ms - when.start_ms) / _DAY_MS
     levels = (Level.MONTH, Level.YEAR) if days > 100 else (Level.WEEK, Level.MONTH)
     if days <= 16:
         levels = (Level.DAY, Level.WEEK) if days > 1.1 else (Level.SEGMENT, Level.DAY)
     for level in levels:
         nodes = []
-        for node in await library.between(scope.project, level, when.start_ms, when.end_ms, _LIMIT):
+        for node in await reader.nodes(NodeQuery.touching(scope.project, level, when.start_ms, when.end_ms, _LIMIT)):
             # Something must have been said in the part that lies in the time: 2026 begins in the last week of 2025.
             start, end = max(node.start_ms, when.start_ms), min(node.end_ms, when.end_ms)
             whole = level is Level.SEGMENT or (start, end) == (node.start_ms, node.end_ms)
-            if whole or await library.between(node.project, Level.SEGMENT, start, end, 1):
+            if whole or await reader.nodes(NodeQuery.touching(node.project, Level.SEGMENT, start, end, 1)):
                 nodes.append(node)
         if nodes:
             kept = topic.ordered(nodes) if topic else nodes
@@ -231,10 +236,10 @@ async def browse_time(
     return Timeline(when, Level.DAY, []), topic
 
 
-async def expand_grip(library: Library, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
+async def expand_grip(reader: Reader, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
     """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
     wider = _WIDER if spoken else 1
-    record = await library.grip(await grip_key(library, grip_id), before * wider, after * wider)
+    record = await reader.grip(await grip_key(reader, grip_id), before * wider, after * wider)
     if record is None:
         raise no_grip(grip_id)
     if spoken:

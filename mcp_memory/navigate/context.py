@@ -23,8 +23,8 @@ from mcp_memory.domain.budget import (
     total,
     with_count,
 )
-from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.nodes import Node, Words, event_grip_id, parse_grip_id
+from mcp_memory.domain.events import MESSAGES, EventQuery, parse_ulid
+from mcp_memory.domain.nodes import Node, NodeQuery, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
@@ -44,7 +44,6 @@ from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.scope import ALL, grip_key, ref_of, session_name
 from mcp_memory.search.hits import Search
-from mcp_memory.store.port import Chronicle
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20
@@ -103,26 +102,25 @@ class Contexts:
     """Assembles context from the tree, the events and the records."""
 
     answers: Answers
-    chronicle: Chronicle
 
     async def snapshot(self) -> str:
-        return encode(await self.chronicle.position())
+        return encode(await self.answers.reader.position())
 
     async def build(self, request: ContextRequest) -> Context:
         """The context of a focus, or of what a query finds, in at most `budget_tokens`."""
         request.check()
         tokens = Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
-        position = await self.chronicle.position()
+        position = await self.answers.reader.position()
         since = _reached(request.since, position) if request.since else None
         at = _reached(request.at, position) if request.at else None
-        around = Surroundings(self.answers, self.chronicle, request)
+        around = Surroundings(self.answers, request)
         focus = await around.find()
         focus.scope.admit(focus.project)
         now = await around.blocks(focus, at)
         before, gone = now, list[str]()
         if since and since != position:
             # A block of which something was forgotten is not what it was, whatever is left of it.
-            noted, sessions = await self.chronicle.erased(since)
+            noted, sessions = await self.answers.reader.erased(since)
             touched = {f"memo:{project}" for project in noted} | {f"session:{session}" for session in sessions}
             found = await around.blocks(focus, since)
             before = [replace(block, version=-1) if block.anchor in touched else block for block in found]
@@ -180,7 +178,6 @@ class Surroundings:
     """Finds the focus that is asked for, and makes the blocks around it, as they are or were `at` a position."""
 
     answers: Answers
-    chronicle: Chronicle
     request: ContextRequest
     #: What was read for this request: the same nodes and words are wanted for several blocks.
     _read: dict[tuple[str, NodeRef, Position | None], Node | None] = field(default_factory=dict)
@@ -188,13 +185,14 @@ class Surroundings:
 
     async def _nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
         missing = [ref for ref in refs if (project, ref, at) not in self._read]
-        found = {node.ref: node for node in await self.chronicle.nodes(project, missing, at)} if missing else {}
+        nodes = await self.answers.reader.nodes(NodeQuery(project, tuple(missing), at=at)) if missing else []
+        found = {node.ref: node for node in nodes}
         self._read.update({(project, ref, at): found.get(ref) for ref in missing})
         return [node for ref in refs if (node := self._read[project, ref, at])]
 
     async def _event(self, key: bytes, at: Position | None) -> Words | None:
         if (key, at) not in self._heard:
-            self._heard[key, at] = await self.chronicle.event(key, at)
+            self._heard[key, at] = await self.answers.reader.words(key, at)
         return self._heard[key, at]
 
     async def find(self) -> Focus:
@@ -207,21 +205,21 @@ class Surroundings:
         if self.request.query:
             return await self._found(self.request.query, scope)
         if not name:
-            days = await self.answers.library.top(scope.project, Level.DAY, 1)
+            days = await self.answers.reader.nodes(NodeQuery.latest(scope.project, Level.DAY, 1))
             if not days:
                 raise NotFound("Nothing is remembered here yet.", KEEP_NOTE)
             return Focus(scope, days[0].project, scope.id_of(days[0].node_id, days[0].project), ref=days[0].ref)
         if kind.startswith("toc:"):
-            ref, project = await ref_of(self.answers.library, scope, name)
+            ref, project = await ref_of(self.answers.reader, scope, name)
             return Focus(scope, project, scope.id_of(ref.node_id(), project), ref=ref)
         if kind.startswith("grip:"):
-            return await self._words(await grip_key(self.answers.library, name), name, scope)
+            return await self._words(await grip_key(self.answers.reader, name), name, scope)
         try:
             return await self._words(parse_ulid(name)[1], name, scope)
         except (BadId, NotFound):
-            session_id = await session_name(self.chronicle, name)
-        tail = await self.chronicle.tail(session_id, 1, None)
-        segment = await self.chronicle.last_segment(session_id, None)
+            session_id = await session_name(self.answers.reader, name)
+        tail = await self.answers.reader.events(EventQuery(session_id=session_id, types=MESSAGES, last=1))
+        segment = await self.answers.reader.last_segment(session_id, None)
         if not tail and segment is None:
             raise NotFound(f"{session_id[:80]!r} is no node, grip, event or session in memory.", FIND_TERMS)
         home, last = segment or (tail[0].project, None)
@@ -260,9 +258,10 @@ class Surroundings:
         if own is None:
             return []
         blocks = []
-        notes = await self.chronicle.pinned(focus.project, at) if self.request.include_memo else []
+        pinned = EventQuery(focus.project, pinned=True, last=20, at=at)
+        notes = await self.answers.reader.events(pinned) if self.request.include_memo else []
         if notes:
-            lines = [f"Pinned notes of {focus.project}:", *(f"- {safe(note.text, 400)}" for note in reversed(notes))]
+            lines = [f"Pinned notes of {focus.project}:", *(f"- {safe(note.text, 400)}" for note in notes)]
             blocks.append(self._block("memo", f"memo:{focus.project}", len(notes), lines))
         itself = focus.ref if focus.event_key is None and focus.session_id is None else None
         above = [ref for ref in chain if ref.level in self.request.levels and ref != itself]
@@ -275,7 +274,7 @@ class Surroundings:
         if focus.ref is None:
             return []
         refs = [*reversed(ancestors(focus.ref)), focus.ref]
-        gone = await self.chronicle.gone(focus.project, refs, focus.ref, since)
+        gone = await self.answers.reader.gone(focus.project, refs, focus.ref, since)
         anew = {node.ref for node in await self._nodes(focus.project, gone, None)}
         return [focus.scope.id_of(ref.node_id(), focus.project) for ref in gone if ref not in anew]
 
@@ -312,18 +311,19 @@ class Surroundings:
             return []
         nodes = await self._nodes(focus.project, [ref], at)
         if ref.level is not Level.SEGMENT:
-            children = await self.chronicle.children(focus.project, ref, at, _CHILDREN)
+            beneath = NodeQuery(focus.project, parent=ref, at=at, newest_first=True, limit=_CHILDREN)
+            children = await self.answers.reader.nodes(beneath)
             cited = [child for node in nodes for bullet in node.bullets for child in bullet.child_ids]
             rank = {node_id: place for place, node_id in reversed(list(enumerate(cited)))}
             children.sort(key=lambda node: (rank.get(node.node_id, len(cited)), -node.start_ms))
             return [self._node("item", node, focus, full=False) for node in children[:most]]
         if not nodes:
             return []
-        beside = await self.chronicle.segments_beside(focus.project, nodes[0], at)
-        related = await self.chronicle.related(focus.project, nodes[0], at, most)
+        beside = await self.answers.reader.segments_beside(focus.project, nodes[0], at)
+        related = await self.answers.reader.related(focus.project, nodes[0], at, most)
         linked = [self._node("linked", node, focus, full=False) for node in [*beside, *related]]
         session = nodes[0].session_id
-        if session and focus.session_id is None and await self.chronicle.records(session, at):
+        if session and focus.session_id is None and await self.answers.reader.records(session, at):
             block = await self._session("linked", session, focus, at)
             linked[len(beside) : len(beside)] = [block] if block else []
         return linked[:most]
@@ -339,8 +339,8 @@ class Surroundings:
         return self._block(kind, node_id, node.version, lines)
 
     async def _session(self, kind: Kind, session_id: str, focus: Focus, at: Position | None) -> Block | None:
-        records = await self.chronicle.records(session_id, at)
-        tail = await self.chronicle.tail(session_id, _TAIL, at)
+        records = await self.answers.reader.records(session_id, at)
+        tail = await self.answers.reader.events(EventQuery(session_id=session_id, types=MESSAGES, last=_TAIL, at=at))
         # Two clients may have called sessions of two projects the same.
         if (not records and not tail) or (tail and tail[-1].project != focus.project):
             return None

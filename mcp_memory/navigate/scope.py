@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from mcp_memory.domain.nodes import parse_grip_id, parse_short_grip_id
+from mcp_memory.domain.nodes import Node, NodeQuery, parse_grip_id, parse_short_grip_id
 from mcp_memory.domain.toc import Level, NodeRef, Scope, out_of_reach, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound
-from mcp_memory.store.port import Chronicle, Library
+from mcp_memory.store.port import Reader
 
 ALL = "*"
 #: As much of a UUID as is shown of it.
@@ -25,16 +25,16 @@ class Reach(Enum):
     HOME = "home"
 
 
-async def scope_of(library: Library, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
+async def scope_of(reader: Reader, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
     """The scope of a request: the project asked for, else home. `here` is how the place is called if it has none."""
     if reach is Reach.HOME and asked and asked != home:
         raise out_of_reach(home)
     if asked == ALL:
         return Scope(home, None)
-    if asked and not await library.has_project(asked):
-        known = ", ".join((await library.slugs())[:12]) or "none yet"
+    if asked and await reader.root_of(asked) is None:
+        known = ", ".join((await reader.slugs())[:12]) or "none yet"
         raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
-    slugs = await library.slugs() if not (asked or home or reach is Reach.EVERYTHING) else []
+    slugs = await reader.slugs() if not (asked or home or reach is Reach.EVERYTHING) else []
     if slugs:  # an empty memory has nothing to refuse
         ways = ""
         if reach is Reach.NAMED:
@@ -48,19 +48,24 @@ async def scope_of(library: Library, home: str | None, asked: str | None, reach:
     return Scope(home, asked or home, reach is Reach.HOME)
 
 
-async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
+async def node_of(reader: Reader, project: str, ref: NodeRef) -> Node | None:
+    found = await reader.nodes(NodeQuery(project, (ref,)))
+    return found[0] if found else None
+
+
+async def ref_of(reader: Reader, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
     """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
     ref, named = parse_node_id(node_id)
     scope.admit(named or scope.project or "")
     if ref.shortened:
-        return await _whole(library, ref, named or scope.project)
+        return await _whole(reader, ref, named or scope.project)
     if named:
-        if not await library.has_project(named):
+        if await reader.root_of(named) is None:
             raise NotFound(f"There is no project {named!r} in memory.", SEE_PROJECTS)
         return ref, named
     if scope.project:
         return ref, scope.project
-    holders = [slug for slug in await library.slugs() if await library.node(slug, ref)]
+    holders = [slug for slug in await reader.slugs() if await node_of(reader, slug, ref)]
     if len(holders) == 1:
         return ref, holders[0]
     if holders:
@@ -69,12 +74,12 @@ async def ref_of(library: Library, scope: Scope, node_id: str) -> tuple[NodeRef,
     raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
 
 
-async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
+async def _whole(reader: Reader, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
     """The segment that a shortened id means."""
     found = [
-        (whole, slug)
-        for slug in ([project] if project else await library.slugs())
-        for whole in await library.nodes_named(slug, Level.SEGMENT, ref.key, 2)
+        (whole.ref, slug)
+        for slug in ([project] if project else await reader.slugs())
+        for whole in await reader.nodes(NodeQuery(slug, level=Level.SEGMENT, beginning=ref.key, limit=2, bullets=False))
     ]
     if len(found) == 1:
         return found[0]
@@ -84,12 +89,12 @@ async def _whole(library: Library, ref: NodeRef, project: str | None) -> tuple[N
     raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)
 
 
-async def grip_key(library: Library, name: str) -> bytes:
+async def grip_key(reader: Reader, name: str) -> bytes:
     """The key that a grip id names, written out or shortened."""
     beginning = parse_short_grip_id(name)
     if beginning is None:
         return parse_grip_id(name)[1]
-    keys = await library.keys(beginning)
+    keys = await reader.keys(beginning)
     if len(keys) > 1:
         raise NotFound(f"{name.strip()[:40]} is the beginning of several grips.", SEE_WHOLE_GRIP)
     if not keys:
@@ -97,12 +102,12 @@ async def grip_key(library: Library, name: str) -> bytes:
     return keys[0]
 
 
-async def session_name(chronicle: Chronicle, given: str) -> str:
+async def session_name(reader: Reader, given: str) -> str:
     """The name of a session, written out or by its beginning; as it was given if there is none."""
     name = given.strip().removeprefix("session:").removeprefix("s:")
     if not _SHORT_SESSION.fullmatch(name):
         return name
-    found = await chronicle.sessions_named(name)
+    found = await reader.sessions(name, 2)
     if len(found) > 1 and name not in found:
         raise NotFound(f"{name} is the beginning of several sessions: give more of the one you mean.")
     return found[0] if len(found) == 1 else name

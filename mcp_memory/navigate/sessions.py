@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_memory.domain.budget import Piece, pack
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType
 from mcp_memory.domain.nodes import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
@@ -15,7 +15,6 @@ from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.rendering import Page, aside
 from mcp_memory.navigate.scope import session_name
 from mcp_memory.navigate.shapes import event_shape, iso
-from mcp_memory.store.port import Chronicle
 
 _MESSAGES = 40
 _GIST = 400
@@ -36,17 +35,18 @@ class Sessions:
     """Reads sessions by name."""
 
     answers: Answers
-    chronicle: Chronicle
 
     async def view(self, session_id: str) -> SessionView:
-        name = await session_name(self.chronicle, session_id)
-        tail = await self.chronicle.tail(name, _MESSAGES, None)
-        records = await self.chronicle.records(name, None)
+        reader = self.answers.reader
+        name = await session_name(reader, session_id)
+        tail = await reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
+        records = await reader.records(name, None)
         if not tail and not records:
             raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
         project = tail[-1].project if tail else ""
         (await self.answers.view()).admit(project)
-        return SessionView(name, project, records, tail, await self.chronicle.own_summary(name, None))
+        own = await reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
+        return SessionView(name, project, records, tail, own[0] if own else None)
 
     async def page(self, session_id: str, budget: int) -> tuple[SessionView, Page]:
         """The view, and as much of it as fits: the latest record first, then the latest messages."""

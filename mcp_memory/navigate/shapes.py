@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.segments import busy
 from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
 from mcp_memory.search.hits import Found, Hit, Reply, cursor_of
-from mcp_memory.store.port import Clock, CompactionStore, IndexKeeper, Library
+from mcp_memory.store.port import Clock, IndexKeeper, Reader
 from mcp_memory.times.resolve import TimeRange
 
 #: Characters of a passage in a shape.
@@ -118,11 +119,9 @@ class Watched(Protocol):
     """As much of an open memory as a look at its health needs."""
 
     @property
-    def library(self) -> Library: ...
+    def store(self) -> Reader: ...
     @property
     def ledger(self) -> Ledger: ...
-    @property
-    def compactions(self) -> CompactionStore: ...
     @property
     def index(self) -> IndexKeeper: ...
     @property
@@ -141,7 +140,7 @@ class Places(Protocol):
 
 
 async def status(memory: Watched) -> dict[str, Any]:
-    counts = await memory.library.counts(busy(memory.clock.now_ms()))
+    counts = await memory.store.counts(busy(memory.clock.now_ms()))
     index = await memory.index.state()
     places = memory.settings
     return {
@@ -168,7 +167,7 @@ async def status(memory: Watched) -> dict[str, Any]:
         "db_bytes": _bytes(places.database),
         "index": {"kind": index.kind, "state": index.state, **({"bytes": index.own_bytes} if index.own_bytes else {})},
         **(await memory.ledger.facts()),
-        "compactions": await _compactions(memory.compactions),
+        "compactions": _compactions(await memory.store.compactions()),
         "lease": counts.lease,
         "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in counts.set_aside],
         **({"note": _unread(counts.unknown)} if counts.unknown else {}),
@@ -180,9 +179,8 @@ def _unread(count: int) -> str:
     return f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
 
 
-async def _compactions(store: CompactionStore) -> dict[str, Any]:
+def _compactions(found: Compactions) -> dict[str, Any]:
     """How many sessions were condensed, how the latest ones went, and what failed."""
-    found = await store.summary()
     facts: dict[str, Any] = {"records": found.records, "sessions": found.sessions, "waiting": found.waiting}
     if found.latest:
         facts["latest"] = [

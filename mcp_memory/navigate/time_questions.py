@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.lexicon import expressions
 from mcp_memory.search.hits import Found, Hit, Order, Wanted
 from mcp_memory.search.question import asks_for_anything, question_of
 from mcp_memory.search.retrieval import found_in, teleport
-from mcp_memory.store.port import Library
+from mcp_memory.store.port import Reader
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange
 
@@ -30,55 +31,55 @@ _ORDERS: tuple[Order, ...] = ("last", "first")
 _WORDINGS = expressions("time_questions")
 
 
-async def find_hits(library: Library, wanted: Wanted, now: datetime, moment: Callable[[int], str]) -> tuple[Found, str]:
+async def find_hits(reader: Reader, wanted: Wanted, now: datetime, moment: Callable[[int], str]) -> tuple[Found, str]:
     """The hits and a note: in the time that is given, else rather in the one that the question names."""
     if wanted.when:
-        return await _in_time(library, wanted, wanted.when), ""
+        return await _in_time(reader, wanted, wanted.when), ""
     if len(wanted.query) > _QUESTION:
-        return await teleport(library, wanted), ""
+        return await teleport(reader, wanted), ""
     named = find(wanted.query, now, now.tzinfo or UTC)
     if named:
-        return await _in_named_time(library, wanted, *named, moment)
+        return await _in_named_time(reader, wanted, *named, moment)
     # A question that names neither a topic nor a time: what were we doing, where did we leave off?
     if _WORDINGS["asks"].search(wanted.query) and _is_all("left_off", wanted.query):
-        told = await _latest(library, wanted.scope.project, wanted.query)
+        told = await _latest(reader, wanted.scope.project, wanted.query)
         if told:
-            return await found_in(library, replace(wanted, order=told[1]), told[0]), ""
-    return await teleport(library, wanted), ""
+            return await found_in(reader, replace(wanted, order=told[1]), told[0]), ""
+    return await teleport(reader, wanted), ""
 
 
-async def _in_time(library: Library, wanted: Wanted, when: TimeRange) -> Found:
+async def _in_time(reader: Reader, wanted: Wanted, when: TimeRange) -> Found:
     """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
-    scope = await _asks_for_time(library, wanted.scope, wanted.query)
+    scope = await _asks_for_time(reader, wanted.scope, wanted.query)
     if scope:
         order = _order_of(wanted.query)
-        told = await found_in(library, replace(wanted, scope=scope, order=order), when)
+        told = await found_in(reader, replace(wanted, scope=scope, order=order), when)
         if told.hits:
             return told
-    return await teleport(library, replace(wanted, when=when))
+    return await teleport(reader, replace(wanted, when=when))
 
 
 async def _in_named_time(
-    library: Library, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
+    reader: Reader, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
 ) -> tuple[Found, str]:
     """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
     without = replace(wanted, query=rest)
-    if await _asks_for_time(library, wanted.scope, rest):
-        return await _in_time(library, without, time), ""
-    if not await library.is_silent(wanted.within(time)):
-        found = await teleport(library, replace(without, favoured=time))
+    if await _asks_for_time(reader, wanted.scope, rest):
+        return await _in_time(reader, without, time), ""
+    if not await reader.is_silent(wanted.within(time)):
+        found = await teleport(reader, replace(without, favoured=time))
         within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
         if within:
             # Where only a kind of outcome is named beside a time, the decisions of any other time are no answer.
             return replace(found, hits=within) if _is_all("outcomes", rest) else found, ""
-    found = await teleport(library, wanted)
+    found = await teleport(reader, wanted)
     # Whether something that was said holds a word beyond the rest of the question: one that names the time. Where only
     # summaries were found they are those of times near by, whose dates have the same words.
     others = {term.shown for term in question_of(rest).terms}
     said = [hit for hit in found.hits if hit.role]
     if others and said and all(word in others for hit in said for word in hit.matched):
         # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
-        found = await teleport(library, without)
+        found = await teleport(reader, without)
     asked = time.told(moment) if wanted.limit <= _FEW else repr(time.phrase)
     return found, f" Nothing was found in {asked}, so all times were searched."
 
@@ -93,7 +94,7 @@ def _order_of(asked: str) -> Order:
     return next((order for order in _ORDERS if _WORDINGS[order].search(asked)), "")
 
 
-async def _asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | None:
+async def _asks_for_time(reader: Reader, scope: Scope, asked: str) -> Scope | None:
     """Where to look for whatever there was, if a question names no topic; it may name a project."""
     if asks_for_anything(asked):
         return scope
@@ -101,26 +102,26 @@ async def _asks_for_time(library: Library, scope: Scope, asked: str) -> Scope | 
         return None
     for match in _WORDINGS["in_project"].finditer(asked):
         if asks_for_anything(f"{asked[: match.start()]} {asked[match.end() :]}"):
-            slugs = {slug.lower(): slug for slug in await library.slugs()}
+            slugs = {slug.lower(): slug for slug in await reader.slugs()}
             if slug := slugs.get(match["slug"].lower()):
                 return Scope(scope.home, slug)
     return None
 
 
-async def _latest(library: Library, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
+async def _latest(reader: Reader, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
     """The day on which anything was last, or first if that is asked for; of recent things, the days up to it.
 
     And from which end it is told.
     """
     order: Order
     if _order_of(asked) == "first":
-        days = await library.between(project, Level.DAY, 0, _EVER_MS, 1)
+        days = await reader.nodes(NodeQuery.touching(project, Level.DAY, 0, _EVER_MS, 1))
         phrase, order = "the first day", "first"
     elif _WORDINGS["recent"].search(asked):
-        days = await library.top(project, Level.DAY, _RECENT_DAYS, bullets=False)
+        days = await reader.nodes(NodeQuery.latest(project, Level.DAY, _RECENT_DAYS, bullets=False))
         phrase, order = "the latest days", ""
     else:
-        days = await library.top(project, Level.DAY, 1, bullets=False)
+        days = await reader.nodes(NodeQuery.latest(project, Level.DAY, 1, bullets=False))
         phrase, order = "the latest day", "last"
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
 

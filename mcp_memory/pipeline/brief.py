@@ -31,9 +31,9 @@ class Briefs:
     enabled: bool = True
 
     async def refresh(self, lease_token: int) -> None:
-        for source in await self.store.outdated(50):
+        for source in await self.store.outdated_briefs(50):
             text = compose(source, self.budget_tokens, self.count) if self.enabled else ""
-            await self.store.save(source, text, self.clock.now_ms(), lease_token)
+            await self.store.save_brief(source, text, self.clock.now_ms(), lease_token)
 
 
 def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:

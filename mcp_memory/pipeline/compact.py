@@ -24,7 +24,7 @@ from mcp_memory.domain.compaction import (
     shorter_tail,
     tail_start,
 )
-from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
 from mcp_memory.domain.nodes import Depth, depth_of
 from mcp_memory.domain.records import (
     Account,
@@ -44,7 +44,7 @@ from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
 from mcp_memory.pipeline.brief import MAX_CHARS
-from mcp_memory.store.port import Clock, CompactionStore, Share
+from mcp_memory.store.port import Clock, Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Compactor:
     text may be; 0: none is wanted.
     """
 
-    store: CompactionStore
+    store: Store
     condenser: Condenser
     rules: CompactionRules
     tokens: Tokenizer
@@ -89,18 +89,18 @@ class Compactor:
     async def run(self, share: Share) -> int:
         """Look at a batch of sessions that have grown, each once, as time allows; returns how many are settled."""
         settled = []
-        for account in await self.store.due(self.clock.now_ms(), BATCH):
+        for account in await self.store.accounts_due(self.clock.now_ms(), BATCH):
             try:
                 result = await self.look(account)
             except SummarizerError as error:
                 logger.warning("Session %s was not compacted: %s", account.session_id, error)
-                await self.store.postpone(account, str(error), self.clock.now_ms() + RETRY_MS, share.token)
+                await self.store.postpone_account(account, str(error), self.clock.now_ms() + RETRY_MS, share.token)
                 continue
             settled.append(account)
             await self.keep_text(account, result.record)
             if share.is_over():
                 break
-        await self.store.settle(settled, share.token)
+        await self.store.settle_accounts(settled, share.token)
         return len(settled)
 
     async def compact(self, session_id: str, *, force: bool = False) -> Compacted:
@@ -110,7 +110,7 @@ class Compactor:
         """
         session_id = session_id.strip().removeprefix("session:")
         account = await self.store.account(session_id)
-        if account and force and await self.store.drop_broken(account):
+        if account and force and await self.store.drop_broken_records(account):
             # What no longer agrees with its events is made anew from those that are there.
             account = await self.store.account(session_id)
         if account is None:
@@ -134,7 +134,7 @@ class Compactor:
         if not decision.act:
             return Compacted(decision, usage)
         record, sources = await self._record(account, decision, usage, author)
-        if not await self.store.save(account, record, sources):
+        if not await self.store.save_record(account, record, sources):
             return Compacted(Decision(False, "nothing new"), usage)
         logger.info(
             "Compacted session %s: %s, depth %d, %d of %d tokens (%.2f) to %d",
@@ -151,7 +151,14 @@ class Compactor:
         room, size = round(self.rules.trigger_ratio * usage.window), self.rules.preserve_recent
         for last_try in (False, True):
             start = tail_start(account.turns, size)
-            sources = await self.store.events(account, account.turns[start - 1])
+            sources = await self.store.events(
+                EventQuery(
+                    session_id=account.session_id,
+                    client=account.client,
+                    after=last.through if last else None,
+                    through=account.turns[start - 1].place,
+                )
+            )
             own, wrote = await self.condenser.share(account, last, sources, author)
             # What the record takes over from those before it, and what is new.
             if last and decision.refresh:
@@ -200,7 +207,14 @@ class Compactor:
     async def keep_text(self, account: Account, record: Record | None) -> None:
         latest = record or account.last
         if latest:
-            tail = await self.store.tail(account, self.rules.preserve_recent)
+            tail = await self.store.events(
+                EventQuery(
+                    session_id=account.session_id,
+                    client=account.client,
+                    types=MESSAGES,
+                    last=self.rules.preserve_recent,
+                )
+            )
             text = (
                 continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
             )

@@ -18,10 +18,11 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from mcp_memory.capture.project import detect
 from mcp_memory.clients.port import BadLine, ClientAdapter, Told
+from mcp_memory.domain.events import Intake
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import Cleared, Intaker, checkpoint_name, is_enough, portions
-from mcp_memory.store.port import EventLog, Intake, Trial
+from mcp_memory.store.port import LogStore, Trial
 
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
@@ -54,7 +55,7 @@ class _Batch:
 
 
 async def import_files(
-    log: EventLog,
+    log: LogStore,
     sources: Sequence[Source],
     intaker: Intaker,
     *,
@@ -101,7 +102,7 @@ async def _taking_turns() -> AsyncIterator[None]:
         sys.setswitchinterval(usual)
 
 
-async def _store(log: EventLog, trial: Trial | None, batch: _Batch, result: Imported) -> None:
+async def _store(log: LogStore, trial: Trial | None, batch: _Batch, result: Imported) -> None:
     """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
     result.notes += sum(told.was_note for told in batch.told)

@@ -23,9 +23,9 @@ from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
-from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Role, event_key, opaque
+from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, Role, event_key, opaque
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.store.port import Clock, EventLog, InboxRow, Intake, Library, Share
+from mcp_memory.store.port import Clock, InboxRow, LogStore, Share, Store
 
 CountAll = Callable[[Sequence[str]], list[int]]
 Cleared = tuple[Clean, bool]
@@ -146,7 +146,7 @@ class _Batch:
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(log: EventLog, adapters: Mapping[str, ClientAdapter], intaker: Intaker, share: Share) -> Ingested:
+async def ingest(log: LogStore, adapters: Mapping[str, ClientAdapter], intaker: Intaker, share: Share) -> Ingested:
     """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores the last of their events.
 
     Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that
@@ -197,7 +197,7 @@ def _within(rows: Sequence[InboxRow], chars: int) -> Sequence[InboxRow]:
     return rows
 
 
-async def _store(log: EventLog, batch: _Batch, intaker: Intaker, share: Share, *, rows_too: bool = False) -> int:
+async def _store(log: LogStore, batch: _Batch, intaker: Intaker, share: Share, *, rows_too: bool = False) -> int:
     """Store what has come together so far; in the end with the rows it came from."""
     told, checkpoints = batch.told, batch.checkpoints
     batch.told, batch.checkpoints = [], {}
@@ -327,7 +327,7 @@ def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> lis
     ]
 
 
-async def drain_spool(log: EventLog, folder: Path, share: Share) -> int:
+async def drain_spool(log: LogStore, folder: Path, share: Share) -> int:
     """Move what the hook could not write to the database into the inbox. A file of no known form is set aside.
 
     What was read before an erasure took its file away must not come back, so it is posted under the lease only.
@@ -405,9 +405,7 @@ class Desk(Protocol):
     """As much of an open memory as writing a note needs."""
 
     @property
-    def log(self) -> EventLog: ...
-    @property
-    def library(self) -> Library: ...
+    def store(self) -> Store: ...
     @property
     def intaker(self) -> Intaker: ...
     @property
@@ -424,8 +422,8 @@ async def remember(desk: Desk, text: str, pin: bool = False, project: str | None
         raise UsageError("There is nothing to remember: the text is empty.")
     root, label = desk.home_root, desk.home_label
     # A session stays in the project it began in, so its name is the project's own place, not a name that leads there.
-    known = project or await desk.library.project_of_root(root, label)
-    place = await desk.library.root_of(known) if known else None
+    known = project or await desk.store.project_of_root(root, label)
+    place = await desk.store.root_of(known) if known else None
     if project and place is None:
         raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
     if place is not None:
@@ -442,5 +440,5 @@ async def remember(desk: Desk, text: str, pin: bool = False, project: str | None
         metadata={"pin": True} if pin else {},
     )
     event = desk.intaker.prepare([captured])[0]
-    await desk.log.add([Intake((event,), root, label)])
-    return replace(event, project=await desk.library.project_of_root(root, label) or "")
+    await desk.store.add([Intake((event,), root, label)])
+    return replace(event, project=await desk.store.project_of_root(root, label) or "")

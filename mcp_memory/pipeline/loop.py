@@ -23,7 +23,7 @@ from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.store.port import Backlog, Clock, EventLog, IndexKeeper, Lease, SegmentStore, Share, TreeStore
+from mcp_memory.store.port import Clock, IndexKeeper, Lease, Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +71,9 @@ class Done:
 class Pipeline:
     """The stages with all they need. One round does a bounded amount of each."""
 
-    log: EventLog
-    segments: SegmentStore
-    tree: TreeStore
+    store: Store
     briefs: Briefs
     compactor: Compactor
-    backlog: Backlog
     lease: Lease
     index: IndexKeeper
     summarizer: Summarizer
@@ -87,8 +84,6 @@ class Pipeline:
     spool: Path
     clock: Clock
     count_all: CountAll
-    data_version: Callable[[], Awaitable[int]]
-    scrub: Callable[[], Awaitable[str]]
     #: Makes a backup if one is due.
     backup: Callable[[], Awaitable[object]] | None = None
     upgrades: Upgrades | None = None
@@ -104,21 +99,19 @@ class Pipeline:
         zone = await self.zone_of_days()
         if self.upgrades:
             self.upgrades.zone = zone
-        await drain_spool(self.log, self.spool, share)
-        taken = await ingest(self.log, self.adapters, self.intaker, share)
+        await drain_spool(self.store, self.spool, share)
+        taken = await ingest(self.store, self.adapters, self.intaker, share)
         done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
         if taken.more:
             # What follows would be done again with the rest.
             return done
         # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
         done.sessions = await self.compactor.run(share)
-        done.segments = await segment(self.segments, self.rules, now, share.token)
-        done.nodes = await summarize(
-            self.segments, self.tree, self.summarizer, zone, self.count_all, now, share, self.quiet_ms
-        )
+        done.segments = await segment(self.store, self.rules, now, share.token)
+        done.nodes = await summarize(self.store, self.summarizer, zone, self.count_all, now, share, self.quiet_ms)
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.tree, self.summarizer, zone, self.count_all, now, share)
+            done.nodes = await rollup(self.store, self.summarizer, zone, self.count_all, now, share)
         if not done.anything:
             await self.briefs.refresh(share.token)
             # Last, so that a large import is taken in by few large commits.
@@ -128,7 +121,7 @@ class Pipeline:
     async def waits(self) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        if self._spooled() or await self.backlog.waits(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
+        if self._spooled() or await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
             return True
         return await self.index.behind()
 
@@ -192,9 +185,9 @@ class Pipeline:
         """Do what there is to do. False if there was something, but nothing could be done."""
         try:
             # What was forgotten while someone was reading is still in the file.
-            await self.scrub()
+            await self.store.scrub()
             # What an earlier version could not read, this one may.
-            await self.log.reopen(__version__)
+            await self.store.reopen(__version__)
             if not await self.waits():
                 return True
             done = await self.until_idle()
@@ -226,7 +219,7 @@ class Pipeline:
 
     async def _version(self) -> int:
         try:
-            return await self.data_version()
+            return await self.store.changes()
         except StoreReplaced:
             raise
         except MemoryFault:

@@ -17,7 +17,7 @@ from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.summarize import SO_FAR, counted
-from mcp_memory.store.port import Share, TreeStore
+from mcp_memory.store.port import NodeStore, Share
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
@@ -25,7 +25,7 @@ _NOTHING = RollupSummary("", (), ())
 
 
 async def rollup(
-    tree: TreeStore,
+    store: NodeStore,
     summarizer: Summarizer,
     zone: tzinfo,
     count_all: CountAll,
@@ -33,16 +33,16 @@ async def rollup(
     share: Share,
 ) -> int:
     """Roll up level by level, and stop after a batch; returns how many nodes were written."""
-    await tree.mark_closed_periods(now_ms)
+    await store.mark_closed_periods(now_ms)
     written = 0
     for level in UPWARD:
-        while stale := await tree.stale(level, BATCH):
+        while stale := await store.stale(level, BATCH):
             nodes = [await _next_version(item, summarizer, zone, now_ms) for item in stale]
             made = [(item, node) for item, node in zip(stale, nodes, strict=True) if node and not node.removed]
             sizes = [sum(child.tokens for child in item.children) for item, _ in made]
             sized = iter(counted([node for _, node in made], sizes, count_all))
             nodes = [next(sized) if node and not node.removed else node for node in nodes]
-            await tree.save_rollups(list(zip(stale, nodes, strict=True)), share.token)
+            await store.save_rollups(list(zip(stale, nodes, strict=True)), share.token)
             written += sum(node is not None for node in nodes)
             if written >= BATCH or (share.is_over() and written):
                 return written

@@ -20,7 +20,7 @@ from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.store.port import SegmentStore, Share, TreeStore
+from mcp_memory.store.port import Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +32,7 @@ SO_FAR = " (so far)"
 
 
 async def summarize(
-    store: SegmentStore,
-    tree: TreeStore,
+    store: Store,
     summarizer: Summarizer,
     zone: tzinfo,
     count_all: CountAll,
@@ -53,7 +52,7 @@ async def summarize(
         return [replace(write, node=node) for write, node in zip(writes, nodes, strict=True)]
 
     async def save(writes: Sequence[SegmentWrite]) -> None:
-        await tree.save_segments(await to_thread.run_sync(sized, writes), share.token)
+        await store.save_segments(await to_thread.run_sync(sized, writes), share.token)
 
     async with saving(save) as hand_over:
         for start in range(0, len(jobs), PORTION):

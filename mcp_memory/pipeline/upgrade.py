@@ -12,15 +12,17 @@ from datetime import tzinfo
 
 import anyio
 
+from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.nodes import NodeQuery, Upgrade
 from mcp_memory.domain.records import Rewrite, follow, record_key, renew
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached, MemoryFault, ModelPaused, ModelUnusable, Passing, SummarizerError
-from mcp_memory.models.port import Author, RecordAuthor, Upgrade, UpgradeStore
+from mcp_memory.models.port import Author, RecordAuthor
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
 from mcp_memory.pipeline.summarize import counted, node_text, segment_write
-from mcp_memory.store.port import Clock, Lease, RewriteStore
+from mcp_memory.store.port import Clock, Lease, Store
 
 logger = logging.getLogger(__name__)
 
@@ -42,20 +44,20 @@ _ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable)
 class Rewrites:
     """Writes the records of sessions that may still go on by a model, which refreshes them."""
 
-    store: RewriteStore
+    store: Store
     compactor: Compactor
     author: RecordAuthor
 
     async def waiting(self, limit: int) -> list[Rewrite]:
         """Records of the extractive summarizer that a model should write, the newest first."""
         now_ms = self.compactor.clock.now_ms()
-        return await self.store.waiting(now_ms - FRESH_MS, now_ms, limit)
+        return await self.store.rewrites(now_ms - FRESH_MS, now_ms, limit)
 
     async def write(self, rewrite: Rewrite) -> bool:
         """Ask the model, and append what it says as the record that takes the old one's place."""
         account, old, compactor = rewrite.account, rewrite.record, self.compactor
         before = rewrite.replaced or rewrite.parent
-        events = await self.store.events(rewrite)
+        events = await self.store.events(EventQuery(record=old.key))
         own, wrote = await compactor.condenser.share(account, before, events, self.author)
         if wrote == old.written_by:
             await self.leave(rewrite, FRESH_MS)  # too short for a model
@@ -76,21 +78,21 @@ class Rewrites:
             refreshes=old.id,
         )
         # Its sources are those of the record it refreshes.
-        if not await compactor.store.save(account, record, ()):
+        if not await self.store.save_record(account, record, ()):
             return False
         await compactor.keep_text(account, record)
         return True
 
     async def leave(self, rewrite: Rewrite, pause_ms: int) -> None:
         """Let the record be until then."""
-        await self.store.failed(rewrite, self.compactor.clock.now_ms() + pause_ms)
+        await self.store.postpone_rewrite(rewrite, self.compactor.clock.now_ms() + pause_ms)
 
 
 @dataclass(slots=True)
 class Upgrades:
     """Everything that upgrading needs. Its lease is its own: two servers shall not pay for the same."""
 
-    store: UpgradeStore
+    store: Store
     author: Author
     lease: Lease
     zone: tzinfo
@@ -132,7 +134,7 @@ class Upgrades:
         # Records first: their sessions may go on any moment.
         jobs: list[Rewrite | Upgrade] = [*await self.records.waiting(limit)]
         if len(jobs) < limit:
-            jobs += await self.store.waiting(limit - len(jobs), self.clock.now_ms())
+            jobs += await self.store.upgrades(limit - len(jobs), self.clock.now_ms())
         if not jobs:
             return 0
         if not ready.width:
@@ -180,26 +182,25 @@ class Upgrades:
         except SummarizerError as error:
             self.reason = str(error)
             logger.warning("%s stays extractive: %s", name, error)
-            failures = job.failures if isinstance(job, Rewrite) else await self.store.failures(job)
-            pause_ms = _RETRY_MS * 4 ** min(failures, _LONGEST_RETRIES)
+            pause_ms = _RETRY_MS * 4 ** min(job.failures, _LONGEST_RETRIES)
             if isinstance(job, Rewrite):
                 await self.records.leave(job, pause_ms)
             else:
-                await self.store.failed(job, self.clock.now_ms() + pause_ms)
+                await self.store.postpone_upgrade(job, self.clock.now_ms() + pause_ms)
         return False
 
     async def _segment(self, upgrade: Upgrade) -> bool:
-        job = await self.store.job(upgrade)
+        job = await self.store.upgrade_job(upgrade)
         if job is None:
             return False
         prior, node_id = await self._prior(upgrade), upgrade.ref.node_id()
         summary = await self.author.segment(job.events, job.context, prior=prior, node_id=node_id)
         write = segment_write(job, summary, self.author.name, self.zone, self.clock.now_ms())
         [node] = counted([write.node], [job.segment.tokens], self.count_all)
-        return await self.store.save(upgrade, node, job.session, write.grips)
+        return await self.store.save_upgrade(upgrade, node, job.session, write.grips)
 
     async def _period(self, upgrade: Upgrade) -> bool:
-        ref, children = upgrade.ref, await self.store.children(upgrade)
+        ref, children = upgrade.ref, await self.store.nodes(NodeQuery(upgrade.slug, parent=upgrade.ref))
         # The hash that the rollup stage would want, so that it finds nothing to do unless a child changes.
         wanted = input_hash(children, False, self.base)
         prior = await self._prior(upgrade)
@@ -208,9 +209,10 @@ class Upgrades:
             ref, upgrade.slug, children, summary, False, wanted, self.author.name, self.zone, self.clock.now_ms()
         )
         [node] = counted([node], [sum(child.tokens for child in children)], self.count_all)
-        return await self.store.save(upgrade, node, None, ())
+        return await self.store.save_upgrade(upgrade, node, None, ())
 
     async def _prior(self, upgrade: Upgrade) -> str:
         """What a model wrote of this node before something in it changed."""
-        node = await self.store.prior(upgrade)
-        return node_text(node) if node else ""
+        versions = await self.store.nodes(NodeQuery(upgrade.slug, (upgrade.ref,), versions=True))
+        told = [node for node in versions if not node.removed and node.written_by != self.base]
+        return node_text(told[-1]) if told else ""

@@ -14,7 +14,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.search.passages import Passage, passage_of, passages_of
 from mcp_memory.search.question import Places, Question
 from mcp_memory.search.scoring import Weighed
-from mcp_memory.store.port import Library
+from mcp_memory.store.port import Reader
 from mcp_memory.times.resolve import TimeRange
 
 #: Which end of a time is asked for, if either.
@@ -226,13 +226,13 @@ def told(question: Question, here: Sequence[bool]) -> Told:
     return tuple(term.shown for term, found in terms if found), tuple(term.shown for term, found in terms if not found)
 
 
-async def shown(library: Library, wanted: Wanted, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
+async def shown(reader: Reader, wanted: Wanted, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     """The wanted part of the list as hits; those of kind `grip` are named by the grip instead of the event."""
-    hits = await hits_of(library, wanted.scope, ranked[wanted.offset : wanted.end], question)
+    hits = await hits_of(reader, wanted.scope, ranked[wanted.offset : wanted.end], question)
     return [replace(hit, id=hit.grip_id, kind="grip") for hit in hits] if wanted.kind == "grip" else hits
 
 
-async def hits_of(library: Library, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
+async def hits_of(reader: Reader, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     known = {number: places for number, item in enumerate(ranked) if (places := item.places) is not None}
     passages = passages_of(
         question, [(item.text if question.terms else item.lines, item.rare) for item in ranked], known
@@ -241,7 +241,7 @@ async def hits_of(library: Library, scope: Scope, ranked: Sequence[Ranked], ques
     for item, passage in zip(ranked, passages, strict=True):
         found = item.candidate.document
         if isinstance(found, Node):
-            hits.append(_node_hit(scope, item, found, passage, await _cited(library, found, question)))
+            hits.append(_node_hit(scope, item, found, passage, await _cited(reader, found, question)))
         else:
             hits.append(_event_hit(scope, item, found, passage, question))
     return hits
@@ -292,26 +292,26 @@ def _node_hit(scope: Scope, item: Ranked, node: Node, passage: Passage, cited: d
     )
 
 
-async def _cited(library: Library, node: Node, question: Question) -> dict[str, Event]:
+async def _cited(reader: Reader, node: Node, question: Question) -> dict[str, Event]:
     """The events behind the bullets that speak of what was asked, by the grips that cite them."""
     held = question.held([bullet.text for bullet in node.bullets])
     bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
     grips = [grip for bullet, _ in bullets for grip in bullet.grip_ids[:1]]
-    return await library.cited_by(grips[:_SHOWN_SOURCES])
+    return await reader.cited_by(grips[:_SHOWN_SOURCES])
 
 
-async def with_replies(library: Library, found: Found, question: Question) -> Found:
+async def with_replies(reader: Reader, found: Found, question: Question) -> Found:
     """The hits, the best of them with what was answered, and so the questions among the next."""
     hits = list(found.hits)
     for at, hit in enumerate(hits[:_REPLIES_OF]):
         if hit.role == "user" and hit.event_ids and (at == 0 or "?" in hit.passage.text[-_QUESTION_END:]):
-            hits[at] = replace(hit, reply=await _reply(library, hit, question))
+            hits[at] = replace(hit, reply=await _reply(reader, hit, question))
     return replace(found, hits=hits)
 
 
-async def _reply(library: Library, hit: Hit, question: Question) -> Reply | None:
+async def _reply(reader: Reader, hit: Hit, question: Question) -> Reply | None:
     """The message of the same turn that says most of what was asked; of equals the last, which sums up."""
-    record = await library.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
+    record = await reader.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
     said: list[Reply] = []
     for event in record.after if record else ():
         if event.role == "user":

@@ -1,4 +1,10 @@
-"""What the rest asks of a store. The docstrings are contracts that every engine keeps; one suite states them all."""
+"""What the rest asks of a store. The docstrings are contracts that every engine keeps; one suite states them all.
+
+    Reader ── what is read; `at_once` hands one out that stays at one moment
+    Store ─── Reader, Log, Segments, Nodes, Records, Calls, Work, Admin
+
+Numbers of rows (`session`, `project`, `number`) are the store's own: they come from it and go back to it, no more.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +12,21 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.clients.port import BadLine
-from mcp_memory.domain.compaction import Turn
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import Event, EventQuery, Intake
 from mcp_memory.domain.matches import Candidate, Pool, Within
-from mcp_memory.domain.nodes import BriefSource, GripRecord, Node, Stale, Words
+from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
+from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
 from mcp_memory.domain.terms import Term
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import LeaseLost
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -26,48 +35,120 @@ class Clock(Protocol):
     def now_ms(self) -> int: ...
 
 
-class Backlog(Protocol):
-    """What is left to do."""
+class SearchIndex(Protocol):
+    """Finds events and nodes by their words. A grip is found by the event it cites.
 
-    async def waits(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
-        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
+    An identifier is found however it is written, a word in any regular form and with or without accents, unspaced
+    scripts by pairs of characters. What was forgotten, replaced or removed is not found.
+    """
 
+    async def search(
+        self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
+    ) -> list[Candidate]:
+        """The best documents for any of these terms, best first, of these kinds, of this project and time."""
 
-class Lease(Protocol):
-    """The right to run the pipeline, which one process at a time has."""
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+        """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
 
-    token: int | None
-
-    def holds(self) -> bool:
-        """Whether it is still ours, as far as our own clock tells."""
-
-    async def acquire(self) -> bool:
-        """Take or renew it. False while another process has it."""
-
-    def kept(self) -> AbstractAsyncContextManager[None]:
-        """Renew it for as long as the block runs."""
-
-    async def release(self) -> None: ...
+        `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The
+        work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
+        """
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one round may take: the lease it writes under, and when it should come to an end."""
+class Reader(SearchIndex, Protocol):
+    """What can be read. No method reads more than its answer needs."""
 
-    lease: Lease
-    ends: float
+    async def at_once(self, work: Callable[[Reader], Coroutine[Any, Any, T]]) -> T:
+        """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
 
-    @property
-    def token(self) -> int:
-        if self.lease.token is None:
-            raise LeaseLost("The pipeline was run without its lease.")
-        return self.lease.token
+        `work` is given what to read from, and must not wait for anything else.
+        """
 
-    def is_over(self) -> bool:
-        """Whether the rest should wait for the next round. Raises if the lease is lost: nothing more can be stored."""
-        if not self.lease.holds():
-            raise LeaseLost("This process lost the lease of the pipeline; another one goes on.")
-        return time.monotonic() >= self.ends
+    async def position(self) -> Position:
+        """The present place in the log, for views of it later on. What is committed later lies after it."""
+
+    # projects and sessions
+
+    async def project_of_root(self, root: str, label: str) -> str | None: ...
+
+    async def root_of(self, project: str) -> str | None:
+        """The root by which the store knows a project; None if it does not."""
+
+    async def slugs(self) -> list[str]: ...
+
+    async def projects(self) -> list[ProjectInfo]:
+        """All projects with their counts, which takes a look at every event."""
+
+    async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
+        """The names of sessions that begin so, those that were stored last first."""
+
+    async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
+        """Project and place of a session's latest segment."""
+
+    async def records(self, session_id: str, at: Position | None) -> list[Record]:
+        """A session's chain of records, oldest first, without what was refreshed."""
+
+    # nodes
+
+    async def nodes(self, query: NodeQuery) -> list[Node]: ...
+
+    async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
+        """The ids of the previous and the next node of the same level."""
+
+    async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
+        """The previous and the next segment of the same session."""
+
+    async def related(self, project: str, node: Node, at: Position | None, limit: int) -> list[Node]:
+        """Segments that speak of the same files or entities, those that share most first."""
+
+    async def gone(self, project: str, refs: Sequence[NodeRef], parent: NodeRef, since: Position) -> list[NodeRef]:
+        """Which of these nodes and of the parent's children were there at the position and were forgotten since."""
+
+    async def erased(self, since: Position) -> tuple[set[str], set[str]]:
+        """The projects that lost a note, and the sessions that lost anything, since the position."""
+
+    async def unsummarized(self, project: str | None) -> tuple[int, int]:
+        """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
+
+    # events and grips
+
+    async def events(self, query: EventQuery) -> list[Event]: ...
+
+    async def log(self, after: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
+        """All events in the order they were stored, each with its number, from the one after a number on."""
+
+    async def words(self, key: bytes, at: Position | None) -> Words | None:
+        """An event by its key, or the one that a grip cites by the grip's."""
+
+    async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
+        """A grip, or an event as one, with what was said around it in its session."""
+
+    async def keys(self, beginning: bytes) -> list[bytes]:
+        """The keys of grips and events that begin so; two are enough to tell that it is not unique."""
+
+    async def cited_by(self, grip_ids: Sequence[str]) -> dict[str, Event]:
+        """The event that each grip cites; grips whose event is gone are left out."""
+
+    async def grips_between(self, project: str, start_ms: int, end_ms: int, limit: int) -> list[str]:
+        """The ids of the grips that bullets cite, of what was said in the time, those of the latest segments first."""
+
+    # search, besides what the index finds
+
+    async def candidates(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+        """Events by their numbers, with their segments and the grips that cite them."""
+
+    async def known(self, words: Sequence[str]) -> dict[str, int]:
+        """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""
+
+    async def is_silent(self, within: Within) -> bool:
+        """Whether nothing at all was said there. Where much was said, it may be taken that some of it was."""
+
+    # how it stands
+
+    async def counts(self, busy: range = range(0)) -> Counts:
+        """`dirty_segments` leaves out open ones whose last event lies in the `busy` milliseconds."""
+
+    async def compactions(self) -> Compactions: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +163,6 @@ class InboxRow:
     payload: str
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """Events of one session, and the project it belongs to if the session is new."""
-
-    events: tuple[Event, ...]
-    root: str
-    label: str = ""
-
-
 class Trial(Protocol):
     """Adds events for the sake of counting them. Nothing is stored."""
 
@@ -98,7 +170,7 @@ class Trial(Protocol):
         """What of these would be new, had all that was added to this trial before been stored."""
 
 
-class EventLog(Protocol):
+class LogStore(Protocol):
     """The canonical record. Adding is idempotent: an event known by its key changes nothing."""
 
     async def inbox(self, limit: int) -> list[InboxRow]: ...
@@ -136,7 +208,8 @@ class SegmentStore(Protocol):
     async def expire(self, before_ms: int) -> None:
         """Mark the sessions whose open segment ended before this time: nothing will join it any more."""
 
-    async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]: ...
+    async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
+        """The sessions that have changed since they were cut."""
 
     async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
         """Store the new segments, take the removed ones and their nodes out of the tree."""
@@ -145,10 +218,11 @@ class SegmentStore(Protocol):
         """Segments to summarize, oldest first; without open ones whose last event lies in the `busy` milliseconds."""
 
 
-class TreeStore(Protocol):
+class NodeStore(Protocol):
     """The versioned nodes. A write stores node, bullets, grips and index rows, and marks the parent, in one go."""
 
-    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None: ...
+    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+        """Store the nodes of segments; one that was cut anew meanwhile is left to be summarized again."""
 
     async def mark_closed_periods(self, now_ms: int) -> None:
         """Mark open periods that have closed meanwhile."""
@@ -161,124 +235,101 @@ class TreeStore(Protocol):
         A period whose children are not those it was made from any more is left as it is, to be done anew.
         """
 
+    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
+        """The next nodes that a model should write, newest first; a period only when nothing beneath it waits."""
 
-class BriefStore(Protocol):
-    """The texts that the hook prints at the start of a session."""
+    async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
+        """What a segment's summary is made from."""
 
-    async def outdated(self, limit: int) -> list[BriefSource]: ...
+    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        """Store the version, unless the node has changed meanwhile. A closed parent is left to its own upgrade."""
 
-    async def save(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None: ...
+    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
+        """Leave the node alone until then, unless it changes."""
+
+    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        """Level and input tokens of every node that waits, or will once those beneath it are written."""
+
+    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
+        """Project, start and tokens of the finished segments that are not in the tree as they are now."""
 
 
-class CompactionStore(Protocol):
+class RecordStore(Protocol):
     """The records of sessions, which are only ever added, and which sessions have grown since they were looked at."""
 
-    async def due(self, now_ms: int, limit: int) -> list[Account]: ...
+    async def accounts_due(self, now_ms: int, limit: int) -> list[Account]: ...
 
     async def account(self, session_id: str) -> Account | None:
         """The session of this name; of several clients' the one that was active last."""
 
-    async def events(self, account: Account, through: Turn) -> list[Event]:
-        """The events after those that records cover, up to and including one."""
-
-    async def tail(self, account: Account, messages: int) -> list[Event]:
-        """The latest messages, oldest first."""
-
-    async def save(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
+    async def save_record(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
         """Append the record with its sources and their hashes. False: someone else has made one meanwhile.
 
         That is enough to keep the chain whole: a model may take longer than a lease lasts.
         """
 
-    async def drop_broken(self, account: Account) -> int:
+    async def drop_broken_records(self, account: Account) -> int:
         """Take out the records whose events are gone or say something else now, with all made from them."""
 
-    async def settle(self, accounts: Sequence[Account], lease_token: int) -> None:
+    async def settle_accounts(self, accounts: Sequence[Account], lease_token: int) -> None:
         """Nothing more to do for these, unless they have grown since they were read."""
 
-    async def postpone(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
+    async def postpone_account(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
         """Try again later, and remember why it failed."""
+
+    async def rewrites(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
+        """Sessions' latest records that wait for a model, newest first, of sessions that were heard of since then."""
+
+    async def postpone_rewrite(self, rewrite: Rewrite, retry_ms: int) -> None:
+        """Leave the record alone until then."""
+
+
+class BriefStore(Protocol):
+    """The texts that the hook prints at the start of a session."""
+
+    async def outdated_briefs(self, limit: int) -> list[BriefSource]: ...
+
+    async def save_brief(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None: ...
 
     async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
         """What the hook prints when this session goes on."""
 
-    async def summary(self) -> Compactions: ...
+
+class Lease(Protocol):
+    """The right to do one kind of work, which one process at a time has."""
+
+    token: int | None
+
+    def holds(self) -> bool:
+        """Whether it is still ours, as far as our own clock tells."""
+
+    async def acquire(self) -> bool:
+        """Take or renew it. False while another process has it."""
+
+    def kept(self) -> AbstractAsyncContextManager[None]:
+        """Renew it for as long as the block runs."""
+
+    async def release(self) -> None: ...
 
 
-class RewriteStore(Protocol):
-    """Which records wait for a model, and what it needs to write them."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one round may take: the lease it writes under, and when it should come to an end."""
 
-    async def waiting(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
-        """Sessions' latest records, the newest first, of sessions that were heard of since then."""
+    lease: Lease
+    ends: float
 
-    async def events(self, rewrite: Rewrite) -> list[Event]:
-        """The events that the record itself was made from."""
+    @property
+    def token(self) -> int:
+        if self.lease.token is None:
+            raise LeaseLost("The pipeline was run without its lease.")
+        return self.lease.token
 
-    async def failed(self, rewrite: Rewrite, retry_ms: int) -> None:
-        """Leave the record alone until then."""
-
-
-class Chronicle(Protocol):
-    """The tree and the events as they are, or as they were at a position. Every read is by key."""
-
-    async def position(self) -> Position: ...
-
-    async def nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
-        """The nodes that exist, in the order asked for."""
-
-    async def children(self, project: str, ref: NodeRef, at: Position | None, limit: int) -> list[Node]: ...
-
-    async def gone(self, project: str, refs: Sequence[NodeRef], parent: NodeRef, since: Position) -> list[NodeRef]:
-        """Which of these nodes and of the parent's children were there at the position and were forgotten since."""
-
-    async def erased(self, since: Position) -> tuple[set[str], set[str]]:
-        """The projects that lost a note, and the sessions that lost anything, since the position."""
-
-    async def segments_beside(self, project: str, node: Node, at: Position | None) -> list[Node]:
-        """The previous and the next segment of the same session."""
-
-    async def related(self, project: str, node: Node, at: Position | None, limit: int) -> list[Node]:
-        """Segments that speak of the same files or entities, those that share most first."""
-
-    async def pinned(self, project: str, at: Position | None) -> list[Event]: ...
-
-    async def event(self, key: bytes, at: Position | None) -> Words | None:
-        """An event by its key, or the one that a grip cites by the grip's."""
-
-    async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
-        """Project and place of a session's latest segment."""
-
-    async def records(self, session_id: str, at: Position | None) -> list[Record]:
-        """A session's chain, oldest first, without what was refreshed."""
-
-    async def tail(self, session_id: str, messages: int, at: Position | None) -> list[Event]:
-        """A session's latest messages, oldest first."""
-
-    async def sessions_named(self, beginning: str) -> list[str]:
-        """The sessions whose name begins so; two are enough to tell that it is not unique."""
-
-    async def own_summary(self, session_id: str, at: Position | None) -> Event | None:
-        """What the client itself wrote when it last compacted this session."""
-
-
-class SearchIndex(Protocol):
-    """Finds events and nodes by their words. A grip is found by the event it cites.
-
-    An identifier is found however it is written, a word in any regular form and with or without accents, unspaced
-    scripts by pairs of characters. What was forgotten, replaced or removed is not found.
-    """
-
-    async def search(
-        self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
-    ) -> list[Candidate]:
-        """The best documents for any of these terms, best first, of these kinds, of this project and time."""
-
-    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
-        """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
-
-        `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The
-        work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
-        """
+    def is_over(self) -> bool:
+        """Whether the rest should wait for the next round. Raises if the lease is lost: nothing more can be stored."""
+        if not self.lease.holds():
+            raise LeaseLost("This process lost the lease of the pipeline; another one goes on.")
+        return time.monotonic() >= self.ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,89 +356,57 @@ class IndexKeeper(Protocol):
     async def state(self) -> IndexState: ...
 
 
-T = TypeVar("T")
+class WorkStore(Protocol):
+    """When there is work, and which process does it."""
+
+    def lease(self, name: str = "pipeline") -> Lease: ...
+
+    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
+        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
+
+    async def changes(self) -> int:
+        """A number that is another one whenever someone else has written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectInfo:
-    slug: str
-    root: str
-    sessions: int
-    events: int
-    first_ms: int | None
-    last_ms: int | None
+class AdminStore(Protocol):
+    """What concerns the memory as a whole."""
 
+    async def timezone(self, preferred: str) -> str:
+        """The zone whose days the tree is made of: chosen once, kept until a rebuild."""
 
-class Library(SearchIndex, Protocol):
-    """The read side. No method reads more than its answer needs."""
+    async def rebuild(self, timezone: str) -> None:
+        """Drop all that is derived, so that the pipeline makes it anew from the events."""
 
-    async def at_once(self, work: Callable[[Library], Coroutine[Any, Any, T]]) -> T:
-        """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
+    async def mend(self, timezone: str) -> bool:
+        """Index everything anew, and drop what is derived where it is not whole. Whether the tree was kept."""
 
-        `work` is given the library to read from, and must not wait for anything else.
+    async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
+        """Forget in one transaction, with all that was made of it; a dry run counts and changes nothing.
+
+        Neither a later import nor another source brings it back.
         """
 
-    async def project_of_root(self, root: str, label: str) -> str | None: ...
+    async def scrub(self, wait_ms: int = 0) -> str:
+        """Take what was erased out of the files; what keeps it there for now, or nothing."""
 
-    async def has_project(self, slug: str) -> bool: ...
+    async def rename(self, old: str, new: str) -> str:
+        """Give a project another slug, and return it."""
 
-    async def slugs(self) -> list[str]: ...
+    async def merge(self, source: str, target: str) -> int:
+        """Move all sessions of one project into another; returns how many."""
 
-    async def projects(self) -> list[ProjectInfo]:
-        """All projects with their counts, which takes a look at every event."""
+    async def trust(self, root: str, label: str) -> Claim:
+        """Let the name that a directory claims count from now on. What was captured until then stays where it is."""
 
-    async def node(self, project: str, ref: NodeRef) -> Node | None: ...
+    async def backup(self, target: Path) -> None:
+        """A complete copy as of now, readable by this program."""
 
-    async def nodes_named(self, project: str, level: Level, beginning: str, limit: int) -> list[NodeRef]:
-        """The nodes of a level whose key begins so, the latest first."""
+    def is_replaced(self) -> bool:
+        """Whether what was opened is no longer what is there under its name."""
 
-    async def grips_between(self, project: str, start_ms: int, end_ms: int, limit: int) -> list[str]:
-        """The ids of the grips that bullets cite, of what was said in the time, those of the latest segments first."""
 
-    async def sessions_of(self, project: str, beginning: str, limit: int) -> list[str]:
-        """The project's sessions whose name begins so, those that were stored last first."""
-
-    async def history(self, project: str, ref: NodeRef) -> list[Node]: ...
-
-    async def children(self, project: str, ref: NodeRef, *, bullets: bool = True) -> list[Node]: ...
-
-    async def neighbours(self, project: str, ref: NodeRef) -> tuple[str | None, str | None]:
-        """The ids of the previous and the next node of the same level."""
-
-    async def top(self, project: str | None, level: Level, limit: int, *, bullets: bool = True) -> list[Node]:
-        """The latest nodes of a level, newest first; of all projects if none is given. Titles alone are read faster."""
-
-    async def between(self, project: str | None, level: Level, start_ms: int, end_ms: int, limit: int) -> list[Node]:
-        """The nodes of a level that touch the time, oldest first."""
-
-    async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None: ...
-
-    async def keys(self, beginning: bytes) -> list[bytes]:
-        """The keys of grips and events that begin so; two are enough to tell that it is not unique."""
-
-    async def cited_by(self, grip_ids: Sequence[str]) -> dict[str, Event]:
-        """The event that each grip cites; grips whose event is gone are left out."""
-
-    async def known(self, words: Sequence[str]) -> dict[str, int]:
-        """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""
-
-    async def events(self, numbers: Sequence[int]) -> dict[int, Candidate]:
-        """Events by the store's own numbers, with their segments and the grips that cite them."""
-
-    async def events_after(self, number: int, project: str | None, limit: int) -> list[tuple[int, Event]]:
-        """All events in the order they were stored, from the one after the store's own number on."""
-
-    async def is_silent(self, within: Within) -> bool:
-        """Whether nothing at all was said there. Where much was said, it may be taken that some of it was."""
-
-    async def root_of(self, project: str) -> str | None:
-        """The root by which the store knows a project."""
-
-    async def unsummarized(self, project: str | None) -> tuple[int, int]:
-        """How many sessions, and how many of their events, are cut into segments that no node speaks of yet."""
-
-    async def counts(self, busy: range = range(0)) -> Counts:
-        """`dirty_segments` leaves out open ones whose last event lies in the `busy` milliseconds."""
+class Store(Reader, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol):
+    """A memory."""
 
 
 @dataclass(frozen=True, slots=True)

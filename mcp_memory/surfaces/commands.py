@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mcp_memory.app import App
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, parse_node_id
@@ -19,7 +20,7 @@ from mcp_memory.navigate.answers import checked, few
 from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
-from mcp_memory.navigate.scope import ALL, ref_of
+from mcp_memory.navigate.scope import ALL, node_of, ref_of
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
 from mcp_memory.pipeline.ingest import remember
@@ -50,9 +51,9 @@ async def toc(app: App, options: argparse.Namespace) -> Answer:
     if not options.json and options.budget is not None:
         return _fitted(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
     scope = await app.answers.scope(options.project)
-    topic = await topic_of(app.library, options.topic, scope)
+    topic = await topic_of(app.store, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
-    nodes = await browse.outline(app.library, scope.project, deepest, _ALL_NODES)
+    nodes = await browse.outline(app.store, scope.project, deepest, _ALL_NODES)
     if topic:
         nodes = [node for node in nodes if topic.keeps(node)]
     if options.json:
@@ -70,7 +71,7 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
         page = await app.answers.get_node(options.id, options.project, options.topic, budget, None)
         return _fitted(app, page, budget)
     scope = await app.answers.scope(options.project)
-    place, _ = await browse.get_node(app.library, scope, options.id, options.topic)
+    place, _ = await browse.get_node(app.store, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
     shape["children"] = [
         {"node_id": scope.id_of(child.node_id, child.project), "title": child.title, "bullets": len(child.bullets)}
@@ -79,8 +80,10 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
     ways = {"parent": place.parent_id, "previous": place.previous, "next": place.following}
     shape |= {way: scope.id_of(node_id, place.node.project) if node_id else None for way, node_id in ways.items()}
     if options.history:
-        ref, project = await ref_of(app.library, scope, options.id)
-        shape["history"] = [node_shape(version, scope) for version in await app.library.history(project, ref)]
+        ref, project = await ref_of(app.store, scope, options.id)
+        shape["history"] = [
+            node_shape(version, scope) for version in await app.store.nodes(NodeQuery(project, (ref,), versions=True))
+        ]
     return shape if options.json else output.history(shape)
 
 
@@ -90,7 +93,7 @@ async def grip(app: App, options: argparse.Namespace) -> Answer:
         page = await app.answers.expand_grip(options.id, options.before, options.after, budget)
         return _fitted(app, page, budget)
     before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
-    opened = await browse.expand_grip(app.library, options.id, before, after)
+    opened = await browse.expand_grip(app.store, options.id, before, after)
     record, cited = opened.record, opened.record.cited
 
     def shown(place: int) -> int:
@@ -131,7 +134,8 @@ async def search(app: App, options: argparse.Namespace) -> Answer:
     part = replace(found, hits=found.hits[:shown], more=more)
     # The titles of the segments that the events among the hits belong to.
     named = {hit.node_id: hit.project for hit in part.hits if hit.role and hit.node_id}
-    nodes = {node_id: await app.library.node(project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
+    refs = {node_id: (project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
+    nodes = {node_id: await node_of(app.store, *place) for node_id, place in refs.items()}
     titles = {node_id: node.title for node_id, node in nodes.items() if node}
     return found_shape(part, min(page.tokens, budget), titles)
 
@@ -145,7 +149,7 @@ async def timeline(app: App, options: argparse.Namespace) -> Answer:
     when = app.answers.when(options.when)
     if when is None:
         raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
-    span, _ = await browse.browse_time(app.library, scope, when, options.topic)
+    span, _ = await browse.browse_time(app.store, scope, when, options.topic)
     return {
         "when": time_shape(when),
         "level": span.level.label,
@@ -178,7 +182,7 @@ async def projects(app: App, options: argparse.Namespace) -> Answer:
             "first": iso(info.first_ms) if info.first_ms is not None else None,
             "last": iso(info.last_ms) if info.last_ms is not None else None,
         }
-        for info in await app.library.projects()
+        for info in await app.store.projects()
     ]
     return {"projects": found} if options.json else output.projects(found)
 
@@ -250,7 +254,6 @@ async def compact(app: App, options: argparse.Namespace) -> Answer:
 
 
 async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
-    from mcp_memory.store.sqlite.projects import merge, rename
     from mcp_memory.surfaces.process_command import until_idle
 
     if options.action == "trust":
@@ -259,9 +262,9 @@ async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError(f"`projects {options.action}` takes two slugs, the old one and the new one.")
     old, new = options.names
     if options.action == "rename":
-        new = await rename(app.database, old, new)
+        new = await app.store.rename(old, new)
     else:
-        await merge(app.database, old, new)
+        await app.store.merge(old, new)
         await until_idle(app)
     shape = {"action": options.action, "from": old, "to": new}
     return shape if options.json else f"{old} is {new} now."
@@ -270,8 +273,8 @@ async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
 async def _trust(app: App, options: argparse.Namespace) -> Answer:
     """The user's consent that what is captured in this directory belongs to the project whose name it claims."""
     from mcp_memory.capture.project import detect
+    from mcp_memory.domain.projects import slugify
     from mcp_memory.install.catalog import project_root
-    from mcp_memory.store.sqlite.projects import slugify, trust
     from mcp_memory.surfaces.process_command import until_idle
 
     if len(options.names) != 1:
@@ -283,7 +286,7 @@ async def _trust(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError(f'{file} {claimed}. Write project = "{name}" there first, or run this where it is written.')
     # What waits was captured before the user agreed.
     await until_idle(app)
-    claim = await trust(app.database, place.root, place.label)
+    claim = await app.store.trust(place.root, place.label)
     if claim.owner:
         await until_idle(app)
     if options.json:

@@ -77,10 +77,9 @@ def doctor(options: argparse.Namespace) -> int:
 async def _mend(settings: Settings) -> dict[str, Any]:
     """Make a damaged database anew and read the transcripts again; index a whole one anew, and mend its tree."""
     # What only a repair needs.
-    from mcp_memory.app import open_app
+    from mcp_memory.app import open_app, system_timezone
     from mcp_memory.pipeline.importing import import_files
-    from mcp_memory.store.sqlite.rebuild import system_timezone
-    from mcp_memory.store.sqlite.repair import mend_derived, repair
+    from mcp_memory.store.sqlite.repair import repair
     from mcp_memory.store.whoosh.position import mark_damaged
     from mcp_memory.surfaces.import_command import find_sources, laid_out
     from mcp_memory.surfaces.process_command import until_idle
@@ -95,12 +94,12 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     async with open_app(settings, typed=True) as app:
         app.pipeline.quiet_ms = 0  # what was in the tree is there again at once
         if found is None:
-            kept = await app.database.write(mend_derived, app.zone.key)
+            kept = await app.store.mend(app.zone.key)
             await until_idle(app)
             return {"tree": kept, "notes": [f"The index was made anew; the tree {_TREE[kept]}."]}
         with laid_out([]) as (paths, files):
             sources, _ = find_sources(of_user(settings.client_folders), paths, "auto", files)
-            again = await import_files(app.log, sources, app.intaker, passing=files.names)
+            again = await import_files(app.store, sources, app.intaker, passing=files.names)
         await until_idle(app)
     facts = asdict(found) | {"path": str(found.path), "imported": again.events_new}
     return facts | {"notes": list(_notes(found, again.events_new))}

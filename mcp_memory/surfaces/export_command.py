@@ -5,25 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
-
-import anyio
 
 from mcp_memory.app import App
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.shapes import event_shape, iso
-from mcp_memory.store.sqlite.migrations import backup as copy_database
-from mcp_memory.store.sqlite.migrations import remove_partial
-from mcp_memory.store.sqlite.place import uri
 from mcp_memory.surfaces import output
 
 _PAGE = 1_000
@@ -49,7 +44,8 @@ async def export(app: App, options: argparse.Namespace) -> int:
     except OSError as error:
         raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
     finally:
-        remove_partial(partial)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return _told(options, count, "events")
 
 
@@ -98,7 +94,7 @@ async def _document(app: App, project: str | None, file: TextIO) -> int:
 
 async def _events(app: App, project: str | None) -> AsyncIterator[Event]:
     last = 0
-    while page := await app.library.events_after(last, project, _PAGE):
+    while page := await app.store.log(last, project, _PAGE):
         for last, event in page:  # noqa: B007
             yield event
 
@@ -112,8 +108,8 @@ async def _markdown(app: App, project: str | None, folder: Path) -> int:
     """One file per node, linked to its parent and children, readable in any editor."""
     count = 0
     for level in Level:
-        for node in await app.library.top(project, level, 1_000_000):
-            children = [] if level is Level.SEGMENT else await app.library.children(node.project, node.ref)
+        for node in await app.store.nodes(NodeQuery.latest(project, level, 1_000_000)):
+            children = [] if level is Level.SEGMENT else await app.store.nodes(NodeQuery(node.project, parent=node.ref))
             path = folder / node.project / f"{file_name(node)}.md"
             try:
                 private_dir(str(path.parent))
@@ -165,20 +161,9 @@ def _link_text(title: str) -> str:
 
 async def backup(app: App, options: argparse.Namespace) -> int:
     target = _replaceable(options.path, app.settings.database)
-
-    def copy() -> int:
-        source = sqlite3.connect(uri(app.settings.database), uri=True)
-        try:
-            copy_database(source, target)
-        finally:
-            source.close()
-        return target.stat().st_size
-
-    try:
-        with output.spinner("Copying", enabled=not options.json):
-            size = await anyio.to_thread.run_sync(copy)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreFull(f"{target} cannot be written: {error}. Name another place.") from error
+    with output.spinner("Copying", enabled=not options.json):
+        await app.store.backup(target)
+    size = target.stat().st_size
     if options.json:
         return output.document({"path": str(target), "bytes": size})
     return output.text(f"Copied {size:,} bytes to {target}")

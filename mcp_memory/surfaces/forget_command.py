@@ -14,11 +14,11 @@ from anyio import to_thread
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import parse_ulid
+from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.scope import grip_key, session_name
 from mcp_memory.store.sqlite.backup import copies_of
-from mcp_memory.store.sqlite.forget import Forgotten, Reach, Wish, forget
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -47,7 +47,7 @@ async def wish_of(app: App, options: argparse.Namespace) -> Wish:
         raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
     before = app.answers.when(options.before)
     return Wish(
-        session_id=await session_name(app.chronicle, options.session) if options.session else options.session,
+        session_id=await session_name(app.store, options.session) if options.session else options.session,
         event_key=await key_of(app, options.event) if options.event else None,
         project=options.project,
         before_ms=before.start_ms if before else None,
@@ -64,8 +64,8 @@ async def key_of(app: App, name: str) -> bytes:
     """The key of an event, by its own id or by the id of a grip on it or on a part of it."""
     if not name.strip().lower().startswith("grip:"):
         return parse_ulid(name.strip())[1]
-    key = await grip_key(app.library, name)
-    record = await app.library.grip(key, 0, 0)
+    key = await grip_key(app.store, name)
+    record = await app.store.grip(key, 0, 0)
     return record.cited.key if record and record.cited else key
 
 
@@ -128,15 +128,15 @@ class Outcome:
 
 async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     """Forget in database, spool, log and copies, then build what is left anew."""
-    if wish.project is not None and not await app.library.has_project(wish.project):
+    if wish.project is not None and await app.store.root_of(wish.project) is None:
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
-    found, reach = await forget(app.database, wish, dry_run=True)
+    found, reach = await app.store.forget(wish, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
     made, others = await to_thread.run_sync(_copies, app.settings.database)
     if not dry_run:
         # Files first: whoever is interrupted between them and the database asks again, and loses nothing else.
         await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
-        found, _ = await forget(app.database, wish, dry_run=False)
+        found, _ = await app.store.forget(wish, dry_run=False)
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept.
         await to_thread.run_sync(_remove, copies_of(app.settings.database), app.settings.home)
     found = replace(found, inbox=found.inbox + len(spooled))
@@ -147,14 +147,14 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, builds the rest anew
         return Outcome(found, made, others, "nothing can be written just now")
-    again = Outcome((await forget(app.database, wish, dry_run=True))[0])
-    left = await app.database.scrub(_PATIENCE_MS)
+    again = Outcome((await app.store.forget(wish, dry_run=True))[0])
+    left = await app.store.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
     return Outcome(found, made, others, left, str(again) if again.anything else "")
 
 
-def _spooled(folder: Path, reach: Reach) -> list[Path]:
+def _spooled(folder: Path, reach: Coverage) -> list[Path]:
     """The spool's files that fall under the wish, whole or not."""
     found = []
     for path in sorted(filter(Path.is_file, folder.iterdir())) if folder.is_dir() else ():
@@ -222,10 +222,10 @@ async def wish_of_agent(app: App, grip_id: str | None, session_id: str | None, m
             )
         if match:
             return Wish(match=match), f"all that holds {safe(match, 100)!r}"
-        session = await session_name(app.chronicle, session_id or "")
+        session = await session_name(app.store, session_id or "")
         return Wish(session_id=session), f"the session {safe(session, 100)}"
     key = await key_of(app, grip_id)
-    record = await app.library.grip(key, 0, 0)
+    record = await app.store.grip(key, 0, 0)
     if record and record.cited:
         view.admit(record.cited.project)
     return Wish(event_key=key), f"“{safe(record.excerpt, 200)}”" if record else grip_id[:80]

@@ -26,12 +26,11 @@ from mcp_memory.app import App
 from mcp_memory.clients import ADAPTERS, default_places, detect
 from mcp_memory.clients.jsonl import told_of
 from mcp_memory.clients.port import BadLine, ClientAdapter, Folders, of_user
-from mcp_memory.domain.events import Captured
+from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import reason_of
-from mcp_memory.store.port import Intake
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.process_command import until_idle
 
@@ -72,10 +71,10 @@ async def load(app: App, options: argparse.Namespace) -> int:
                 stack.enter_context, laid_out(options.paths), abandon_on_cancel=True
             )
             sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client, files)
-        root = await app.library.root_of(options.project) if options.project else None
+        root = await app.store.root_of(options.project) if options.project else None
         with output.progress("Importing", enabled=shown) as progress:
             result = await import_files(
-                app.log,
+                app.store,
                 sources,
                 app.intaker,
                 project=options.project or "",
@@ -306,7 +305,7 @@ def looked_for(home: Folders, paths: list[str], client: str) -> str:
 
 async def demo(app: App, options: argparse.Namespace) -> int:
     """A first look: the sample history if memory is empty, the tree, and how to connect a client."""
-    counts = await app.library.counts()
+    counts = await app.store.counts()
     if not counts.events:
         await load_sample(app)
     await until_idle(app)
@@ -317,7 +316,7 @@ async def demo(app: App, options: argparse.Namespace) -> int:
 
     output.text("Loaded the sample history." if not counts.events else "This memory already holds history.")
     scope = await app.answers.scope("*")
-    output.tree(await browse.outline(app.library, None, Level.DAY, _SHOWN_NODES), scope)
+    output.tree(await browse.outline(app.store, None, Level.DAY, _SHOWN_NODES), scope)
     words = _program()
     entry = {"command": words[0], "args": [*words[1:], "serve"]}
     return output.text(_CONNECT.format(program=shlex.join(words), entry=json.dumps(entry)))
@@ -338,9 +337,9 @@ async def load_sample(app: App) -> int:
         told = told_of(line)
         sessions.setdefault((told.event.session_id, told.project), []).append(told.event)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]
-    return await app.log.add(intakes)
+    return await app.store.add(intakes)
 
 
 async def _overview(app: App) -> dict[str, Any]:
-    counts = await app.library.counts()
+    counts = await app.store.counts()
     return {"projects": counts.projects, "sessions": counts.sessions, "events": counts.events, "nodes": counts.nodes}

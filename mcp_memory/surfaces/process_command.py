@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from mcp_memory.app import App, rules_of
+from mcp_memory.app import App, rules_of, system_timezone
 from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
@@ -25,8 +25,6 @@ from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.pipeline.compact import PART_TOKENS
 from mcp_memory.pipeline.loop import Done
 from mcp_memory.pipeline.rollup import is_open_at
-from mcp_memory.store.sqlite.ledger import SqliteUpgrades
-from mcp_memory.store.sqlite.rebuild import rebuild, system_timezone
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
@@ -51,10 +49,10 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
         planned = await estimate(app)
         return planned if options.json else output.facts(planned)
     if options.rebuild:
-        await rebuild(app.database, app.settings.calendar.timezone or system_timezone())
+        await app.store.rebuild(app.settings.calendar.timezone or system_timezone())
     # Whoever runs this now wants what was said a moment ago as well, and what an earlier version could not read.
     app.pipeline.quiet_ms = 0
-    await app.log.reopen()
+    await app.store.reopen()
     upgraded: dict[str, Any] = {}
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)
@@ -122,23 +120,22 @@ async def estimate(app: App) -> dict[str, Any]:
         "output_tokens": answered,
         "cost": cost if calls else 0.0,
         "days": -(-(asked + answered) // chosen.daily_token_cap) if chosen.daily_token_cap else None,
-        "inbox": (await app.library.counts()).inbox,
+        "inbox": (await app.store.counts()).inbox,
     }
 
 
 async def _planned(app: App) -> list[tuple[Level, int]]:
     """Level and length of every text that would be sent."""
-    store, rules, now_ms = SqliteUpgrades(app.database), rules_of(app.settings), app.clock.now_ms()
+    store, rules, now_ms = app.store, rules_of(app.settings), app.clock.now_ms()
     # Project, start and tokens of the finished segments that have no summary, and of those into which the sessions
     # that changed would be cut.
-    fresh = await store.unsummarized()
-    project_of = await store.project_of_sessions()
-    for cutting in await app.pipeline.segments.dirty(_EVERYTHING, rules.overlap_ms):
+    fresh = await store.unwritten_segments()
+    for cutting in await store.dirty(_EVERYTHING, rules.overlap_ms):
         for piece in cut(cutting.marks, rules, now_ms, cutting.start):
             own = cutting.marks[piece.first : piece.last]
             if piece.closed:
-                fresh.append((project_of[cutting.session], own[0].timestamp_ms, sum(mark.tokens for mark in own)))
-    planned = await store.backlog(now_ms)
+                fresh.append((cutting.project, own[0].timestamp_ms, sum(mark.tokens for mark in own)))
+    planned = await store.upgrade_backlog(now_ms)
     planned += [(Level.SEGMENT, tokens) for _, _, tokens in fresh]
     # The closed periods above them, and about how long their children will be.
     layer = Counter((project, day_ref(start_ms, app.zone)) for project, start_ms, _ in fresh)

@@ -369,7 +369,7 @@ class Subscriptions:
             await anyio.sleep(WATCH_SECONDS)
             app = self._memory.open
             try:
-                if app and self._seen != (seen := (app, await app.database.data_version())):
+                if app and self._seen != (seen := (app, await app.store.changes())):
                     self._seen = seen
                     await self._compare(app)
             except MemoryFault:
@@ -390,7 +390,7 @@ class Subscriptions:
         """What changes when the document does; None if it cannot be read, "" if it is not there."""
         if uri == STATUS:
             # It counts everything, so that reading it takes longer the more there is; any write changes it.
-            return f"{id(app)} {await app.database.data_version()}"
+            return f"{id(app)} {await app.store.changes()}"
         # Of the nodes that it is about, a document may show too little to tell their versions apart.
         versions: list[int] = []
         try:

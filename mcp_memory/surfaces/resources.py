@@ -159,7 +159,7 @@ class Shelf:
         try:
             app = await self.memory.app()
             await app.sessions.view(session)  # raises if it may not be read
-            made = await app.pipeline.compactor.compact(await session_name(app.chronicle, session), force=True)
+            made = await app.pipeline.compactor.compact(await session_name(app.store, session), force=True)
         except NotFound as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         except MemoryFault as error:

@@ -209,7 +209,7 @@ class Memory:
         self.greeted()
         self._asked.set()
         attempt = self._attempt
-        if attempt.error is not None or (attempt.app is not None and attempt.app.database.is_replaced()):
+        if attempt.error is not None or (attempt.app is not None and attempt.app.store.is_replaced()):
             self._attempt = _Attempt()
             attempt.again.set()
             attempt = self._attempt

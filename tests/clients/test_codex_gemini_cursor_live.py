@@ -155,13 +155,13 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
 
 
 async def told(app: App) -> list[tuple[str, str]]:
-    events = [event for _, event in await app.library.events_after(0, None, 99)]
+    events = [event for _, event in await app.store.log(0, None, 99)]
     events.sort(key=lambda event: event.timestamp_ms)
     return [(str(event.role), event.text) for event in events if event.text and event.role != "system"]
 
 
 async def brought_in(app: App, session: Session) -> int:
-    result = await import_files(app.log, [(ADAPTERS[session.client], session.transcript)], app.intaker)
+    result = await import_files(app.store, [(ADAPTERS[session.client], session.transcript)], app.intaker)
     assert result.skipped == []
     return result.events_new
 

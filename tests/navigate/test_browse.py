@@ -109,7 +109,7 @@ async def test_every_branch_whose_keywords_or_bullets_name_it_is_kept(tmp_path: 
     async with memory(tmp_path) as app:
         await learn(app, [*busy, *quiet, *other])
         days = [node for node in await all_nodes(app) if node.level is Level.DAY]
-        topic = await topic_of(app.library, "mooring", await app.answers.scope("alpha"))
+        topic = await topic_of(app.store, "mooring", await app.answers.scope("alpha"))
         assert topic
         assert len(topic.hits) < len(days)
         kept = {node.ref.key for node in days if topic.keeps(node)}

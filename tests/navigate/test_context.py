@@ -9,14 +9,16 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.budget import joined
+from mcp_memory.domain.events import MESSAGES, EventQuery
+from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.navigate.context import Context, ContextRequest, levels_of
 from mcp_memory.pipeline.ingest import remember
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forget import Wish, forget
-from tests.support import conversation, learn, memory, said
+from tests.support import conversation, database_of, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 DAY = "toc:day:2026-03-02"
@@ -40,7 +42,7 @@ async def test_a_day_comes_with_memo_summaries_and_its_segments(tmp_path: Path) 
     async with memory(tmp_path) as app:
         await filled(app)
         context = await build(app)
-        segments = await app.library.top("alpha", Level.SEGMENT, 9)
+        segments = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
     mine = next(node.node_id for node in segments if "2026-03-02" in node.node_id)
     assert kinds(context) == [
         ("memo", "memo:alpha"),
@@ -102,7 +104,9 @@ async def test_a_segment_comes_with_its_neighbours_and_those_with_the_same_names
     async with memory(tmp_path) as app:
         later = [said("Now log every call of refreshToken.", "2026-03-02T11:00:00Z")]
         await learn(app, [*conversation(), *later, *conversation("2026-03-09", session="s2")])
-        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
+        segments = sorted(
+            await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9)), key=lambda node: node.start_ms
+        )
         context = await build(app, segments[0].node_id)
         none = await build(app, segments[0].node_id, top_k=0)
     linked = [anchor for kind, anchor in kinds(context) if kind == "linked"]
@@ -114,7 +118,7 @@ async def test_a_segment_of_a_condensed_session_comes_with_its_record(tmp_path: 
     async with memory(tmp_path) as app:
         await learn(app, conversation())
         await app.pipeline.compactor.compact("s1", force=True)
-        (segment,) = await app.library.top("alpha", Level.SEGMENT, 9)
+        (segment,) = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
         context = await build(app, segment.node_id)
         assert ("linked", "session:s1") in kinds(context)
         session = await build(app, "s1")
@@ -128,10 +132,10 @@ async def test_a_segment_of_a_condensed_session_comes_with_its_record(tmp_path: 
 async def test_a_grip_comes_with_its_words_and_the_summaries_down_to_its_segment(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        (segment,) = await app.library.top("alpha", Level.SEGMENT, 9)
+        (segment,) = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
         grip = segment.bullets[0].grip_ids[0]
         context = await build(app, grip)
-        cited = (await app.library.cited_by([grip]))[grip]
+        cited = (await app.store.cited_by([grip]))[grip]
         event = await build(app, cited.event_id)
     focus = next(block for block in context.blocks if block.kind == "focus")
     assert focus.anchor == grip
@@ -156,7 +160,7 @@ async def test_without_a_focus_the_latest_day_is_meant(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             await app.contexts.build(ContextRequest())
         await filled(app)
-        notes = await app.library.top("alpha", Level.DAY, 1)
+        notes = await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 1))
         context = await build(app, None)
     assert ("focus", notes[0].node_id) in kinds(context)
 
@@ -203,15 +207,17 @@ async def test_a_forgotten_event_leaves_and_what_went_with_it_is_named(tmp_path:
     async with memory(tmp_path) as app:
         later = [said("Now write the migration guide.", "2026-03-02T12:00:00Z")]
         await learn(app, [*conversation(), *later, *conversation("2026-03-04", session="s2")])
-        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
+        segments = sorted(
+            await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9)), key=lambda node: node.start_ms
+        )
         snapshot = await app.contexts.snapshot()
-        found, _ = await forget(app.database, Wish(match="migration guide"), dry_run=False)
+        found, _ = await app.store.forget(Wish(match="migration guide"), dry_run=False)
         assert found.events == 1
         await app.pipeline.until_idle()
         context = await build(app, since=snapshot)
         after = await app.contexts.snapshot()
         again = await build(app, since=after)
-        await forget(app.database, Wish(session_id="s2"), dry_run=False)
+        await app.store.forget(Wish(session_id="s2"), dry_run=False)
         await app.pipeline.until_idle()
         day = await build(app, "toc:day:2026-03-04", since=after)
     assert [anchor.partition("@")[0] for anchor in context.removed] == [segments[1].node_id]
@@ -227,7 +233,9 @@ async def test_a_segment_that_was_cut_anew_is_named_as_removed(tmp_path: Path) -
         await learn(
             app, [said("Start the import.", "2026-03-02T09:00:00Z"), said("Resume it.", "2026-03-02T09:50:00Z")]
         )
-        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 9), key=lambda node: node.start_ms)
+        segments = sorted(
+            await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9)), key=lambda node: node.start_ms
+        )
         before = await build(app)
         await learn(app, [said("Still running the import.", "2026-03-02T09:25:00Z")])
         context = await build(app, since=before.snapshot)
@@ -242,12 +250,12 @@ async def test_a_memo_or_session_of_which_something_was_forgotten_is_told_as_cha
         await remember(app, "Never on a Friday.", pin=True, project="alpha")
         snapshot = await app.contexts.snapshot()
         assert kinds(await build(app, "session:s1", since=snapshot)) == []
-        await forget(app.database, Wish(match="Never on a Friday"), dry_run=False)
+        await app.store.forget(Wish(match="Never on a Friday"), dry_run=False)
         changed = await build(app, since=snapshot)
         assert kinds(changed) == [("memo", "memo:alpha")]
         assert "Friday" not in changed.blocks[0].text
-        last = (await app.chronicle.tail("s1", 1, None))[0]
-        await forget(app.database, Wish(event_key=last.key), dry_run=False)
+        last = (await app.store.events(EventQuery(session_id="s1", types=MESSAGES, last=1)))[0]
+        await app.store.forget(Wish(event_key=last.key), dry_run=False)
         await app.pipeline.until_idle()
         told = await build(app, "session:s1", since=snapshot)
         assert ("focus", "session:s1") in kinds(told)
@@ -267,12 +275,12 @@ async def test_places_in_the_log_are_never_given_twice(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
         snapshot = await app.contexts.snapshot()
-        await app.database.write(Transaction.run, "DELETE FROM event WHERE id = (SELECT max(id) FROM event)")
+        await database_of(app).write(Transaction.run, "DELETE FROM event WHERE id = (SELECT max(id) FROM event)")
         await learn(app, conversation("2026-03-05", session="s3"))
         with pytest.raises(NotFound):
             await build(app, "toc:day:2026-03-05", at=snapshot)
-        assert await app.chronicle.tail("s3", 5, None)
-        assert not await app.chronicle.tail("s3", 5, decode(snapshot))
+        assert await app.store.events(EventQuery(session_id="s3", types=MESSAGES, last=5))
+        assert not await app.store.events(EventQuery(session_id="s3", types=MESSAGES, last=5, at=decode(snapshot)))
 
 
 async def test_recalled_text_in_a_context_cannot_pose_as_something_else(tmp_path: Path) -> None:
@@ -280,7 +288,9 @@ async def test_recalled_text_in_a_context_cannot_pose_as_something_else(tmp_path
     async with memory(tmp_path) as app:
         await learn(app, [said(evil, "2026-03-02T09:00:00Z")])
         await remember(app, evil, pin=True, project="alpha")
-        (segment,) = [n for n in await app.library.top("alpha", Level.SEGMENT, 9) if n.session_id == "s1"]
+        (segment,) = [
+            n for n in await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9)) if n.session_id == "s1"
+        ]
         for focus in (DAY, "s1", segment.bullets[0].grip_ids[0]):
             text = joined((await build(app, focus)).blocks)
             assert "exporter" in text
@@ -315,7 +325,7 @@ async def test_reading_a_context_takes_as_many_reads_whatever_the_history(
             for day in range(1, days + 1):
                 await learn(app, conversation(f"2026-03-{day:02d}", session=f"s{day}"))
             fetched = 0
-            fetch = app.database.fetch
+            fetch = database_of(app).fetch
 
             async def counted(*args: Any) -> Any:
                 nonlocal fetched
@@ -323,7 +333,7 @@ async def test_reading_a_context_takes_as_many_reads_whatever_the_history(
                 fetched += 1 + len(rows)
                 return rows
 
-            monkeypatch.setattr(app.database, "fetch", counted)
+            monkeypatch.setattr(database_of(app), "fetch", counted)
             await build(app, "toc:day:2026-03-01")
             return fetched
 

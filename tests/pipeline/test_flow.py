@@ -8,11 +8,12 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.matches import Within
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.navigate.browse import expand_grip
-from mcp_memory.store.sqlite.segments import SqliteSegments
-from tests.support import StoppedClock, all_nodes, conversation, learn, memory, said, tell
+from mcp_memory.store.sqlite.database import Transaction
+from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +40,7 @@ async def test_every_bullet_of_every_level_reaches_the_words(tmp_path: Path) -> 
             for bullet in node.bullets:
                 assert bullet.grip_ids, bullet.text
                 for grip_id in bullet.grip_ids:
-                    opened = await expand_grip(app.library, grip_id, 1, 1)
+                    opened = await expand_grip(app.store, grip_id, 1, 1)
                     assert opened.state == "exact"
                     assert opened.record.cited is not None
                     assert opened.record.cited.text[opened.start : opened.end] == opened.record.excerpt
@@ -76,11 +77,11 @@ async def test_an_event_between_two_segments_can_join_them_and_the_old_node_leav
         await learn(
             app, [said("Start the import.", "2026-03-02T09:00:00Z"), said("Resume the upload.", "2026-03-02T09:50:00Z")]
         )
-        assert len(await app.library.top("alpha", Level.SEGMENT, 9)) == 2
+        assert len(await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))) == 2
         await learn(app, [said("Still running the import.", "2026-03-02T09:25:00Z")])
-        segments = await app.library.top("alpha", Level.SEGMENT, 9)
-        day = (await app.library.top("alpha", Level.DAY, 9))[0]
-        gone = await app.library.search(terms_of("upload"), Within("alpha"), kinds=frozenset({"segment"}), limit=9)
+        segments = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
+        day = (await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 9)))[0]
+        gone = await app.store.search(terms_of("upload"), Within("alpha"), kinds=frozenset({"segment"}), limit=9)
     assert len(segments) == 1
     assert day.child_ids == (segments[0].node_id,)
     assert [candidate.node.node_id for candidate in gone if candidate.node] == [segments[0].node_id]
@@ -91,7 +92,7 @@ async def test_parallel_sessions_are_never_mixed(tmp_path: Path) -> None:
         first = [said(f"alpha step {n}", f"2026-03-02T09:{n:02d}:00Z", session="one") for n in range(0, 20, 2)]
         second = [said(f"beta step {n}", f"2026-03-02T09:{n:02d}:30Z", session="two") for n in range(1, 20, 2)]
         await learn(app, sorted([*first, *second], key=lambda line: str(line["timestamp"])))
-        segments = await app.library.top("alpha", Level.SEGMENT, 9)
+        segments = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
         for node in segments:
             assert len({bullet.text.split()[-3] for bullet in node.bullets}) == 1
     assert {node.session_id for node in segments} == {"one", "two"}
@@ -105,17 +106,19 @@ async def test_overlap_is_context_and_never_cited(tmp_path: Path) -> None:
             for n in range(9)
         ]
         await learn(app, lines)
-        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 20), key=lambda node: node.start_ms)
+        segments = sorted(
+            await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 20)), key=lambda node: node.start_ms
+        )
         assert len(segments) > 1
-        jobs = await app.pipeline.segments.jobs(99, range(0))
+        jobs = await app.store.jobs(99, range(0))
         assert not jobs
         for node in segments:
             for bullet in node.bullets:
                 for grip_id in bullet.grip_ids:
-                    record = (await expand_grip(app.library, grip_id, 0, 0)).record
+                    record = (await expand_grip(app.store, grip_id, 0, 0)).record
                     assert record.cited is not None
                     assert node.start_ms <= record.cited.timestamp_ms <= node.end_ms
-        counted = await app.database.value("SELECT sum(events) FROM segment")
+        counted = await database_of(app).value("SELECT sum(events) FROM segment")
     assert counted == len(lines)
 
 
@@ -125,11 +128,12 @@ async def test_a_later_segment_knows_what_the_user_asked_for(tmp_path: Path) -> 
         asked = said("Rewrite the tokenizer for string literals.", "2026-03-02T09:00:00Z", role="user")
         lines = [said(f"{work} Part {n}.", f"2026-03-02T09:{10 + n}:00Z", role="assistant") for n in range(9)]
         await learn(app, [asked, *lines])
-        segments = sorted(await app.library.top("alpha", Level.SEGMENT, 20), key=lambda node: node.start_ms)
-        last = await app.database.value("SELECT node FROM segment ORDER BY start_ms DESC LIMIT 1")
-        job = await SqliteSegments(app.database).job_of(last)
+        segments = sorted(
+            await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 20)), key=lambda node: node.start_ms
+        )
+        await database_of(app).write(Transaction.run, "UPDATE segment SET done_hash = ''")
+        *_, job = await app.store.jobs(99, range(0))
     assert len(segments) > 1
-    assert job is not None
     assert job.context[0].text == asked["text"]
     assert all(event.text != asked["text"] for event in job.events)
 
@@ -138,15 +142,17 @@ async def test_an_open_period_reads_so_far_and_closes_with_time(tmp_path: Path) 
     clock = StoppedClock("2026-03-02T12:00:00Z")
     async with memory(tmp_path, clock) as app:
         await learn(app, conversation("2026-03-02"))
-        day = (await app.library.top("alpha", Level.DAY, 1))[0]
+        day = (await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 1)))[0]
         assert day.open
         assert day.title.endswith("(so far)")
         clock.move(hours=12, minutes=59)
         await learn(app, [])
-        assert (await app.library.top("alpha", Level.DAY, 1))[0].open
+        assert (await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 1)))[0].open
         clock.move(minutes=2)
         await learn(app, [])
-        day, week = [(await app.library.top("alpha", level, 1))[0] for level in (Level.DAY, Level.WEEK)]
+        day, week = [
+            (await app.store.nodes(NodeQuery.latest("alpha", level, 1)))[0] for level in (Level.DAY, Level.WEEK)
+        ]
     assert not day.open
     assert "so far" not in day.title
     assert week.open
@@ -159,12 +165,12 @@ async def test_an_open_segment_waits_for_quiet_and_closes_after_the_gap(tmp_path
         assert not await all_nodes(app)
         clock.move(seconds=60)
         await learn(app, [])
-        segment = (await app.library.top("alpha", Level.SEGMENT, 1))[0]
+        segment = (await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 1)))[0]
         assert segment.open
         assert segment.title.endswith("(so far)")
         clock.move(minutes=30)
         await learn(app, [])
-        segment = (await app.library.top("alpha", Level.SEGMENT, 1))[0]
+        segment = (await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 1)))[0]
     assert not segment.open
     assert segment.version == 2
 
@@ -183,7 +189,7 @@ async def test_a_session_end_closes_the_segment_at_once(tmp_path: Path) -> None:
     end = said("", "2026-03-02T09:05:35Z", role="system", event_type="session_end") | {"text": "other"}
     async with memory(tmp_path, clock) as app:
         await learn(app, [*conversation("2026-03-02"), end])
-        assert not (await app.library.top("alpha", Level.SEGMENT, 1))[0].open
+        assert not (await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 1)))[0].open
 
 
 @pytest.mark.parametrize(
@@ -226,44 +232,42 @@ async def test_a_day_with_a_clock_change_holds_all_its_hours(
 ) -> None:
     async with memory(tmp_path, zone=zone) as app:
         await learn(app, [said("Begin the night build.", before), said("End the night build.", after)])
-        days = await app.library.top("alpha", Level.DAY, 9)
+        days = await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 9))
     assert len(days) == 1
     assert days[0].end_ms - days[0].start_ms == hours * 3_600_000
 
 
 async def test_a_rebuild_gives_the_same_tree(tmp_path: Path) -> None:
-    from mcp_memory.store.sqlite.rebuild import rebuild
 
     async with memory(tmp_path) as app:
         await learn(app, [*conversation("2026-03-02"), *conversation("2026-04-14", session="s2")])
         before = [(node.node_id, node.title, node.bullets, node.keywords) for node in await all_nodes(app)]
-        await rebuild(app.database, "UTC")
+        await app.store.rebuild("UTC")
         assert not await all_nodes(app)
         await learn(app, [])
         after = [(node.node_id, node.title, node.bullets, node.keywords) for node in await all_nodes(app)]
-        hits = await app.library.search(terms_of('"refresh token"'), Within(), kinds=None, limit=9)
+        hits = await app.store.search(terms_of('"refresh token"'), Within(), kinds=None, limit=9)
     assert after == before
     assert hits
 
 
 async def test_a_rebuild_can_change_the_time_zone(tmp_path: Path) -> None:
-    from mcp_memory.store.sqlite.rebuild import rebuild
 
     line = said("Ship the late release.", "2026-03-02T23:30:00Z")
     async with memory(tmp_path) as app:
         await learn(app, [line])
-        assert (await app.library.top("alpha", Level.DAY, 1))[0].ref.key == "2026-03-02"
-        await rebuild(app.database, "Asia/Tokyo")
+        assert (await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 1)))[0].ref.key == "2026-03-02"
+        await app.store.rebuild("Asia/Tokyo")
     async with memory(tmp_path) as app:
         await learn(app, [])
-        assert (await app.library.top("alpha", Level.DAY, 1))[0].ref.key == "2026-03-03"
+        assert (await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 1)))[0].ref.key == "2026-03-03"
 
 
 async def test_each_project_has_its_own_tree(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation(session="s2", project="beta")])
         assert {node.project for node in await all_nodes(app, "beta")} == {"beta"}
-        assert len(await app.library.top(None, Level.YEAR, 9)) == 2
+        assert len(await app.store.nodes(NodeQuery.latest(None, Level.YEAR, 9))) == 2
 
 
 async def test_so_far_is_said_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import PORTION
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces.import_command import find_sources, laid_out
-from tests.support import SHARED, all_nodes, conversation, memory, said
+from tests.support import SHARED, all_nodes, conversation, database_of, memory, said
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def write(path: Path, lines: list[Any]) -> Path:
 
 
 async def load(app: App, *paths: Path, **options: Any) -> Imported:
-    return await import_files(app.log, [(ADAPTERS["jsonl"], path) for path in paths], app.intaker, **options)
+    return await import_files(app.store, [(ADAPTERS["jsonl"], path) for path in paths], app.intaker, **options)
 
 
 async def test_a_second_import_adds_nothing_and_still_counts(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_line_nested_too_deeply_is_told_and_the_others_kept(tmp_path: Pa
 async def test_a_fault_of_the_store_comes_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", conversation())
     async with memory(tmp_path / "home") as app:
-        await app.database.write(Transaction.run, "DROP TABLE event")
+        await database_of(app).write(Transaction.run, "DROP TABLE event")
         with pytest.raises(StoreError, match="no such table"):
             await load(app, path)
 
@@ -104,7 +104,7 @@ async def test_a_dry_run_counts_and_stores_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", conversation())
     async with memory(tmp_path / "home") as app:
         result = await load(app, path, dry_run=True)
-        assert (await app.library.counts()).events == 0
+        assert (await app.store.counts()).events == 0
     assert result.events_new == 8
     assert result.months == {"2026-03": 8}
     assert result.projects == {"alpha": 8}
@@ -148,7 +148,7 @@ async def test_a_dry_run_tells_the_project_that_a_known_session_stays_in(tmp_pat
         more = [said("One more.", "2026-05-01T10:00:00Z"), said("Another.", "2026-05-01T10:00:00Z", session="new")]
         first, _ = await both(app, write(tmp_path / "b.jsonl", more), project="beta")
         assert first.projects == {"alpha": 1, "beta": 1}
-        stored = {info.slug: info.events for info in await app.library.projects()}
+        stored = {info.slug: info.events for info in await app.store.projects()}
         assert stored == {"alpha": len(conversation()) + 1, "beta": 1}
 
 
@@ -167,10 +167,10 @@ async def test_a_dry_run_knows_what_was_forgotten_and_what_was_captured_live(tmp
         assert done.events_new == 4
     async with memory(tmp_path / "other") as app:
         await load(app, live)
-        await app.database.write(
+        await database_of(app).write(
             Transaction.run, "INSERT INTO forgotten (key) SELECT key FROM event WHERE text = 'And the figs'"
         )
-        await app.database.write(Transaction.run, "DELETE FROM event WHERE text = 'And the figs'")
+        await database_of(app).write(Transaction.run, "DELETE FROM event WHERE text = 'And the figs'")
         promised, done = await both(app, write(tmp_path / "copy.jsonl", json_lines(live)), both_ways)
         assert counts(promised) == counts(done)
 
@@ -196,7 +196,7 @@ async def test_a_reader_that_fails_sets_its_file_aside_and_the_others_are_read(t
     good = write(tmp_path / "b.jsonl", [said("Fix the gate.", "2026-04-02T10:00:00Z")])
     sources: list[Any] = [(Stumbling(), bad), (Stumbling(), good)]
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.log, sources, app.intaker, dry_run=dry_run)
+        result = await import_files(app.store, sources, app.intaker, dry_run=dry_run)
         assert result.events_new == 4
         assert [(told.path, told.line) for told in result.skipped] == [(str(bad), 4)]
         assert result.skipped[0].reason.startswith("its reader failed (ZeroDivisionError in test_importing.py")
@@ -225,7 +225,7 @@ async def test_of_every_corpus_a_dry_run_promises_what_comes(tmp_path: Path) -> 
         for corpus in CORPORA:
             with laid_out([str(corpus)]) as (paths, files):
                 sources, _ = find_sources(Folders(tmp_path), paths, "auto", files)
-            results = [await import_files(app.log, sources, app.intaker, dry_run=dry) for dry in (True, False) * 2]
+            results = [await import_files(app.store, sources, app.intaker, dry_run=dry) for dry in (True, False) * 2]
             assert [counts(result) for result in results[::2]] == [counts(result) for result in results[1::2]], corpus
             assert results[2].events_new == 0, corpus
             assert bool(sources) == bool(results[1].events_new), corpus
@@ -235,7 +235,7 @@ async def test_everything_can_be_put_into_one_project(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", conversation())
     async with memory(tmp_path / "home") as app:
         await load(app, path, project="orchard")
-        assert [info.slug for info in await app.library.projects()] == ["orchard"]
+        assert [info.slug for info in await app.store.projects()] == ["orchard"]
 
 
 async def test_a_project_that_opted_out_is_not_imported(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ async def test_a_project_that_opted_out_is_not_imported(tmp_path: Path) -> None:
     }
     path = write(tmp_path / "a.jsonl", [line])
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.log, [(ADAPTERS["claude-code"], path)], app.intaker)
+        result = await import_files(app.store, [(ADAPTERS["claude-code"], path)], app.intaker)
     assert (result.events_new, result.events_known) == (0, 0)
 
 
@@ -276,8 +276,8 @@ async def test_all_real_transcripts_are_imported_processed_and_navigable(tmp_pat
     adapter = ADAPTERS["claude-code"]
     paths = list(adapter.transcripts([SHARED / "data" / "transcripts"]))
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.log, [(adapter, path) for path in paths], app.intaker, project="cli")
-        again = await import_files(app.log, [(adapter, path) for path in paths], app.intaker, project="cli")
+        result = await import_files(app.store, [(adapter, path) for path in paths], app.intaker, project="cli")
+        again = await import_files(app.store, [(adapter, path) for path in paths], app.intaker, project="cli")
         await app.pipeline.until_idle()
         nodes = await all_nodes(app)
         days = [node for node in nodes if node.level is Level.DAY]

@@ -20,7 +20,7 @@ from mcp_memory.domain.events import TIMES, Captured, EventType, Role
 from mcp_memory.errors import StoreCorrupt
 from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS, Intaker
 from mcp_memory.store.sqlite.database import explain
-from tests.support import REPO, StoppedClock, learn, memory, said
+from tests.support import REPO, StoppedClock, database_of, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-ant-api03-" + "Q7x" * 31 + "AA"
@@ -83,7 +83,7 @@ def client(tmp_path: Path) -> Client:
 
 
 async def texts(app: App) -> list[tuple[str, str]]:
-    return [(str(event.role), event.text) for _, event in await app.library.events_after(0, None, 99) if event.text]
+    return [(str(event.role), event.text) for _, event in await app.store.log(0, None, 99) if event.text]
 
 
 async def test_a_turn_is_stored_once_though_hooks_and_transcript_both_tell_it(client: Client) -> None:
@@ -138,7 +138,7 @@ async def test_what_two_registrations_tell_is_stored_once(client: Client) -> Non
             await app.pipeline.until_idle()
             client.fire(event, **fields)
         await app.pipeline.until_idle()
-        kinds = [str(event.event_type) for _, event in await app.library.events_after(0, None, 99)]
+        kinds = [str(event.event_type) for _, event in await app.store.log(0, None, 99)]
     assert kinds == [
         "session_start",
         "user_message",
@@ -155,14 +155,14 @@ async def test_the_same_words_a_while_later_are_new_and_an_unknown_payload_is_ke
     payload = {"session_id": "s", "cwd": "/", "hook_event_name": "UserPromptSubmit", "prompt": "Go on"}
     async with memory(client.home) as app:
         for received in (0, TWICE_WITHIN_MS, 2 * TWICE_WITHIN_MS + 1, 9 * TWICE_WITHIN_MS):
-            await app.log.post([(received, "claude-code", "/", "", json.dumps(payload))])
-        await app.log.post([(1, "claude-code", "/", "", '{"odd": 1}')])
+            await app.store.post([(received, "claude-code", "/", "", json.dumps(payload))])
+        await app.store.post([(1, "claude-code", "/", "", '{"odd": 1}')])
         for _ in range(3):
             await app.pipeline.until_idle()
-            await app.log.reopen()
+            await app.store.reopen()
         await app.pipeline.until_idle()
         assert await texts(app) == [("user", "Go on")] * 3
-        assert (await app.library.counts()).unknown == 1
+        assert (await app.store.counts()).unknown == 1
 
 
 async def test_without_a_transcript_the_last_message_of_the_stop_hook_is_kept(client: Client) -> None:
@@ -250,8 +250,8 @@ async def test_unknown_payloads_are_kept_and_counted(client: Client) -> None:
     async with memory(client.home) as app:
         client.fire("SomethingNew", wonder="yes")
         await app.pipeline.until_idle()
-        counts = await app.library.counts()
-        kept = await app.database.value("SELECT payload FROM inbox WHERE state = 1")
+        counts = await app.store.counts()
+        kept = await database_of(app).value("SELECT payload FROM inbox WHERE state = 1")
     assert (counts.inbox, counts.unknown, counts.events) == (0, 1, 0)
     assert json.loads(kept)["wonder"] == "yes"
 
@@ -303,7 +303,7 @@ async def test_the_running_loop_takes_up_what_a_hook_leaves(client: Client) -> N
                     await anyio.sleep(0.05)
             group.cancel_scope.cancel()
         assert await texts(app) == [("user", "Wake up")]
-        assert (await app.library.counts()).lease is None
+        assert (await app.store.counts()).lease is None
 
 
 async def test_two_loops_share_the_work_without_doubling_it(client: Client) -> None:
@@ -341,7 +341,7 @@ async def test_a_project_with_a_name_of_its_own_gets_its_brief_and_can_switch_it
     async with memory(client.home, StoppedClock("2099-01-01T00:00:00Z")) as app:
         client.fire("UserPromptSubmit", prompt="Decide how the pears are graded: by weight, since size misleads.")
         await app.pipeline.until_idle()
-        assert await app.library.slugs() == ["orchard-two"]
+        assert await app.store.slugs() == ["orchard-two"]
         assert "graded" in client.fire("SessionStart", source="startup")
         (client.home / "config.toml").write_text("[brief]\nenabled = false\n")
         assert client.fire("SessionStart", source="startup") == ""
@@ -371,7 +371,7 @@ async def test_a_windows_client_with_an_old_console_is_captured_and_greeted(clie
         assert fire().stdout == b""
         await app.pipeline.until_idle()
         assert await texts(app) == [("user", payload["prompt"])]
-        assert await app.library.slugs() == ["pfirsich"]
+        assert await app.store.slugs() == ["pfirsich"]
         printed = fire(hook_event_name="SessionStart", source="startup").stdout
     context = json.loads(printed.decode("ascii"))["hookSpecificOutput"]["additionalContext"]
     assert "重さで選ぶ" in context
@@ -381,10 +381,10 @@ async def test_numbers_that_json_cannot_hold_are_null_and_stop_nothing(tmp_path:
     odd = {"model": "m", "n": math.inf, "list": [math.nan, 1.5], "deep": {"x": -math.inf}}
     async with memory(tmp_path) as app:
         await learn(app, [said("Some words.", "2026-03-01T10:11:00Z", role="assistant", metadata=odd)])
-        stored = await app.database.value("SELECT metadata FROM event")
+        stored = await database_of(app).value("SELECT metadata FROM event")
         assert json.loads(stored)["list"] == [None, 1.5]
-        assert await app.database.value("SELECT json_valid(metadata) FROM event") == 1
-        assert (await app.library.counts()).nodes == 5
+        assert await database_of(app).value("SELECT json_valid(metadata) FROM event") == 1
+        assert (await app.store.counts()).nodes == 5
 
 
 def test_only_a_damaged_file_is_called_damaged(tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ from anyio.lowlevel import checkpoint
 
 from mcp_memory.app import App
 from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
+from mcp_memory.domain.events import EventQuery
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import PORTION, checkpoint_name, ingest
 from mcp_memory.store.port import Share
-from tests.support import memory
+from tests.support import database_of, memory
 
 pytestmark = pytest.mark.anyio
 MINUTES = count(1_772_000_000_000, 60_000)
@@ -47,7 +48,7 @@ def transcript(path: Path, lines: int, chars: int = 200) -> Path:
 async def stopped(app: App, path: Path) -> None:
     """A turn of this transcript's session has ended."""
     payload = {"hook_event_name": "Stop", "session_id": path.stem, "transcript_path": str(path)}
-    await app.log.post([(next(MINUTES), "claude-code", "/projects/orchard", "", json.dumps(payload))])
+    await app.store.post([(next(MINUTES), "claude-code", "/projects/orchard", "", json.dumps(payload))])
 
 
 class Around:
@@ -77,7 +78,7 @@ def read_by(app: App, around: type[Around]) -> None:
 
 async def pears(app: App) -> dict[str, int]:
     """How many lines of each transcript are stored."""
-    rows = await app.database.fetch(
+    rows = await database_of(app).fetch(
         "SELECT s.session_id, count(*) FROM event e JOIN session s ON s.id = e.session WHERE e.text LIKE 'Pear %' "
         "GROUP BY s.session_id"
     )
@@ -97,12 +98,12 @@ async def test_two_servers_with_a_short_lease_store_a_large_transcript_once(tmp_
             async with anyio.create_task_group() as servers:
                 servers.start_soon(one.pipeline.run)
                 servers.start_soon(two.pipeline.run)
-                while (await one.library.counts()).inbox:
+                while (await one.store.counts()).inbox:
                     for app in (one, two):
                         app.pipeline.wake.set()  # as a hook's next row would
                     await anyio.sleep(0.05)
                 servers.cancel_scope.cancel()
-        [(events, texts)] = await one.database.fetch(
+        [(events, texts)] = await database_of(one).fetch(
             "SELECT count(*), count(DISTINCT text) FROM event WHERE text LIKE 'Pear %'"
         )
     assert (events, texts) == (lines, lines)
@@ -118,16 +119,16 @@ async def test_a_transcript_is_stored_portion_by_portion_while_it_is_read(tmp_pa
         class Overtaken(Around):
             def at(self, path: Path, number: int) -> None:
                 if number == 3 * PORTION:
-                    two.database.write_here(lambda tx: tx.run("UPDATE lease SET token = token + 1, expires_ms = 0"))
+                    database_of(two).write_here(lambda tx: tx.run("UPDATE lease SET token = token + 1, expires_ms = 0"))
 
         read_by(one, Overtaken)
         await stopped(one, path)
         with pytest.raises(LeaseLost):
             await one.pipeline.until_idle()
         stored = await pears(one)
-        position = await two.log.checkpoint(checkpoint_name(path))
+        position = await two.store.checkpoint(checkpoint_name(path))
         await two.pipeline.until_idle()
-        assert (await two.library.counts()).inbox == 0
+        assert (await two.store.counts()).inbox == 0
         assert await pears(two) == {"large": 4 * PORTION}
     assert stored == {"large": 3 * PORTION}
     assert 0 < position["offset"] < path.stat().st_size
@@ -140,11 +141,11 @@ async def test_a_round_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, mon
         await stopped(app, path)
         assert await app.pipeline.lease.acquire()
         first = await app.pipeline.round()
-        waiting = (await app.library.counts()).inbox
+        waiting = (await app.store.counts()).inbox
         assert (first.more, waiting) == (True, 1)
         assert 0 < (await pears(app))["large"] < 5 * PORTION
         await app.pipeline.until_idle()
-        assert (await app.library.counts()).inbox == 0
+        assert (await app.store.counts()).inbox == 0
         assert await pears(app) == {"large": 5 * PORTION}
 
 
@@ -153,9 +154,9 @@ async def test_a_server_can_answer_while_it_condenses_a_large_session(tmp_path: 
     async with memory(tmp_path / "home") as app:
         await stopped(app, path)
         assert await app.pipeline.lease.acquire()
-        await ingest(app.log, app.pipeline.adapters, app.intaker, Share(app.pipeline.lease, math.inf))
-        [account] = await app.compactions.due(app.clock.now_ms(), 9)
-        events = await app.compactions.events(account, account.turns[-1])
+        await ingest(app.store, app.pipeline.adapters, app.intaker, Share(app.pipeline.lease, math.inf))
+        [account] = await app.store.accounts_due(app.clock.now_ms(), 9)
+        events = await app.store.events(EventQuery(session_id=account.session_id, through=account.turns[-1].place))
         turns = 0
 
         async def others() -> None:
@@ -190,7 +191,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         for path in (odd, even):
             await stopped(app, path)
         await app.pipeline.until_idle()
-        failed = (await app.log.checkpoint(checkpoint_name(odd)))["failed"]
+        failed = (await app.store.checkpoint(checkpoint_name(odd)))["failed"]
         assert await pears(app) == {"odd": 4, "even": 9}
         assert failed["reason"].startswith("its reader failed (TypeError in test_large_transcripts.py:")
         assert failed["line"] == 5
@@ -211,7 +212,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         await stopped(app, odd)
         await app.pipeline.until_idle()
         assert await pears(app) == {"odd": 9, "even": 9}
-        assert "failed" not in await app.log.checkpoint(checkpoint_name(odd))
+        assert "failed" not in await app.store.checkpoint(checkpoint_name(odd))
 
 
 async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path)
         read_by(app, Failing)
         adapter = app.pipeline.adapters["claude-code"]
         for new in (13, 0):
-            result = await import_files(app.log, [(adapter, odd), (adapter, even)], app.intaker)
+            result = await import_files(app.store, [(adapter, odd), (adapter, even)], app.intaker)
             assert result.events_new == new
             assert [(bad.path, bad.line) for bad in result.skipped] == [(str(odd), 5)]
             assert "its reader failed (KeyError" in result.skipped[0].reason

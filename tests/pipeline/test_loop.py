@@ -20,7 +20,7 @@ from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.summarize import PORTION
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.summaries import ExtractiveSummarizer
-from tests.support import all_nodes, conversation, learn, memory, tell
+from tests.support import all_nodes, conversation, database_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,9 @@ async def test_a_process_that_loses_its_lease_while_it_summarizes_loses_and_doub
 
             async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
                 if events[0].session_id == days[-2]:
-                    await other.database.write(Transaction.run, "UPDATE lease SET token = token + 1, expires_ms = 0")
+                    await database_of(other).write(
+                        Transaction.run, "UPDATE lease SET token = token + 1, expires_ms = 0"
+                    )
                 return await super().segment(events, context)
 
         app.pipeline.summarizer = Overtaken()
@@ -88,23 +90,23 @@ async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(
         app.pipeline.adapters["claude-code"] = Breaking()  # type: ignore[assignment]
         for number, prompt in enumerate(("odd", "even")):
             payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": prompt, "prompt_id": prompt}
-            await app.log.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])
+            await app.store.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])
         await app.pipeline.until_idle()
-        counts = await app.library.counts()
+        counts = await app.store.counts()
     assert (counts.events, counts.unknown, counts.inbox) == (1, 1, 0)
 
 
 async def test_an_idle_loop_writes_nothing(tmp_path: Path) -> None:
     async with memory(tmp_path) as app, memory(tmp_path) as other:
         await learn(app, conversation())
-        before = await other.database.data_version()
+        before = await database_of(other).data_version()
         async with anyio.create_task_group() as group:
             group.start_soon(app.pipeline.run)
             for _ in range(20):
                 await anyio.sleep(0.05)
                 app.pipeline.wake.set()
             group.cancel_scope.cancel()
-        assert await other.database.data_version() == before
+        assert await database_of(other).data_version() == before
 
 
 async def test_there_is_work_exactly_while_a_stage_would_find_some(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "Mend the kite."}
     async with memory(tmp_path) as app, memory(tmp_path) as other, anyio.create_task_group() as tasks:
         full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-        await other.database.write(Transaction.run, full)
+        await database_of(other).write(Transaction.run, full)
         spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(prompt))))
         tried = 0
 
@@ -134,7 +136,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
             tried += 1
             await usual(rows, lease_token)
 
-        usual, app.pipeline.log.post = app.pipeline.log.post, post  # type: ignore[method-assign]
+        usual, app.store.post = app.store.post, post  # type: ignore[method-assign]
         tasks.start_soon(app.pipeline.run)
         with anyio.fail_after(20):
             while tried < 2:
@@ -144,8 +146,8 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
             await anyio.sleep(0.5)
             assert tried - before <= 1
             assert caplog.text.count("disk is full") == 1
-            await other.database.write(Transaction.run, "DROP TRIGGER full")
-            while not await other.database.value("SELECT count(*) FROM event"):
+            await database_of(other).write(Transaction.run, "DROP TRIGGER full")
+            while not await database_of(other).value("SELECT count(*) FROM event"):
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert not list((tmp_path / "spool").iterdir())

@@ -22,7 +22,7 @@ from mcp_memory.store.sqlite.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.pipeline.test_compact import all_records, before_forgetting, chain, talk
 from tests.pipeline.test_upgrade import SIGNED, settle, upgrades
-from tests.support import StoppedClock, learn, said
+from tests.support import StoppedClock, database_of, learn, said
 
 pytestmark = pytest.mark.anyio
 DURING = "2026-03-02T10:00:00Z"
@@ -54,7 +54,7 @@ async def opened(
 
 
 async def calls(app: App) -> list[tuple[Any, ...]]:
-    return await app.database.fetch("SELECT purpose, node FROM llm_call WHERE purpose LIKE 'session%' ORDER BY id")
+    return await database_of(app).fetch("SELECT purpose, node FROM llm_call WHERE purpose LIKE 'session%' ORDER BY id")
 
 
 def records_of(model: Scripted) -> list[Asked]:
@@ -71,7 +71,7 @@ async def test_the_record_is_there_at_once_and_the_model_writes_it_anew(tmp_path
             assert first.written_by == "extractive"
             await settle(app)
             (second,) = await chain(app)
-            text = await app.database.value("SELECT text FROM brief WHERE root LIKE 'session:%:s1'")
+            text = await database_of(app).value("SELECT text FROM brief WHERE root LIKE 'session:%:s1'")
             made = await calls(app)
             again = await settle(app)
     assert second.written_by == SIGNED
@@ -118,7 +118,7 @@ async def test_a_client_that_forgets_gets_its_record_without_waiting_and_the_mod
     payload = before_forgetting(tmp_path)
     with scripted(honest) as model:
         async with opened(tmp_path / "home", model) as app:
-            await app.log.post([(1_772_442_600_000, "claude-code", str(tmp_path), "", json.dumps(payload))])
+            await app.store.post([(1_772_442_600_000, "claude-code", str(tmp_path), "", json.dumps(payload))])
             await app.pipeline.until_idle()
             (first,) = await chain(app, "s9")
             assert (first.reason, first.written_by, model.asked) == ("client", "extractive", [])
@@ -228,9 +228,9 @@ async def test_records_of_a_chain_are_rewritten_one_by_one_and_at_the_depth_limi
                 await settle(app)
             records = await chain(app)
             covered = [event for record in records for event in record.event_ids]
-            forgotten = await app.database.value("SELECT min(event) FROM compaction_source")
+            forgotten = await database_of(app).value("SELECT min(event) FROM compaction_source")
             made = await all_records(app)
-            assert await app.database.write(forget_records, [forgotten]) == len(made)
+            assert await database_of(app).write(forget_records, [forgotten]) == len(made)
             assert await chain(app) == []
     assert [record.depth for record in records] == [0, 1]
     assert {record.written_by for record in records} == {SIGNED}
@@ -260,7 +260,7 @@ async def test_nothing_waits_while_the_model_writes_a_record(tmp_path: Path) -> 
                 assert await upgrades(other).until_idle() == 0
                 assert upgrades(other).reason == "Another process asks the model."
                 await learn(other, [said("What came in meanwhile.", "2026-03-02T09:30:00Z", session="s9")])
-                assert await app.database.value("SELECT count(*) FROM event") == 17
+                assert await database_of(app).value("SELECT count(*) FROM event") == 17
                 model.release.set()
             records: list[Record] = await chain(app)
     assert len(records_of(model)) == 1

@@ -57,7 +57,7 @@ async def test_names_that_are_secrets_are_told_apart_and_not_stored(client: Clie
             for number in range(2)
         ]
         await learn(app, lines)
-        assert (await app.library.counts()).sessions == 2
+        assert (await app.store.counts()).sessions == 2
     for path in (path for path in client.home.rglob("*") if path.is_file()):
         assert KEY.encode() not in path.read_bytes(), path.name
 
@@ -105,10 +105,10 @@ async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reache
             client.fire(event, **{**fields, "session_id": f"s {KEY}", "cwd": str(folder)})
         adapters = app.pipeline.adapters
         sources = [(adapters["jsonl"], history), (adapters["claude-code"], client.transcript)]
-        await import_files(app.log, sources, app.intaker)
+        await import_files(app.store, sources, app.intaker)
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
-        assert (await app.library.counts()).events >= 8
+        assert (await app.store.counts()).events >= 8
         logging.getLogger("mcp_memory").warning("It fails: %s", KEY)
     for handler in logging.getLogger("mcp_memory").handlers[:]:
         logging.getLogger("mcp_memory").removeHandler(handler)

@@ -15,16 +15,15 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, SummarizerSettings
-from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.models.caller import Backoff
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.navigate.shapes import status
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.rebuild import rebuild
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
-from tests.support import REPO, StoppedClock, all_nodes, learn, said
+from tests.support import REPO, StoppedClock, all_nodes, database_of, learn, said
 
 pytestmark = pytest.mark.anyio
 SIGNED = "openai:test-model"
@@ -101,7 +100,7 @@ async def test_closed_nodes_of_every_level_are_upgraded(tmp_path: Path) -> None:
             for node in nodes:
                 for bullet in node.bullets:
                     for grip_id in bullet.grip_ids:
-                        assert (await expand_grip(app.library, grip_id, 0, 0)).state == "exact"
+                        assert (await expand_grip(app.store, grip_id, 0, 0)).state == "exact"
     by_level = {node.level: node for node in nodes}
     assert written == len([node for node in nodes if node.written_by == SIGNED])
     assert by_level[Level.SEGMENT].written_by == by_level[Level.DAY].written_by == SIGNED
@@ -125,11 +124,10 @@ async def test_open_periods_and_segments_are_never_sent_to_a_model(tmp_path: Pat
             assert await settle(app) == 1
             await app.pipeline.until_idle()
             found = await writers(app)
-            day = await app.library.node("alpha", NodeRef(Level.DAY, "2026-03-02"))
+            [day] = await app.store.nodes(NodeQuery("alpha", (NodeRef(Level.DAY, "2026-03-02"),)))
     assert {node_id.split(":")[1]: writer for node_id, writer in found.items()} == {
         "segment": SIGNED, "day": "extractive", "week": "extractive", "month": "extractive", "year": "extractive",
     }  # fmt: skip
-    assert day
     assert day.bullets[0].text.startswith("It was said")  # what is open follows its children, at no cost
 
 
@@ -141,8 +139,8 @@ async def test_running_again_pays_for_nothing(tmp_path: Path) -> None:
             asked, before = len(model.asked), await all_nodes(app)
             await learn(app, talk("2026-03-02"))
             assert await settle(app) == 0
-            await app.pipeline.tree.mark_closed_periods(app.clock.now_ms())
-            await app.database.write(
+            await app.store.mark_closed_periods(app.clock.now_ms())
+            await database_of(app).write(
                 Transaction.run,
                 "INSERT OR IGNORE INTO dirty_node SELECT project, level, key FROM node WHERE level < 4",
             )
@@ -158,7 +156,7 @@ async def test_a_rebuild_pays_for_nothing(tmp_path: Path) -> None:
             await learn(app, [*talk("2026-03-02"), *talk("2026-03-03")])
             await settle(app)
             asked, before = len(model.asked), await writers(app)
-            await rebuild(app.database, "UTC")
+            await app.store.rebuild("UTC")
             await app.pipeline.until_idle()
             await settle(app)
             assert await writers(app) == before
@@ -176,7 +174,7 @@ async def test_a_late_event_is_paid_for_only_in_its_ancestors_and_the_prior_is_p
             assert (await writers(app))["toc:day:2026-03-03"] == "extractive"
             await settle(app)
             found = await writers(app)
-            nodes = [row[0] for row in await app.database.fetch("SELECT node FROM llm_call ORDER BY id")]
+            nodes = [row[0] for row in await database_of(app).fetch("SELECT node FROM llm_call ORDER BY id")]
     assert found["toc:day:2026-03-03"] == SIGNED
     assert len(model.asked) <= 4
     assert all(asked.earlier for asked in model.asked)
@@ -188,7 +186,7 @@ async def test_the_newest_come_first_and_a_period_waits_for_what_lies_beneath_it
         async with opened(tmp_path, model, concurrency=1) as app:
             await learn(app, [line for day in (2, 3, 10) for line in talk(f"2026-03-{day:02d}")])
             await settle(app)
-            nodes = [row[0] for row in await app.database.fetch("SELECT node FROM llm_call ORDER BY id")]
+            nodes = [row[0] for row in await database_of(app).fetch("SELECT node FROM llm_call ORDER BY id")]
     order = [":".join(node.split(":")[1:3]) for node in nodes]
     assert order[:2] == ["segment:2026-03-10", "day:2026-03-10"]
     assert order.index("segment:2026-03-03") < order.index("day:2026-03-03") < order.index("segment:2026-03-02")
@@ -260,12 +258,12 @@ async def test_a_node_that_changed_while_the_model_wrote_is_left_as_it_is(tmp_pa
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
             await learn(app, talk("2026-03-02"))
-            waiting = await upgrades(app).store.waiting(9, app.clock.now_ms())
+            waiting = await app.store.upgrades(9, app.clock.now_ms())
             assert [upgrade.ref.level for upgrade in waiting] == [Level.SEGMENT]
             late = said("A late word on the login timeout.", "2026-03-02T09:06:50Z", session="s-2026-03-02")
             await learn(app, [late])
             node = next(node for node in await all_nodes(app) if node.level is Level.SEGMENT)
-            assert not await upgrades(app).store.save(waiting[0], node, None, ())
+            assert not await app.store.save_upgrade(waiting[0], node, None, ())
             assert next(n for n in await all_nodes(app) if n.level is Level.SEGMENT).version == node.version
 
 
@@ -278,7 +276,7 @@ async def test_a_process_that_loses_its_lease_stops_asking(tmp_path: Path) -> No
 
             def overtaken(asked: Asked) -> object:
                 taken = "UPDATE lease SET holder = 'elsewhere:1', token = token + 1 WHERE name = 'upgrades'"
-                app.database.write_here(Transaction.run, taken)
+                database_of(app).write_here(Transaction.run, taken)
                 answer.wait(30)
                 return honest(asked)
 
@@ -291,14 +289,16 @@ async def test_a_process_that_loses_its_lease_stops_asking(tmp_path: Path) -> No
             assert upgrades(app).reason == "Another process asks the model."
             assert set((await writers(app)).values()) == {"extractive"}
             assert len(model.asked) == 1
-            assert await app.database.value("SELECT holder FROM lease WHERE name = 'upgrades'") == "elsewhere:1"
+            assert await database_of(app).value("SELECT holder FROM lease WHERE name = 'upgrades'") == "elsewhere:1"
 
 
 async def test_metrics_are_stored_and_status_shows_them(tmp_path: Path) -> None:
     with scripted(honest) as model:
         async with opened(tmp_path, model, prices="test-model=1/5") as app:
             await learn(app, [*talk("2026-03-02"), *talk("2026-03-03")])
-            rows = await app.database.fetch("SELECT depth, input_tokens, output_tokens, compression FROM node_version")
+            rows = await database_of(app).fetch(
+                "SELECT depth, input_tokens, output_tokens, compression FROM node_version"
+            )
             assert all(depth and given > 0 and out > 0 and 0 < ratio <= 1 for depth, given, out, ratio in rows)
             await settle(app)
             facts = await status(app)
@@ -370,10 +370,10 @@ async def test_a_kill_during_a_call_costs_at_most_that_call(tmp_path: Path) -> N
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
             assert set((await writers(app)).values()) == {"extractive"}
-            rows = await app.database.fetch("SELECT outcome, input_tokens FROM llm_call")
+            rows = await database_of(app).fetch("SELECT outcome, input_tokens FROM llm_call")
             assert [outcome for outcome, _ in rows] == ["started"]
             assert rows[0][1] > 100
-            assert await app.database.value("PRAGMA integrity_check") == "ok"
+            assert await database_of(app).value("PRAGMA integrity_check") == "ok"
             assert await settle(app) >= 2
             assert (await writers(app))["toc:day:2026-03-02"] == SIGNED
 

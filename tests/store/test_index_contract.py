@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.matches import Candidate, Pool, Within
-from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.nodes import Node, NodeQuery
+from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.port import Library
-from mcp_memory.store.sqlite.forget import Wish, forget
-from mcp_memory.store.sqlite.projects import merge
-from mcp_memory.store.sqlite.rebuild import rebuild
+from mcp_memory.store.port import Reader
 from mcp_memory.store.whoosh.analysis import words
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 
@@ -49,7 +47,7 @@ async def memory(home: Path, kind: str) -> AsyncIterator[App]:
 
 def silence_fts5(app: App) -> None:
     """Whoosh may ask FTS5 while it is out of step; here that would hide what it cannot do itself."""
-    app.library.search.__self__._otherwise = None  # type: ignore[attr-defined]
+    app.store.search.__self__._otherwise = None  # type: ignore[attr-defined]
 
 
 async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:
@@ -74,7 +72,7 @@ async def search(
     end_ms: int | None = None,
     limit: int = 20,
 ) -> list[Candidate]:
-    return await app.library.search(terms_of(query), Within(project, start_ms, end_ms), kinds=kinds, limit=limit)
+    return await app.store.search(terms_of(query), Within(project, start_ms, end_ms), kinds=kinds, limit=limit)
 
 
 def at(minute: int, day: int = 2) -> str:
@@ -220,8 +218,8 @@ async def test_common_words_are_sought_where_the_speaker_said_them(tmp_path: Pat
         rare = [said("one walrus", at(1), session="w"), said("two penguins", at(2), session="p")]
         await store(app, [*lines, *rare])
         asked = terms_of("walrus penguin harbour")
-        theirs = await app.library.pool(asked, Within(), cited=False, limit=50, speaker="user")
-        anyones = await app.library.pool(asked, Within(), cited=False, limit=50)
+        theirs = await app.store.pool(asked, Within(), cited=False, limit=50, speaker="user")
+        anyones = await app.store.pool(asked, Within(), cited=False, limit=50)
         assert {spot.role for spot in theirs.spots[: theirs.matched]} == {"user"}
         assert (theirs.matched, anyones.matched) == (12, 2)
 
@@ -245,7 +243,7 @@ async def test_project_time_and_citation_filter(tmp_path: Path, kind: str) -> No
         assert await texts(app, "timeout", start_ms=0, end_ms=march) == []
         assert len(await texts(app, "timeout", start_ms=march, end_ms=later)) == 2
         cited = await pool(app, "session ttl", cited=True)
-        read = await app.library.events([spot.number for spot in cited.spots])
+        read = await app.store.candidates([spot.number for spot in cited.spots])
         assert read
         assert all(candidate.grip_id for candidate in read.values())
 
@@ -278,12 +276,12 @@ async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_p
     async with memory(tmp_path, kind) as app:
         await store(app, conversation())
 
-        async def look(library: Library) -> tuple[Pool, list[str]]:
-            found = await library.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
-            assert await library.events([spot.number for spot in found.spots])
-            return found, await library.at_once(lambda again: again.slugs())
+        async def look(reader: Reader) -> tuple[Pool, list[str]]:
+            found = await reader.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
+            assert await reader.candidates([spot.number for spot in found.spots])
+            return found, await reader.at_once(lambda again: again.slugs())
 
-        found, slugs = await app.library.at_once(look)
+        found, slugs = await app.store.at_once(look)
         assert found.matched
         assert found == await pool(app, "login timeout", limit=5)
         assert slugs == ["alpha"]
@@ -294,7 +292,7 @@ async def test_a_replaced_version_is_not_found_any_more(tmp_path: Path, kind: st
         await learn(app, [said("Start the import.", at(0)), said("Resume the nightly backup.", at(50))])
         await learn(app, [said("Still running the import.", at(25))])
         segments = await search(app, "resume", project="alpha", kinds=frozenset({"segment"}))
-        current = await app.library.top("alpha", Level.SEGMENT, 9)
+        current = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))
         assert [found.node.node_id for found in segments if found.node] == [node.node_id for node in current]
         for level in Level:
             keys = [found.node.ref.key for found in await search(app, "import", kinds=frozenset({level.label}))]  # type: ignore[union-attr]
@@ -306,7 +304,7 @@ async def test_what_was_forgotten_is_not_found(tmp_path: Path, kind: str) -> Non
         await learn(app, [*conversation(), said("the secret walrus", at(1), session="s2")])
         assert await texts(app, "walrus")
         assert await search(app, "walrus", kinds=LEVELS)
-        await forget(app.database, Wish(match="walrus"), dry_run=False)
+        await app.store.forget(Wish(match="walrus"), dry_run=False)
         await learn(app, [])
         assert await texts(app, "walrus") == []
         assert await search(app, "walrus") == []
@@ -321,7 +319,7 @@ async def test_a_rebuilt_tree_is_found_once(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path, kind) as app:
         await learn(app, [*conversation(), *conversation("2026-04-14", "s2")])
         before = [name_of(found) for found in await search(app, "login timeout", limit=99)]
-        await rebuild(app.database, "UTC")
+        await app.store.rebuild("UTC")
         await learn(app, [])
         after = [name_of(found) for found in await search(app, "login timeout", limit=99)]
         assert sorted(after) == sorted(before)
@@ -330,7 +328,7 @@ async def test_a_rebuilt_tree_is_found_once(tmp_path: Path, kind: str) -> None:
 async def test_a_session_is_found_in_the_project_it_was_moved_to(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path, kind) as app:
         await learn(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
-        await merge(app.database, "beta", "alpha")
+        await app.store.merge("beta", "alpha")
         await learn(app, [])
         assert len(await texts(app, "timeout", project="alpha")) == 4
 

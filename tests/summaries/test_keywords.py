@@ -9,7 +9,7 @@ from .conversations import conversation
 
 def test_keywords_are_search_terms_not_stop_words_ids_or_home_paths() -> None:
     events = conversation(
-        ("user", "The refreshToken call in src/auth/session.ts fails, see /home/anna/shop/logs/app.log"),
+        ("user", "The refreshToken call in src/auth/session.ts fails, see /home/anna/shop/logs/app.store"),
         ("assistant", "Commit 9f8e7d6c5b4a broke refreshToken for 123e4567-e89b-12d3-a456-426614174000."),
         ("tool", "Edit: /home/anna/shop/src/auth/session.ts\nok"),
     )

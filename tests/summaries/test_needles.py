@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
 from tests.models.scripted import Asked, scripted
 from tests.pipeline.test_upgrade import opened, settle
@@ -34,7 +35,7 @@ async def surviving(app: App, haystack: Haystack) -> dict[str, int]:
     """How many needles stand in the bullets and keywords of each level."""
     found = {}
     for level in reversed(Level):
-        nodes = await app.library.top(None, level, 10_000)
+        nodes = await app.store.nodes(NodeQuery.latest(None, level, 10_000))
         told = "\n".join(
             text for node in nodes for text in [*(bullet.text for bullet in node.bullets), " ".join(node.keywords)]
         )
@@ -47,7 +48,7 @@ async def test_the_extractive_summarizer_keeps_facts_at_segment_level(tmp_path: 
     async with memory(tmp_path, StoppedClock(AFTERWARDS)) as app:
         await learn(app, [line for session in sessions(haystack) for line in session])
         found = await surviving(app, haystack)
-        segments = len(await app.library.top(None, Level.SEGMENT, 10_000))
+        segments = len(await app.store.nodes(NodeQuery.latest(None, Level.SEGMENT, 10_000)))
     report(f"extractive, {haystack.name}: {len(haystack.facts)} facts in {segments} segments: {found}")
     assert found["segment"] >= FLOOR * len(haystack.facts)
     assert found["day"] >= DAY_FLOOR * len(haystack.facts)
@@ -82,8 +83,8 @@ async def test_a_perfect_model_loses_nothing_on_the_way_up(tmp_path: Path) -> No
             await learn(app, [line for session in sessions() for line in session])
             assert await settle(app) > 20
             found = await surviving(app, BIRDS)
-            year = (await app.library.top(None, Level.YEAR, 1))[0]
-            cited = await app.library.cited_by([grip for bullet in year.bullets for grip in bullet.grip_ids])
+            year = (await app.store.nodes(NodeQuery.latest(None, Level.YEAR, 1)))[0]
+            cited = await app.store.cited_by([grip for bullet in year.bullets for grip in bullet.grip_ids])
     report(f"perfect model, {len(NEEDLES)} facts: {found}")
     assert found == dict.fromkeys(("segment", "day", "week", "month", "year"), len(NEEDLES))
     assert year.written_by == "openai:test-model"

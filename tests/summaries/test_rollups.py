@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.nodes import Bullet, Node
+from mcp_memory.domain.nodes import Bullet, Node, NodeQuery
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.summaries.rollups import roll_up
@@ -200,9 +200,12 @@ def test_a_rollup_invents_nothing_and_repeats_nothing(
 async def test_a_year_tells_of_its_large_undertaking_and_still_of_other_things(tmp_path: Path) -> None:
     async with memory(tmp_path, StoppedClock("2026-06-01T00:00:00Z")) as app:
         await learn(app, year())
-        (told,) = await app.library.top(None, Level.YEAR, 9)
-        months = {month.title.partition(" ")[0]: month for month in await app.library.top(None, Level.MONTH, 12)}
-        weeks = await app.library.top(None, Level.WEEK, 60)
+        (told,) = await app.store.nodes(NodeQuery.latest(None, Level.YEAR, 9))
+        months = {
+            month.title.partition(" ")[0]: month
+            for month in await app.store.nodes(NodeQuery.latest(None, Level.MONTH, 12))
+        }
+        weeks = await app.store.nodes(NodeQuery.latest(None, Level.WEEK, 60))
     assert told.weight == sum(month.weight for month in months.values()) == sum(week.weight for week in weeks)
     assert months["June"].weight > 100 * months["March"].weight
     about = [UNDERTAKING.search(bullet.text) is not None for bullet in told.bullets]

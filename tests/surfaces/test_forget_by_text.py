@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.projects import Wish
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forget import Wish
-from mcp_memory.store.sqlite.rebuild import index_all
+from mcp_memory.store.sqlite.store import index_all
 from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.surfaces.process_command import until_idle
-from tests.support import all_nodes, conversation, learn, memory, said
+from tests.support import all_nodes, conversation, database_of, learn, memory, said
 from tests.surfaces.shell import Shell
 from tests.surfaces.test_forget_command import PROJECT, SECRET, filled, tables_with_words, traces
 
@@ -25,11 +25,11 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
         await learn(app, conversation())
         await app.pipeline.compactor.compact("s1", force=True)
         for table, column in (("node_version", "title"), ("bullet", "text"), ("compaction", "summary")):
-            await app.database.write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
+            await database_of(app).write(Transaction.run, f"UPDATE {table} SET {column} = {column} || ' {SECRET}'")
         promised = await carry_out(app, Wish(match=SECRET), dry_run=True)
         assert (promised.found.events, promised.anything) == (0, True)
-        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
-        await app.database.write(index_all)
+        await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('delete-all')")
+        await database_of(app).write(index_all)
         assert await carry_out(app, Wish(match=SECRET), dry_run=False) == promised
         assert traces(tmp_path) == []
         assert len(await all_nodes(app)) == 5
@@ -39,10 +39,10 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
 async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [said("***", "2026-03-02T09:00:00Z", session="s1")])
-        await app.log.post(
+        await app.store.post(
             [(1, "nobody", "/x", "", json.dumps({"session_id": "s1", "prompt": "Mend it.", "name": ""}))]
         )
-        (key,) = [key for (key,) in await app.database.fetch("SELECT key FROM event")]
+        (key,) = [key for (key,) in await database_of(app).fetch("SELECT key FROM event")]
         found = await carry_out(app, Wish(event_key=key), dry_run=True)
         assert (found.found.events, found.found.inbox) == (1, 0)
 
@@ -92,7 +92,7 @@ async def test_a_matched_text_leaves_paths_and_names_of_other_events_and_the_nam
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
         assert promised == done
         assert (done.found.events, done.found.cleared, done.found.names) == (1, 1, (f"project {PROJECT}",))
-        rows = await app.database.fetch("SELECT text, metadata FROM event")
+        rows = await database_of(app).fetch("SELECT text, metadata FROM event")
         assert [(text, json.loads(metadata)) for text, metadata in rows] == [
             ("Mend the fence.", {"branch": "main", "files": ["b.py"]})
         ]
@@ -128,7 +128,7 @@ async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), said(written, "2026-03-02T09:06:00Z")])
         for escaped in (True, False):
-            await app.log.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
+            await app.store.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
         app.settings.spool.mkdir()
         (app.settings.spool / "1-1-a.unreadable").write_text(json.dumps({"payload": json.dumps({"x": written})})[1:])
         done = await carry_out(app, Wish(match=asked), dry_run=False)

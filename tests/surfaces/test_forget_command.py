@@ -16,19 +16,18 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.clients.jsonl import told_of
+from mcp_memory.domain.events import Intake
+from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.search.hits import Search
-from mcp_memory.store.port import Intake
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.forget import Wish
-from mcp_memory.store.sqlite.projects import rename
 from mcp_memory.surfaces import forget_command
 from mcp_memory.surfaces.forget_command import carry_out, key_of
 from tests.pipeline.test_ingest import Client
 from tests.store.whoosh.indexed import memory as indexed
-from tests.support import all_nodes, conversation, learn, memory, needs_whoosh, said, tell
+from tests.support import all_nodes, conversation, database_of, learn, memory, needs_whoosh, said, tell
 from tests.surfaces.shell import Shell
 
 pytestmark = pytest.mark.anyio
@@ -66,18 +65,18 @@ async def full(app: App, project: str = PROJECT) -> None:
     await learn(app, [{**line, **meta} for line in lines[:20]])
     await learn(app, [*lines[20:], *conversation("2026-05-10", session="s2", project="beta")])
     await app.pipeline.compactor.compact(SESSION, force=True)
-    await rename(app.database, project, f"{project}-2")
+    await app.store.rename(project, f"{project}-2")
     await app.pipeline.until_idle()
-    await rename(app.database, f"{project}-2", project)
+    await app.store.rename(f"{project}-2", project)
     memory_of_reader = {"session": SESSION, "cwd": f"label:{project}", "tools": {"t1": 3}}
     position = {"offset": 9, "line": 1, "events": 1, "memory": memory_of_reader}
     failed = {"path": f"/home/ada/.claude/projects/-home-ada/{SESSION}.jsonl", "line": 3, "reason": "", "file": "1"}
     positions = {"a": position, "b": {**position, "memory": {}, "failed": failed}}
-    await app.log.add([], checkpoints={checkpoint_name(Path(f"/{name}")): value for name, value in positions.items()})
-    await app.log.post([(LONG_AGO, "nobody", "", project, PAYLOAD)])
+    await app.store.add([], checkpoints={checkpoint_name(Path(f"/{name}")): value for name, value in positions.items()})
+    await app.store.post([(LONG_AGO, "nobody", "", project, PAYLOAD)])
     await app.pipeline.until_idle()
     await app.pipeline.lease.release()
-    await app.database.write(_fill_rows)
+    await database_of(app).write(_fill_rows)
     _fill_files(app.settings.home, project)
 
 
@@ -118,8 +117,10 @@ def _fill_files(home: Path, project: str) -> None:
 
 async def tables_with_words(app: App) -> set[str]:
     """The tables of which some row holds the words."""
-    names = await app.database.fetch("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'")
-    rows = {name: await app.database.fetch(f"SELECT * FROM {name}") for (name,) in names}
+    names = await database_of(app).fetch(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'"
+    )
+    rows = {name: await database_of(app).fetch(f"SELECT * FROM {name}") for (name,) in names}
     return {name for name, found in rows.items() if SECRET in repr(found).lower()}
 
 
@@ -154,7 +155,7 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
         assert traces(tmp_path) == []
         assert {node.project for node in await all_nodes(app)} == {"beta"}
         assert (await app.answers.search(Search("session tests pass", "beta")))[0].hits
-        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
+        await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
     assert traces(tmp_path) == []
 
 
@@ -164,7 +165,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         await filled(app)
         await app.pipeline.compactor.compact("s1", force=True)
         for session, prompt in (("s1", f"Remember that the {SECRET} plan starts in May."), ("s1", "Something else.")):
-            await app.log.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
+            await app.store.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
         await app.pipeline.until_idle()
         hits, _ = await app.answers.search(Search(SECRET, "*"))
         wish = Wish(event_key=await key_of(app, hits.hits[0].event_ids[0]))
@@ -172,7 +173,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         done = await carry_out(app, wish, dry_run=False)
         assert promised == done
         assert (done.found.events, done.found.inbox) == (1, 1)
-        assert (await app.database.value("SELECT count(*) FROM inbox")) == 1
+        assert (await database_of(app).value("SELECT count(*) FROM inbox")) == 1
         assert traces(tmp_path) == []
         assert (await app.answers.search(Search("mobile app refreshes", "alpha")))[0].hits
 
@@ -255,8 +256,8 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
         source = client.transcript
         if copied:
             source = source.rename(tmp_path / "copy.jsonl")
-        await import_files(app.log, [(app.pipeline.adapters["claude-code"], source)], app.intaker)
-        events = [event.text for _, event in await app.library.events_after(0, None, 99)]
+        await import_files(app.store, [(app.pipeline.adapters["claude-code"], source)], app.intaker)
+        events = [event.text for _, event in await app.store.log(0, None, 99)]
         assert "The sky is, too." in events
         assert not [text for text in events if SECRET in text]
     assert traces(client.home) == []
@@ -271,7 +272,7 @@ async def test_the_same_words_said_later_are_remembered(tmp_path: Path) -> None:
         client.write("assistant", "u2", 900.0, [{"type": "text", "text": f"The {SECRET} is blue."}])
         client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
-        events = [event.text for _, event in await app.library.events_after(0, None, 99)]
+        events = [event.text for _, event in await app.store.log(0, None, 99)]
         assert f"The {SECRET} is blue." in events
 
 
@@ -281,7 +282,7 @@ async def test_who_is_at_work_on_forgotten_words_cannot_write_what_came_of_them(
         assert await app.pipeline.lease.acquire()
         token = app.pipeline.lease.token
         await carry_out_elsewhere(tmp_path)
-        rows = await app.database.fetch("SELECT token FROM lease WHERE name = 'pipeline'")
+        rows = await database_of(app).fetch("SELECT token FROM lease WHERE name = 'pipeline'")
         assert rows != [(token,)]
 
 
@@ -296,17 +297,17 @@ async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_
 ) -> None:
     async with memory(tmp_path) as app:
         _fill_files(app.settings.home, PROJECT)
-        post = app.log.post
+        post = app.store.post
 
         async def late(*args: Any) -> None:
             await carry_out_elsewhere(tmp_path)
             await post(*args)
 
         assert await app.pipeline.lease.acquire()
-        monkeypatch.setattr(app.log, "post", late)
+        monkeypatch.setattr(app.store, "post", late)
         with pytest.raises(LeaseLost):
             await app.pipeline.round()
-        assert await app.database.value("SELECT count(*) FROM inbox") == 0
+        assert await database_of(app).value("SELECT count(*) FROM inbox") == 0
     assert traces(tmp_path) == []
 
 
@@ -314,10 +315,10 @@ async def test_what_was_forgotten_is_told_though_the_disk_is_full_afterwards(tmp
     async with memory(tmp_path) as app:
         await filled(app)
         full = "BEFORE INSERT ON segment BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-        await app.database.write(Transaction.run, f"CREATE TRIGGER full {full}")
+        await database_of(app).write(Transaction.run, f"CREATE TRIGGER full {full}")
         done = await carry_out(app, Wish(match=SECRET), dry_run=False)
         assert (done.found.events, done.unscrubbed) == (1, "nothing can be written just now")
-        await app.database.write(Transaction.run, "DROP TRIGGER full")
+        await database_of(app).write(Transaction.run, "DROP TRIGGER full")
     async with memory(tmp_path) as app:
         await app.pipeline.until_idle()
     assert traces(tmp_path) == []
@@ -335,7 +336,7 @@ async def test_a_reader_that_was_reset_reads_on_and_tells_nothing_twice(tmp_path
         client.write("user", "u3", 0.03, [{"type": "tool_result", "tool_use_id": "t1", "content": "31"}])
         client.fire("SessionEnd", reason="other")
         await app.pipeline.until_idle()
-        events = [event.text for _, event in await app.library.events_after(0, None, 99) if event.text]
+        events = [event.text for _, event in await app.store.log(0, None, 99) if event.text]
         assert "Bash: count\n31" in events
         assert "The first." not in events
 
@@ -359,20 +360,20 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
         hits, _ = await app.answers.search(Search("mobile app refreshes", "alpha"))
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
-        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
+        await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 
 
 async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotten(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z")).event])
-        await app.log.add([Intake(tuple(event), f"/home/ada/{SECRET}.app", "")])
+        await app.store.add([Intake(tuple(event), f"/home/ada/{SECRET}.app", "")])
         failed = {
             "path": f"/home/ada/.claude/projects/-home-ada-{SECRET}-app/0.jsonl",
             "line": 1,
             "reason": "",
             "file": "1",
         }
-        await app.log.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
+        await app.store.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
         await carry_out(app, Wish(project=f"{SECRET}.app"), dry_run=False)
         assert await tables_with_words(app) == set()
 
@@ -381,7 +382,7 @@ async def test_a_later_import_does_not_bring_it_back(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await filled(app)
         await carry_out(app, Wish(session_id="s1"), dry_run=False)
-        assert (await app.library.counts()).sessions == 1
+        assert (await app.store.counts()).sessions == 1
         assert await tell(app, [*conversation("2026-03-02"), said("Something new.", "2026-03-05T09:00:00Z")]) == 1
 
 
@@ -391,7 +392,7 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
         await learn(app, lines)
         for name in ("s1", "s11"):
             payload = json.dumps({"session_id": name, "prompt": "of s1"})
-            await app.log.post([(1, "nobody", "", name, payload)])
+            await app.store.post([(1, "nobody", "", name, payload)])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
         for wish in (Wish(session_id="s1"), Wish(project="s1")):
@@ -403,9 +404,9 @@ async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_o
     async with memory(tmp_path) as app:
         event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z", session="s2")).event])
         await learn(app, [said("Paint it.", "2026-03-02T09:00:00Z", session="s1", project="shop")])
-        await app.log.add([Intake(tuple(event), "/home/ada/barn", "shop")])
+        await app.store.add([Intake(tuple(event), "/home/ada/barn", "shop")])
         for root, label in (("/home/ada/barn", "shop"), ("", "shop"), ("/home/ada/barn", "")):
-            await app.log.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
+            await app.store.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
         assert [(await carry_out(app, Wish(project=name), dry_run=True)).found.inbox for name in ("shop", "barn")] == [

@@ -29,7 +29,7 @@ class User:
 
 async def count(settings: Settings) -> int:
     async with open_app(settings) as app:
-        return (await app.library.counts()).events
+        return (await app.store.counts()).events
 
 
 async def test_what_the_user_agrees_to_is_erased(settings: Settings, era: Era) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from mcp_memory.config import Settings
-from mcp_memory.domain.events import Captured, EventType, Role
-from mcp_memory.store.port import Intake
+from mcp_memory.domain.events import Captured, EventType, Intake, Role
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces.doctor import GAP_MS, capture_gap
-from tests.support import conversation, learn, memory
+from tests.support import conversation, database_of, learn, memory
 from tests.surfaces import client as mcp
 from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
@@ -40,7 +39,7 @@ async def test_sessions_a_day_after_the_last_capture_are_mentioned(
     silent(tmp_path, after_ms)
     async with memory(tmp_path / "home") as app:
         event = Captured("claude-code", "s", "k", LAST_MS, EventType.USER_MESSAGE, Role.USER, "Say it.")
-        await app.log.add([Intake(tuple(app.intaker.prepare([event])), "/work")])
+        await app.store.add([Intake(tuple(app.intaker.prepare([event])), "/work")])
     notice = capture_gap(Settings(home=tmp_path / "home"))
     assert ("claude-code since 2026-02-25" in notice) is told
 
@@ -74,9 +73,9 @@ async def test_it_is_told_without_looking_through_the_whole_database(
     silent(tmp_path, 2 * GAP_MS)
     async with memory(tmp_path / "home") as app:
         event = Captured("claude-code", "s", "k", LAST_MS, EventType.USER_MESSAGE, Role.USER, "Say it.")
-        await app.log.add([Intake(tuple(app.intaker.prepare([event])), "/work")])
+        await app.store.add([Intake(tuple(app.intaker.prepare([event])), "/work")])
         # Only who reads every text finds this.
-        await app.database.write(Transaction.run, "UPDATE event SET text = CAST(x'ff' AS TEXT)")
+        await database_of(app).write(Transaction.run, "UPDATE event SET text = CAST(x'ff' AS TEXT)")
     assert "claude-code since" in capture_gap(Settings(home=tmp_path / "home"))
 
 
@@ -87,7 +86,7 @@ async def test_payloads_of_unknown_form_are_mentioned_with_the_table_of_contents
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     async with memory(tmp_path / "home") as app:
         await learn(app, conversation())
-        await app.log.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
+        await app.store.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
         await app.pipeline.until_idle()
     settings = Settings(home=tmp_path / "home")
     notice = capture_gap(settings)

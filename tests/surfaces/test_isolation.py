@@ -25,9 +25,9 @@ from mcp_types import (
 
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Privacy, Settings
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, EventType, Intake, Role
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.pipeline.ingest import remember
-from mcp_memory.store.port import Intake
 from tests.support import StoppedClock, learn, said
 from tests.surfaces.client import Era, ask, connected, read, refused
 
@@ -65,18 +65,18 @@ async def fill(home: Path) -> dict[str, list[str]]:
             Captured("other", "shared", f"k{at}", NOW.now_ms() - 9_000 + at, EventType.USER_MESSAGE, Role.USER, text)
             for at, text in enumerate(words * 3)
         ]
-        await app.log.add([Intake(tuple(app.intaker.prepare(twins)), "", "beta")])
+        await app.store.add([Intake(tuple(app.intaker.prepare(twins)), "", "beta")])
         assert (await app.pipeline.compactor.compact("shared", force=True)).record
         failed = {"path": "/x/platypus/1.jsonl", "line": 1, "reason": "its reader failed", "file": "1:1:1"}
-        await app.log.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
+        await app.store.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
         note = await remember(app, "note-of-beta: the platypus sleeps", pin=True, project="beta")
         await app.pipeline.compactor.compact("den-of-beta", force=True)
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
-        events = [event for _, event in await app.library.events_after(0, "beta", 99)]
-        segments = [node.node_id for node in await app.library.top("beta", level_of("segment"), 9)]
-        own = [node.node_id for node in await app.library.top("alpha", level_of("segment"), 9)]
-        day = (await app.library.top("beta", level_of("day"), 1))[0]
+        events = [event for _, event in await app.store.log(0, "beta", 99)]
+        segments = [node.node_id for node in await app.store.nodes(NodeQuery.latest("beta", level_of("segment"), 9))]
+        own = [node.node_id for node in await app.store.nodes(NodeQuery.latest("alpha", level_of("segment"), 9))]
+        day = (await app.store.nodes(NodeQuery.latest("beta", level_of("day"), 1)))[0]
         bullets = [grip for bullet in day.bullets for grip in bullet.grip_ids]
         grips = [f"grip:{event.timestamp_ms}:{event.event_id}" for event in [*events, note]]
         keys = [f"grip:{event.event_id[10:18]}" for event in events]
@@ -214,7 +214,7 @@ def text_of(result: Any) -> str:
 
 async def beta_lines(home: Path) -> list[tuple[str, str]]:
     async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home, clock=NOW) as app:
-        return [(event.event_id, event.text) for _, event in await app.library.events_after(0, "beta", 99)]
+        return [(event.event_id, event.text) for _, event in await app.store.log(0, "beta", 99)]
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

@@ -24,6 +24,7 @@ from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import server
 from mcp_memory.surfaces.server import INSTRUCTIONS, Memory, build_server
+from tests.support import database_of
 from tests.surfaces.client import Era, ask, connected, refused
 
 pytestmark = pytest.mark.anyio
@@ -150,7 +151,7 @@ async def test_what_another_process_stores_reaches_the_tree_while_the_server_run
     async with connected(blank) as client:
         assert "Nothing is remembered" in await ask(client, "toc_root")
         async with open_app(blank) as other:
-            await import_files(other.log, [(ADAPTERS["jsonl"], HISTORY)], other.intaker)
+            await import_files(other.store, [(ADAPTERS["jsonl"], HISTORY)], other.intaker)
         answer = ""
         while "toc:year:2026" not in answer:
             answer = await ask(client, "toc_root")
@@ -177,7 +178,7 @@ async def test_a_database_that_is_replaced_while_the_server_runs_is_opened_anew(
         assert "counted" not in await ask(client, "teleport", query="kestrels")
         await ask(client, "remember", text="The ospreys are counted in June.")
     async with open_app(settings) as app:
-        texts = [text for (text,) in await app.database.fetch("SELECT text FROM event WHERE text LIKE '%counted%'")]
+        texts = [text for (text,) in await database_of(app).fetch("SELECT text FROM event WHERE text LIKE '%counted%'")]
     assert texts == ["The ospreys are counted in June."]
 
 

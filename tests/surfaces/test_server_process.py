@@ -148,7 +148,7 @@ async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tm
     ]
     history.write_text("\n".join(lines), encoding="utf-8")
     async with open_app(blank) as app:
-        await import_files(app.log, [(ADAPTERS["jsonl"], history)], app.intaker)
+        await import_files(app.store, [(ADAPTERS["jsonl"], history)], app.intaker)
     async with served(blank) as server:
         await server.greet()
         await server.tell(ASK)
@@ -162,7 +162,7 @@ async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tm
     with anyio.fail_after(LIMIT):
         async with open_app(blank) as app:
             await app.pipeline.until_idle()
-            counts = await app.library.counts()
+            counts = await app.store.counts()
             assert counts.events == len(lines)
             assert counts.dirty_sessions == counts.dirty_segments == counts.dirty_nodes == 0
             assert counts.nodes > 0

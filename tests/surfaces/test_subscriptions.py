@@ -25,7 +25,7 @@ from mcp_memory.config import Privacy, Settings
 from mcp_memory.errors import LeaseLost
 from mcp_memory.surfaces import protocol
 from mcp_memory.surfaces.server import Memory, build_server
-from tests.support import conversation, learn, said
+from tests.support import conversation, database_of, learn, said
 from tests.surfaces.client import Era, ask, connected, read
 from tests.surfaces.test_http import served
 
@@ -120,7 +120,7 @@ async def test_what_the_server_itself_stores_is_told(settings: Settings, era: Er
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_node_that_is_gone_is_told_once(settings: Settings, era: Era) -> None:
     async with open_app(settings) as other:
-        rows = await other.database.fetch("SELECT n.key FROM node n JOIN session s ON s.id = n.session "
+        rows = await database_of(other).fetch("SELECT n.key FROM node n JOIN session s ON s.id = n.session "
                                           "WHERE s.session_id = 'tidepool-api-07' AND n.removed = 0")  # fmt: skip
         segment = f"memory://node/toc:segment:{rows[0][0]}"
         async with subscribed(settings, era, segment, DAY) as (client, following):

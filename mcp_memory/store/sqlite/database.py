@@ -45,6 +45,11 @@ _WRITABLE = (
 )
 
 
+def marks(values: Sequence[Any]) -> str:
+    """As many question marks as there are values, for a list in SQL."""
+    return ",".join("?" * len(values))
+
+
 class Transaction:
     """A write in progress; handed out by `Database.write` only, to a function that runs in a worker thread."""
 
@@ -155,7 +160,9 @@ class Database:
                 prepare_folder(path.parent)
                 await to_thread.run_sync(migrate, path)
                 opened = Opened.at(path)
-                writer = stack.enter_context(_writer(path))
+                # Worker threads use it in turn, each under the lock of `write`.
+                writer = stack.enter_context(closing(_connected(path)))
+                writer.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
                 reader = await stack.enter_async_context(_reader(path))
             database = cls(opened.with_log(), writer, reader)
             stack.callback(database._close)
@@ -282,17 +289,6 @@ def _finished(work: Coroutine[Any, Any, Result]) -> Result:
         return end.value  # type: ignore[no-any-return]  # it carries what the coroutine returned
     work.close()
     raise RuntimeError("Only the snapshot may be awaited here; nothing else could answer in this thread.")
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[sqlite3.Connection]:
-    """The writing connection. Worker threads use it in turn, each under the lock of `Database.write`."""
-    connection = _connected(path)
-    try:
-        connection.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
-        yield connection
-    finally:
-        connection.close()
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mcp_memory.domain.events import ulid
+from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE
 from mcp_memory.store.sqlite.database import DUE
 from mcp_memory.store.sqlite.log import SET_ASIDE
 from mcp_memory.store.sqlite.migrations import EMPTY, create, latest, rescue_of
 from mcp_memory.store.sqlite.place import holder, uri
-from mcp_memory.store.sqlite.projects import Claim, claim_of
+from mcp_memory.store.sqlite.projects import claim_of
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.

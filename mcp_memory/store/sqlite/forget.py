@@ -9,33 +9,31 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import Any, NamedTuple
 
-from mcp_memory.capture.project import places
 from mcp_memory.domain.events import LIFECYCLE, EventType
+from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sqlite.database import Database, Row, Transaction, note_erasure
+from mcp_memory.store.sqlite.database import Row, Transaction, marks, note_erasure
 from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT, words_keys
 from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
-from mcp_memory.store.sqlite.projects import slugify
-from mcp_memory.store.sqlite.records import drop_records, tainted_by, text_key
+from mcp_memory.store.sqlite.records import drop_records, forget_records, text_key
 
 _CHUNK = 500
 Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _EVENTS = """
-    SELECT e.id, e.session, e.key, e.role, e.type, e.text, e.timestamp_ms, s.project, s.client, s.session_id, e.metadata
+    SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
+           e.metadata, e.source_ids
     FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE {where} ORDER BY e.id
 """
 #: Events that say something else, but bear the text in a path, a branch or another name.
-_BEARING = """
-    SELECT e.id, e.session, e.timestamp_ms, s.project, e.metadata, e.source_ids
-    FROM event e JOIN session s ON s.id = e.session
-    WHERE holds(e.metadata || e.source_ids, ?1) AND NOT holds(e.text, ?1) ORDER BY e.id
-"""
+_BEARING = "holds(e.metadata || e.source_ids, ?1) AND NOT holds(e.text, ?1)"
 #: The segments of a session from the one on that holds a time, with their nodes.
 _SEGMENTS_FROM = """
     SELECT g.key, n.id, n.key, n.project FROM segment g LEFT JOIN node n ON n.id = g.node
@@ -72,122 +70,65 @@ _PLACES = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What to forget: exactly one of these is given."""
+class _Event(NamedTuple):
+    """An event that goes, or that is cleared of a name."""
 
-    session_id: str | None = None
-    event_key: bytes | None = None
-    project: str | None = None
-    before_ms: int | None = None
-    match: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """How much falls under a wish. `inbox` counts what waits to become an event, in the inbox and in the spool.
-
-    `cleared` events say something else and lose a path or name that bears the text; `names` bear it and stay.
-    `summaries` counts the nodes and records that hold the text, of which the pipeline may make more at any time.
-    """
-
-    events: int
-    sessions: int
-    inbox: int = 0
-    cleared: int = 0
-    names: tuple[str, ...] = ()
-    summaries: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a wish means for that which is no event: a payload, a file, what a reader keeps."""
-
-    wish: Wish
-    #: Under which names the project is captured, and under which all others are.
-    places: frozenset[str] = frozenset()
-    others: frozenset[str] = frozenset()
-    #: The session of the forgotten event, and what it said.
-    said: frozenset[tuple[str, str]] = frozenset()
-
-    def covers(self, received_ms: int, root: str, label: str, payload: str) -> bool:
-        """Whether a captured payload falls under the wish."""
-        wish = self.wish
-        if wish.before_ms is not None:
-            return received_ms < wish.before_ms
-        if wish.project is not None:
-            known = [place for place in places(root, label) if place in self.places or place in self.others]
-            return known[0] in self.places if known else bool(label and not root) and slugify(label) == wish.project
-        return self.is_in(f"{root}\n{label}\n{payload}")
-
-    def covers_rest(self, modified_ms: int, text: str) -> bool:
-        """The same for what is left of a payload that cannot be read."""
-        if self.wish.before_ms is not None:
-            return modified_ms < self.wish.before_ms
-        names = [place.removeprefix("label:") for place in self.places]
-        return any(holds(text, same_letters(f'"{name}"')) for name in names) or self.is_in(text)
-
-    def is_in(self, text: str) -> bool:
-        """Whether it holds the text, or as whole values the session's name, or an event's and what that said."""
-        wish = self.wish
-        if wish.match is not None:
-            return holds(text, same_letters(wish.match))
-        wanted = [*self.said, *([(wish.session_id,)] if wish.session_id else [])]
-        told = [values for values in wanted if all(map(same_letters, values))]
-        return any(all(holds(text, same_letters(f'"{value}"')) for value in values) for values in told)
+    number: int
+    session: int
+    project: int
+    key: bytes
+    role: str
+    kind: str
+    text: str
+    timestamp_ms: int
+    client: str
+    session_id: str
+    metadata: str
+    source_ids: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that a wish takes: rows of events, of events to clear, of the inbox; and names that stay."""
+    """All that a wish takes: events, events to clear, numbers of the inbox; and names that stay."""
 
-    events: list[Row]
-    bearing: list[Row]
-    inbox: list[Row]
+    coverage: Coverage
+    events: list[_Event]
+    inbox: list[int]
+    bearing: list[_Event]
     names: tuple[str, ...] = ()
     summaries: int = 0
 
     @property
     def summary(self) -> Forgotten:
-        sessions = {row[1] for row in self.events}
+        sessions = {event.session for event in self.events}
         counts = len(self.events), len(sessions), len(self.inbox), len(self.bearing)
         return Forgotten(*counts, self.names, self.summaries)
 
-    def places(self) -> list[tuple[int, int, int]]:
-        """Session, time and project of every event that goes or changes."""
-        gone = [(row[1], row[6], row[7]) for row in self.events]
-        return gone + [(session, ms, project) for _, session, ms, project, _, _ in self.bearing]
+
+def look(connection: Connection, wish: Wish) -> tuple[Forgotten, Coverage]:
+    """What forgetting would take."""
+    found = _find(lambda *sql: connection.execute(*sql).fetchall(), wish)
+    return found.summary, found.coverage
 
 
-async def forget(database: Database, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Reach]:
-    """Forget in one transaction; a dry run counts and changes nothing."""
-    if dry_run:
-        return await database.read(lambda connection: _look(lambda *sql: connection.execute(*sql).fetchall(), wish))
-    return await database.write(_forget, wish)
-
-
-def _look(fetch: Fetch, wish: Wish) -> tuple[Forgotten, Reach]:
-    reach, found = _find(fetch, wish)
-    return found.summary, reach
-
-
-def _find(fetch: Fetch, wish: Wish) -> tuple[Reach, _Found]:
+def _find(fetch: Fetch, wish: Wish) -> _Found:
     where, value = _condition(wish)
-    events = fetch(_EVENTS.format(where=where), (value,))
+    events = [_Event(*row) for row in fetch(_EVENTS.format(where=where), (value,))]
     known = fetch(_PLACES, ()) if wish.project is not None else []
     own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
-    said = frozenset((row[9], row[5].strip()) for row in events if row[5].strip() and wish.event_key is not None)
-    reach = Reach(wish, own, others, said)
+    words = [(event.session_id, event.text.strip()) for event in events if wish.event_key is not None]
+    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]))
     rows = fetch("SELECT id, received_ms, root, label, payload FROM inbox", ())
-    inbox = [row for row in rows if reach.covers(*row[1:])]
+    inbox = [number for number, *payload in rows if coverage.covers(*payload)]
     if wish.match is None:
-        return reach, _Found(events, [], inbox)
-    bearing = fetch(_BEARING, (value,))
-    gone = {f"session {name}" for name in _emptied(fetch, events, "session", 1, "session_id")}
-    gone |= {f"project {name}" for name in _emptied(fetch, events, "project", 7, "slug")}
+        return _Found(coverage, events, inbox, [])
+    bearing = [_Event(*row) for row in fetch(_EVENTS.format(where=_BEARING), (value,))]
+    sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
+    gone = {f"session {name}" for name in _emptied(fetch, sessions, "SELECT session_id {} WHERE s.id = ?")}
+    gone |= {f"project {name}" for name in _emptied(fetch, projects, "SELECT p.slug {} WHERE p.id = ?")}
     names = tuple(sorted(name for (name,) in fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(fetch(_SAYING, (value,))) + len(fetch(_RECORDS_SAYING, (value,)))
-    return reach, _Found(events, bearing, inbox, names, summaries)
+    return _Found(coverage, events, inbox, bearing, names, summaries)
 
 
 def _condition(wish: Wish) -> tuple[str, object]:
@@ -204,44 +145,44 @@ def _condition(wish: Wish) -> tuple[str, object]:
     return found
 
 
-def _emptied(fetch: Fetch, events: Sequence[Row], table: str, column: int, name: str) -> list[str]:
-    """The sessions or projects that have no events but these."""
-    counts: dict[int, int] = {}
-    for row in events:
-        counts[row[column]] = counts.get(row[column], 0) + 1
-    sql = f"SELECT {name}, (SELECT count(*) FROM event e JOIN session s ON s.id = e.session WHERE s.{{}} = t.id) "
-    sql = sql.format("id" if table == "session" else "project") + f"FROM {table} t WHERE t.id = ?"
+def _emptied(fetch: Fetch, counts: Counter[int], sql: str) -> list[str]:
+    """The names of the sessions or projects that have no events but so many."""
+    sql = sql.format(", count(*) FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project")
     rows = [(number, *fetch(sql, (number,))[0]) for number in counts]
-    return [text for number, text, count in rows if count == counts[number]]
+    return [name for number, name, count in rows if count == counts[number]]
 
 
-def _forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Reach]:
-    reach, found = _find(tx.fetch, wish)
+def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
+    found = _find(tx.fetch, wish)
+    touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
-    tx.run_many("DELETE FROM inbox WHERE id = ?", [row[:1] for row in found.inbox])
-    drop_records(tx, tainted_by(tx, [row[0] for row in (*found.events, *found.bearing)]))
-    _drop_segments(tx, found.places())
+    tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in found.inbox])
+    forget_records(tx, [event.number for event in touched])
+    _drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     _drop_events(tx, found.events)
     if wish.match is not None:
-        _clear_names(tx, found.bearing, same_letters(wish.match))
-        _drop_saying(tx, same_letters(wish.match))
-    _note_place(tx, found)
-    _reset_readers(
-        tx, Reach(wish, reach.places), {*(row[9] for row in found.events), *filter(None, (wish.session_id,))}
-    )
+        sought = same_letters(wish.match)
+        for event in found.bearing:
+            values = [_without(json.loads(text), sought) for text in (event.metadata, event.source_ids)]
+            clear = [json.dumps(value, ensure_ascii=False) for value in values]
+            tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
+        _drop_saying(tx, sought)
+    _note_place(tx, found.events, touched)
+    sessions = {event.session_id for event in found.events} | ({wish.session_id} if wish.session_id else set())
+    _reset_readers(tx, Coverage(wish, found.coverage.places), sessions)
     _drop_handed_over(tx)
     _drop_empty(tx, wish)
     note_erasure(tx)
     # The index keeps words in its old parts until these are merged.
     tx.run("INSERT INTO search (search) VALUES ('optimize')")
-    return found.summary, reach
+    return found.summary, found.coverage
 
 
-def _drop_segments(tx: Transaction, places: Iterable[tuple[int, int, int]]) -> None:
+def _drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
     """Take away the segments of the sessions from the first forgotten event on, and every period above them."""
     earliest: dict[int, int] = {}
-    for session, timestamp_ms, _ in places:
+    for session, timestamp_ms in places:
         earliest[session] = min(earliest.get(session, timestamp_ms), timestamp_ms)
     for session, from_ms in earliest.items():
         for segment, node, node_key, project in tx.fetch(_SEGMENTS_FROM, (session, from_ms)):
@@ -265,7 +206,7 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     """Take away what says it though its events do not."""
     for node, project, level, key, session, start_ms in tx.fetch(_SAYING, (sought,)):
         if level == Level.SEGMENT and session is not None:
-            _drop_segments(tx, [(session, start_ms, project)])
+            _drop_segments(tx, [(session, start_ms)])
         if level != Level.SEGMENT:
             tx.run("INSERT OR IGNORE INTO dirty_node (project, level, key) VALUES (?, ?, ?)", (project, level, key))
         _drop_periods(tx, project, NodeRef(Level(level), key))
@@ -274,61 +215,52 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
 
 
-def _drop_events(tx: Transaction, rows: Sequence[Row]) -> None:
-    for number, _, _, role, kind, text, *_ in rows:
-        if kind not in LIFECYCLE and text.strip():
-            tx.run(DROP_INDEX, (number * 4 + EVENT, *event_columns(role, kind, text).values))
-    tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(row[2],) for row in rows])
-    told = [
-        (client, session_id, kind, role, text, timestamp_ms, json.loads(metadata).get("via", ""))
-        for _, _, _, role, kind, text, timestamp_ms, _, client, session_id, metadata in rows
-    ]
-    keys = [key for one in told for key in words_keys(*one, around=0)]
-    tx.run_many("INSERT OR IGNORE INTO forgotten_words (key) VALUES (?)", [(key,) for key in keys])
-    for start in range(0, len(rows), _CHUNK):
-        numbers = [row[0] for row in rows[start : start + _CHUNK]]
-        marks = ",".join("?" * len(numbers))
+def _drop_events(tx: Transaction, events: Sequence[_Event]) -> None:
+    words = list[bytes]()
+    for event in events:
+        if event.kind not in LIFECYCLE and event.text.strip():
+            columns = event_columns(event.role, event.kind, event.text)
+            tx.run(DROP_INDEX, (event.number * 4 + EVENT, *columns.values))
+        told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
+        words += words_keys(*told, json.loads(event.metadata).get("via", ""), around=0)
+    tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(event.key,) for event in events])
+    tx.run_many("INSERT OR IGNORE INTO forgotten_words (key) VALUES (?)", [(key,) for key in words])
+    for start in range(0, len(events), _CHUNK):
+        numbers = [event.number for event in events[start : start + _CHUNK]]
         for column in ("event", "first_event", "last_event"):
-            tx.run(f"DELETE FROM grip WHERE {column} IN ({marks})", numbers)
-        tx.run(f"DELETE FROM event WHERE id IN ({marks})", numbers)
-
-
-def _clear_names(tx: Transaction, rows: Sequence[Row], sought: str) -> None:
-    """Take paths, branches and the like that bear the text out of events that say something else."""
-    for number, _, _, _, metadata, source_ids in rows:
-        values = [_without(json.loads(text), sought) for text in (metadata, source_ids)]
-        clear = [json.dumps(value, ensure_ascii=False) for value in values]
-        tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, number))
+            tx.run(f"DELETE FROM grip WHERE {column} IN ({marks(numbers)})", numbers)
+        tx.run(f"DELETE FROM event WHERE id IN ({marks(numbers)})", numbers)
 
 
 def _without(value: Any, sought: str) -> Any:
+    """What is left of metadata without the paths, branches and other names that bear the text."""
+
+    def bears(item: object) -> bool:
+        return isinstance(item, str) and holds(item, sought)
+
     if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if not _bears(key, sought) and not _bears(item, sought)}
+        kept = {key: item for key, item in value.items() if not bears(key) and not bears(item)}
         return {key: _without(item, sought) for key, item in kept.items()}
     if isinstance(value, list):
-        return [_without(item, sought) for item in value if not _bears(item, sought)]
+        return [_without(item, sought) for item in value if not bears(item)]
     return value
 
 
-def _bears(value: object, sought: str) -> bool:
-    return isinstance(value, str) and holds(value, sought)
-
-
-def _note_place(tx: Transaction, found: _Found) -> None:
+def _note_place(tx: Transaction, gone: Sequence[_Event], touched: Sequence[_Event]) -> None:
     """Keep at which place in the log a session lost something, so that a view of an earlier place can tell."""
-    notes = {(row[1], row[7]) for row in found.events if row[4] == EventType.NOTE}
-    touched = {(session, project) for session, _, project in found.places()}
-    if not touched:
+    notes = {event.session for event in gone if event.kind == EventType.NOTE}
+    places = sorted({(event.session, event.project) for event in touched})
+    if not places:
         return
     tx.run("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'event'")
     tx.run_many(
         "INSERT INTO erased (at_event, session, project, notes) "
         "SELECT seq, ?, ?, ? FROM sqlite_sequence WHERE name = 'event'",
-        [(*place, int(place in notes)) for place in sorted(touched)],
+        [(session, project, int(session in notes)) for session, project in places],
     )
 
 
-def _reset_readers(tx: Transaction, reach: Reach, sessions: Iterable[str]) -> None:
+def _reset_readers(tx: Transaction, reach: Coverage, sessions: Iterable[str]) -> None:
     """Let go of what readers of transcripts keep: ids, and directories. They find it again in their files, silently."""
     names = set(sessions)
     for place in reach.places:

@@ -18,7 +18,7 @@ from mcp_memory.store.port import IndexState
 from mcp_memory.store.sqlite import candidates
 from mcp_memory.store.sqlite.candidates import Counted
 from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, told
-from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, told_event
+from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
@@ -148,7 +148,7 @@ def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int,
 def _event(row: Row, grip: str = "") -> Candidate:
     """The candidate of a row of `_EVENTS`."""
     segment = NodeRef(Level.SEGMENT, row[13]).node_id() if row[13] else ""
-    return Candidate(told_event(row), grip, segment)
+    return Candidate(event_of(row), grip, segment)
 
 
 async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:

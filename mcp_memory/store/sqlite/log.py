@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Role, event_key
+from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.terms import event_columns
-from mcp_memory.store.port import InboxRow, Intake
+from mcp_memory.store.port import InboxRow
 from mcp_memory.store.sqlite.database import Database, Row, Transaction
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease
 
 EVENT_COLUMNS = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
-#: Rows for `told_event`; the store's own number comes last.
+#: Rows for `event_of`; the store's own number comes last.
 EVENTS = (
     f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
@@ -26,26 +26,22 @@ EVENTS = (
 _DECODE = json.JSONDecoder().raw_decode
 
 
-def told_event(row: Row) -> Event:
-    """An event from `EVENT_COLUMNS`, client, session and project."""
-    return event_of(row[:9], *row[9:12])
-
-
-def event_of(row: Row, client: str, session_id: str, slug: str) -> Event:
-    """An event from `EVENT_COLUMNS`, of a session that is known."""
+def event_of(row: Row) -> Event:
+    """An event from `EVENT_COLUMNS`, client, session and project; what comes after these is left alone."""
+    key, timestamp_ms, kind, role, text, tokens, truncated, source_ids, metadata, client, session_id, slug, *_ = row
     return Event(
-        key=row[0],
+        key=key,
         client=client,
         session_id=session_id,
         project=slug,
-        timestamp_ms=row[1],
-        event_type=EventType(row[2]),
-        role=Role(row[3]),
-        text=row[4],
-        tokens=row[5],
-        truncated=bool(row[6]),
-        source_ids=tuple(_DECODE(row[7])[0]),
-        metadata=_DECODE(row[8])[0],
+        timestamp_ms=timestamp_ms,
+        event_type=EventType(kind),
+        role=Role(role),
+        text=text,
+        tokens=tokens,
+        truncated=bool(truncated),
+        source_ids=tuple(_DECODE(source_ids)[0]),
+        metadata=_DECODE(metadata)[0],
     )
 
 
@@ -93,11 +89,10 @@ SET_ASIDE = """
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-class SqliteEvents:
-    """Implements the EventLog port."""
+class LogPart:
+    """Implements the LogStore port."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    _database: Database
 
     async def inbox(self, limit: int) -> list[InboxRow]:
         return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
@@ -145,11 +140,11 @@ class SqliteEvents:
 
         return await self._database.write(write)
 
-    def trial(self) -> _Trial:
-        return _Trial(self._database)
+    def trial(self) -> SqliteTrial:
+        return SqliteTrial(self._database)
 
 
-class _Trial:
+class SqliteTrial:
     """Implements the Trial port: sorts events out as `add` does, and keeps what it would store in mind."""
 
     def __init__(self, database: Database) -> None:

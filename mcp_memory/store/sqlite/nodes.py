@@ -10,7 +10,7 @@ from mcp_memory.domain.nodes import Bullet, Grip, Node, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import node_columns
 from mcp_memory.domain.toc import GRACE, Level, NodeRef
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
+from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.work import check_lease
 
 NODE = 2
@@ -35,240 +35,19 @@ _VERSION = (
 _BULLET = "bullet (node_version, position, text, grips, children)"
 _INDEX = "search (rowid, head, user, assistant, tool, parts)"
 _DIRTY = "dirty_node (project, level, key)"
+#: Which segments speak of which file or name, so that those that share one are found by key, not by a search.
+_MENTION = "mention (project, term, start_ms, node, since)"
 _SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ? WHERE id = ?"
 _GRIP = "grip (id, key, node, timestamp_ms, event, start, end, excerpt, first_event, last_event)"
 _UNLESS_THERE = "ON CONFLICT DO NOTHING"
-
-
-class Placed(NamedTuple):
-    """A new version of a node, in a project and, if it is a segment's, of a session."""
-
-    project: int
-    session: int | None
-    node: Node
-
-    @property
-    def place(self) -> tuple[int, int, str]:
-        return self.project, int(self.node.level), self.node.ref.key
-
-
-class _Numbered(NamedTuple):
-    """The same with the number of the node, and the row and the count of its new version."""
-
-    project: int
-    session: int | None
-    node: Node
-    number: int
-    row: int
-    version: int
-
-    @property
-    def state(self) -> tuple[int, int, int, int, int]:
-        return self.row, self.node.start_ms, self.node.end_ms, int(self.node.open), int(self.node.removed)
-
-
-def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool = True) -> list[int]:
-    """Append a version of each node and make it the current one; returns the nodes' numbers."""
-    if not placed:
-        return []
-    numbered = _numbered(tx, placed)
-    tx.insert(_NODE, [_node_row(one) for one in numbered if one.version == 1])
-    tx.run_many(_SET_CURRENT, [(*one.state, one.number) for one in numbered if one.version > 1])
-    tx.insert(_VERSION, [_version_row(one) for one in numbered])
-    tx.insert(_BULLET, [_bullet_row(one.row, *told) for one in numbered for told in enumerate(one.node.bullets)])
-    tx.insert(_INDEX, [_document(one) for one in numbered if not one.node.removed])
-    note_mentions(tx, [(one.project, one.number, one.row, one.node) for one in numbered])
-    if tell_parents:
-        _mark_parents(tx, numbered)
-    days = {one.project for one in numbered if one.node.level is Level.DAY}
-    tx.insert("dirty_brief (project)", [(project,) for project in sorted(days)], known=_UNLESS_THERE)
-    return [one.number for one in numbered]
-
-
-def _numbered(tx: Transaction, placed: Sequence[Placed]) -> list[_Numbered]:
-    """The nodes under their own numbers, new ones under the next."""
-    known = _known(tx, placed)
-    numbered = []
-    for one in placed:
-        number, version = known.get(one.place) or (tx.next_id("node"), 0)
-        numbered.append(_Numbered(*one, number, tx.next_id("node_version"), version + 1))
-    return numbered
-
-
-def _mark_parents(tx: Transaction, numbered: Sequence[_Numbered]) -> None:
-    parents = [(one.project, parent) for one in numbered if (parent := one.node.ref.parent)]
-    tx.insert(_DIRTY, [(project, int(ref.level), ref.key) for project, ref in parents], known=_UNLESS_THERE)
-
-
-def _known(tx: Transaction, placed: Sequence[Placed]) -> dict[tuple[int, int, str], tuple[int, int]]:
-    """Number and latest version of the nodes that are there already, by their places; they leave the index."""
-    places = ", ".join(["(?, ?, ?)"] * len(placed))
-    found = tx.fetch(_FIND.format(places=places), [value for one in placed for value in one.place])
-    for *_, number, current, removed, _ in found:
-        if not removed:
-            _unindex(tx, number, current)
-    return {(project, level, key): (number, version) for project, level, key, number, _, _, version in found}
-
-
-def _node_row(one: _Numbered) -> tuple[Any, ...]:
-    ref = one.node.ref
-    parent = ref.parent.key if ref.parent else ""
-    return one.number, one.project, int(ref.level), ref.key, parent, one.session, *one.state
-
-
-def _version_row(one: _Numbered) -> tuple[Any, ...]:
-    node = one.node
-    return (
-        *(one.row, one.number, one.version, node.title, node.start_ms, node.end_ms),
-        *(json.dumps(node.keywords, ensure_ascii=False), json.dumps(node.child_ids)),
-        *(int(node.open), int(node.removed), node.written_by, node.input_hash, node.tokens, node.created_ms),
-        *_metrics(node),
-        node.weight,
-    )
-
-
-def _document(one: _Numbered) -> tuple[Any, ...]:
-    node = one.node
-    columns = node_columns(node.title, [bullet.text for bullet in node.bullets], list(node.keywords))
-    return one.number * 4 + NODE, *columns.values
-
-
-def _metrics(node: Node) -> tuple[str, int, int, float]:
-    found = node.metrics
-    if found is None:
-        return "", 0, 0, 1.0
-    return found.depth.value, found.input_tokens, found.output_tokens, found.compression_ratio
-
-
-def _bullet_row(row: int, index: int, bullet: Bullet) -> tuple[Any, ...]:
-    return row, index, bullet.text, json.dumps(bullet.grip_ids), json.dumps(bullet.child_ids)
-
-
-def index_nodes(tx: Transaction) -> None:
-    """Index every node by its current version."""
-    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
-        if document := _stored_document(tx, number, current):
-            tx.insert(_INDEX, [document])
-
-
-def _unindex(tx: Transaction, number: int, current: int) -> None:
-    """A contentless index forgets a document only if told exactly what it held."""
-    if document := _stored_document(tx, number, current):
-        tx.run(DROP_INDEX, document)
-
-
-def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, ...] | None:
-    """A node as the index holds it, made from its current version; None if that is not there."""
-    rows = tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,))
-    if not rows:
-        return None
-    title, keywords = rows[0]
-    bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-    columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
-    return number * 4 + NODE, *columns.values
-
-
-def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
-    """Make these the nodes' living grips; others stay readable by id. The index finds a grip by the event it cites."""
-    wanted = {(number, grip.key): grip for number, grips in by_node.items() for grip in grips}
-    nodes = list(by_node)
-    stored = tx.fetch(f"SELECT id, node, key, live FROM grip WHERE node IN ({_marks(nodes)})", nodes)
-    for row, *place, live in stored:
-        if bool(live) is not (tuple(place) in wanted):
-            tx.run("UPDATE grip SET live = ? WHERE id = ?", (int(not live), row))
-    known = {(number, key) for _, number, key, _ in stored}
-    _add_grips(tx, [(place[0], grip) for place, grip in wanted.items() if place not in known])
-
-
-def _add_grips(tx: Transaction, grips: Sequence[tuple[int, Grip]]) -> None:
-    if not grips:
-        return
-    keys = list({key for _, grip in grips for key in (grip.event_key, grip.first_event_key, grip.last_event_key)})
-    cited = tx.fetch(f"SELECT key, id FROM event WHERE key IN ({_marks(keys)})", keys)
-    events: dict[bytes, int] = {row[0]: row[1] for row in cited}
-    names = [grip.key for _, grip in grips]
-    found = tx.fetch(f"SELECT key, id FROM grip WHERE key IN ({_marks(names)})", names)
-    taken = {row[0]: row[1] for row in found}
-    rows = []
-    for row, (number, grip) in enumerate(grips, tx.next_id("grip", len(grips))):
-        if grip.key in taken:
-            # The same words were cited by a segment that a late event has cut anew.
-            tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, taken[grip.key]))
-            continue
-        span = (grip.start, grip.end, grip.excerpt, events[grip.first_event_key], events[grip.last_event_key])
-        rows.append((row, grip.key, number, grip.timestamp_ms, events[grip.event_key], *span))
-    tx.insert(_GRIP, rows)
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ",".join("?" * len(values))
-
-
-def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
-    """Take a segment's node out of the tree; its versions and grips stay readable by id."""
-    rows = tx.fetch(
-        "SELECT n.id, n.project, n.current, n.parent, v.version, v.input_hash, v.title, v.start_ms, v.end_ms "
-        "FROM segment g JOIN node n ON n.id = g.node JOIN node_version v ON v.id = n.current "
-        "WHERE g.key = ? AND n.removed = 0",
-        (segment_key,),
-    )
-    for number, project, current, parent, version, input_hash, title, start_ms, end_ms in rows:
-        _unindex(tx, number, current)
-        write_grips(tx, {number: ()})
-        row = tx.next_id("node_version")
-        values = (row, number, version + 1, title, start_ms, end_ms, "[]", "[]", 0, 1, "removed", input_hash, 0, 0)
-        tx.insert(_VERSION, [(*values, "", 0, 0, 1.0, 0)])
-        tx.run(_SET_CURRENT, (row, start_ms, end_ms, 0, 1, number))
-        tx.insert(_DIRTY, [(project, int(Level.DAY), parent)], known=_UNLESS_THERE)
-
-
-def remove_node(tx: Transaction, number: int) -> None:
-    """Take a node out of memory altogether, with its versions and grips; only its name stays."""
-    tx.run(_NOTE_REMOVED, (number,))
-    rows = tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,))
-    if rows:
-        _unindex(tx, number, rows[0][0])
-    write_grips(tx, {number: ()})
-    tx.run("DELETE FROM grip WHERE node = ?", (number,))
-    tx.run("DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node = ?)", (number,))
-    tx.run("DELETE FROM node_version WHERE node = ?", (number,))
-    tx.run("DELETE FROM mention WHERE node = ?", (number,))
-    tx.run("DELETE FROM node WHERE id = ?", (number,))
-
-
-_MENTION = "mention (project, term, start_ms, node, since)"
-
-
-def folded(term: str) -> str:
-    return term.casefold()
-
-
-def note_mentions(tx: Transaction, written: Sequence[tuple[int, int, int, Node]]) -> None:
-    """Note the names that new versions of segments speak of. Those of earlier versions stay, for views of the past.
-
-    What was written is given as the project, the node's number, the version's row, and the node.
-    """
-    mentions = [
-        (project, folded(term), node.start_ms, number, row)
-        for project, number, row, node in written
-        if node.level is Level.SEGMENT and not node.removed
-        for term in node.keywords
-    ]
-    tx.insert(_MENTION, mentions, known="ON CONFLICT DO NOTHING")
-
-
-#: What `node_of` reads, from node n, node_version v, project p and (left joined) session s.
+#: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (
-    "n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, v.removed, "
-    "v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.id, v.weight"
+    "v.id, n.level, n.key, p.slug, v.version, v.title, v.start_ms, v.end_ms, v.keywords, v.children, v.open, "
+    "v.removed, v.written_by, v.input_hash, v.tokens, v.created_ms, s.session_id, v.weight"
 )
 NODE_TABLES = (
     "node n JOIN node_version v ON v.id = n.current JOIN project p ON p.id = n.project "
     "LEFT JOIN session s ON s.id = n.session"
-)
-_CHILDREN = (
-    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} "
-    "WHERE n.project = ? AND n.level = ? AND n.parent = ? AND n.removed = 0 ORDER BY n.start_ms, n.key"
 )
 _STALE = """
     SELECT d.project, p.slug, d.key, v.input_hash FROM dirty_node d JOIN project p ON p.id = d.project
@@ -294,11 +73,10 @@ _CLOSED = (
 )
 
 
-class SqliteTree:
-    """Implements the TreeStore port."""
+class NodePart:
+    """The stages' side of the nodes: which periods are stale, and writing segments and periods."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    _database: Database
 
     async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
         await self._database.write(_save_segments, writes, lease_token)
@@ -313,30 +91,26 @@ class SqliteTree:
     async def stale(self, level: Level, limit: int) -> list[Stale]:
         return await self._database.at_once(lambda snapshot: _stale(snapshot, level, limit))
 
-    async def children(self, project: int, ref: NodeRef) -> list[Node]:
-        place = (project, int(ref.level) + 1, ref.key)
-        return await nodes_of(self._database, await self._database.fetch(_CHILDREN, place))
-
     async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
         await self._database.write(_save_rollups, rollups, lease_token)
 
 
-async def _stale(database: Reads, level: Level, limit: int) -> list[Stale]:
-    rows = await database.fetch(_STALE, (int(level), limit))
+async def _stale(reads: Reads, level: Level, limit: int) -> list[Stale]:
+    rows = await reads.fetch(_STALE, (int(level), limit))
     if not rows:
         return []
     places = [value for project, _, key, _ in rows for value in (project, key)]
-    found = await database.fetch(_BENEATH.format(places=", ".join(["(?, ?)"] * len(rows))), (*places, int(level) + 1))
-    beneath: dict[tuple[int, str], list[tuple[int, Node]]] = {}
-    for row, node in zip(found, await nodes_of(database, found), strict=True):
-        beneath.setdefault((row[18], row[19]), []).append((row[16], node))
+    found = await reads.fetch(_BENEATH.format(places=", ".join(["(?, ?)"] * len(rows))), (*places, int(level) + 1))
+    beneath: dict[tuple[int, str], dict[int, Node]] = {}
+    for (version, *_, project, parent), node in zip(found, await nodes_of(reads, found), strict=True):
+        beneath.setdefault((project, parent), {})[version] = node
     return [
         Stale(
             project,
             slug,
             NodeRef(level, key),
-            children=tuple(node for _, node in beneath.get((project, key), [])),
-            versions=tuple(version for version, _ in beneath.get((project, key), [])),
+            children=tuple(beneath.get((project, key), {}).values()),
+            versions=tuple(beneath.get((project, key), {})),
             current_hash=current,
         )
         for project, slug, key, current in rows
@@ -347,7 +121,7 @@ def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token:
     check_lease(tx, lease_token)
     keys = [write.job.segment.key for write in writes]
     current: dict[bytes, str] = dict(
-        tx.fetch(f"SELECT key, input_hash FROM segment WHERE key IN ({', '.join('?' * len(keys))})", keys)
+        tx.fetch(f"SELECT key, input_hash FROM segment WHERE key IN ({marks(keys)})", keys)
     )
     # A segment may have been cut anew while its summary was made: then this one is out of date.
     writes = [write for write in writes if current.get(write.job.segment.key) == write.job.segment.input_hash]
@@ -374,47 +148,197 @@ def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]],
     tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
 
 
-async def nodes_of(database: Reads, rows: Sequence[Row]) -> list[Node]:
-    """Nodes with their bullets, from rows of NODE_COLUMNS."""
-    if not rows:
+class Placed(NamedTuple):
+    """A new version of a node, in a project and, if it is a segment's, of a session."""
+
+    project: int
+    session: int | None
+    node: Node
+
+    @property
+    def place(self) -> tuple[int, int, str]:
+        return self.project, int(self.node.level), self.node.ref.key
+
+
+def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool = True) -> list[int]:
+    """Append a version of each node and make it the current one; returns the nodes' numbers."""
+    if not placed:
         return []
-    versions = [row[16] for row in rows]
-    bullets: dict[int, list[Bullet]] = {}
-    for start in range(0, len(versions), 500):
-        part = versions[start : start + 500]
-        found = await database.fetch(
+    places = ", ".join(["(?, ?, ?)"] * len(placed))
+    known = {}
+    for *place, number, current, removed, version in tx.fetch(
+        _FIND.format(places=places), [value for one in placed for value in one.place]
+    ):
+        known[tuple(place)] = number, version
+        if not removed:
+            _unindex(tx, number, current)
+    new, changed, versions, bullets, documents, mentions, numbers = [], [], [], [], [], [], []
+    for project, session, node in placed:
+        ref = node.ref
+        number, version = known.get((project, int(ref.level), ref.key)) or (tx.next_id("node"), 0)
+        row = tx.next_id("node_version")
+        numbers.append(number)
+        state = (row, node.start_ms, node.end_ms, int(node.open), int(node.removed))
+        if version:
+            changed.append((*state, number))
+        else:
+            new.append(
+                (number, project, int(ref.level), ref.key, ref.parent.key if ref.parent else "", session, *state)
+            )
+        versions.append(_version_row(row, number, version + 1, node))
+        for index, bullet in enumerate(node.bullets):
+            bullets.append((row, index, bullet.text, json.dumps(bullet.grip_ids), json.dumps(bullet.child_ids)))
+        if not node.removed:
+            columns = node_columns(node.title, [bullet.text for bullet in node.bullets], list(node.keywords))
+            documents.append((number * 4 + NODE, *columns.values))
+        if ref.level is Level.SEGMENT and not node.removed:
+            # Those of earlier versions stay, for views of the past.
+            mentions += [(project, folded(term), node.start_ms, number, row) for term in node.keywords]
+    tx.insert(_NODE, new)
+    tx.run_many(_SET_CURRENT, changed)
+    tx.insert(_VERSION, versions)
+    tx.insert(_BULLET, bullets)
+    tx.insert(_INDEX, documents)
+    tx.insert(_MENTION, mentions, known=_UNLESS_THERE)
+    if tell_parents:
+        parents = [(one.project, parent) for one in placed if (parent := one.node.ref.parent)]
+        tx.insert(_DIRTY, [(project, int(ref.level), ref.key) for project, ref in parents], known=_UNLESS_THERE)
+    days = {one.project for one in placed if one.node.level is Level.DAY}
+    tx.insert("dirty_brief (project)", [(project,) for project in sorted(days)], known=_UNLESS_THERE)
+    return numbers
+
+
+def _version_row(row: int, number: int, version: int, node: Node) -> tuple[Any, ...]:
+    found = node.metrics
+    metrics = (found.depth.value, found.input_tokens, found.output_tokens, found.compression_ratio) if found else ()
+    return (
+        *(row, number, version, node.title, node.start_ms, node.end_ms),
+        *(json.dumps(node.keywords, ensure_ascii=False), json.dumps(node.child_ids)),
+        *(int(node.open), int(node.removed), node.written_by, node.input_hash, node.tokens, node.created_ms),
+        *(metrics or ("", 0, 0, 1.0)),
+        node.weight,
+    )
+
+
+def folded(term: str) -> str:
+    return term.casefold()
+
+
+def index_nodes(tx: Transaction) -> None:
+    """Index every node by its current version."""
+    for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
+        if document := _stored_document(tx, number, current):
+            tx.insert(_INDEX, [document])
+
+
+def _unindex(tx: Transaction, number: int, current: int) -> None:
+    """A contentless index forgets a document only if told exactly what it held."""
+    if document := _stored_document(tx, number, current):
+        tx.run(DROP_INDEX, document)
+
+
+def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, ...] | None:
+    """A node as the index holds it, made from its current version; None if that is not there."""
+    for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
+        bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
+        columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
+        return number * 4 + NODE, *columns.values
+    return None
+
+
+def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
+    """Make these the nodes' living grips; others stay readable by id. The index finds a grip by the event it cites."""
+    wanted = {(number, grip.key): grip for number, grips in by_node.items() for grip in grips}
+    nodes = list(by_node)
+    stored = tx.fetch(f"SELECT id, node, key, live FROM grip WHERE node IN ({marks(nodes)})", nodes)
+    for row, *place, live in stored:
+        if bool(live) is not (tuple(place) in wanted):
+            tx.run("UPDATE grip SET live = ? WHERE id = ?", (int(not live), row))
+    known = {(number, key) for _, number, key, _ in stored}
+    added = [(number, grip) for (number, key), grip in wanted.items() if (number, key) not in known]
+    if not added:
+        return
+    keys = list({key for _, grip in added for key in (grip.event_key, grip.first_event_key, grip.last_event_key)})
+    events: dict[bytes, int] = dict(tx.fetch(f"SELECT key, id FROM event WHERE key IN ({marks(keys)})", keys))
+    names = [grip.key for _, grip in added]
+    taken: dict[bytes, int] = dict(tx.fetch(f"SELECT key, id FROM grip WHERE key IN ({marks(names)})", names))
+    rows = []
+    for row, (number, grip) in enumerate(added, tx.next_id("grip", len(added))):
+        if grip.key in taken:
+            # The same words were cited by a segment that a late event has cut anew.
+            tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, taken[grip.key]))
+            continue
+        span = (grip.start, grip.end, grip.excerpt, events[grip.first_event_key], events[grip.last_event_key])
+        rows.append((row, grip.key, number, grip.timestamp_ms, events[grip.event_key], *span))
+    tx.insert(_GRIP, rows)
+
+
+def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
+    """Take a segment's node out of the tree; its versions and grips stay readable by id."""
+    rows = tx.fetch(
+        "SELECT n.id, n.project, n.current, n.parent, v.version, v.input_hash, v.title, v.start_ms, v.end_ms "
+        "FROM segment g JOIN node n ON n.id = g.node JOIN node_version v ON v.id = n.current "
+        "WHERE g.key = ? AND n.removed = 0",
+        (segment_key,),
+    )
+    for number, project, current, parent, version, input_hash, title, start_ms, end_ms in rows:
+        _unindex(tx, number, current)
+        write_grips(tx, {number: ()})
+        row = tx.next_id("node_version")
+        values = (row, number, version + 1, title, start_ms, end_ms, "[]", "[]", 0, 1, "removed", input_hash, 0, 0)
+        tx.insert(_VERSION, [(*values, "", 0, 0, 1.0, 0)])
+        tx.run(_SET_CURRENT, (row, start_ms, end_ms, 0, 1, number))
+        tx.insert(_DIRTY, [(project, int(Level.DAY), parent)], known=_UNLESS_THERE)
+
+
+def remove_node(tx: Transaction, number: int) -> None:
+    """Take a node out of memory altogether, with its versions and grips; only its name stays."""
+    tx.run(_NOTE_REMOVED, (number,))
+    for (current,) in tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,)):
+        _unindex(tx, number, current)
+    tx.run("DELETE FROM grip WHERE node = ?", (number,))
+    tx.run("DELETE FROM bullet WHERE node_version IN (SELECT id FROM node_version WHERE node = ?)", (number,))
+    tx.run("DELETE FROM node_version WHERE node = ?", (number,))
+    tx.run("DELETE FROM mention WHERE node = ?", (number,))
+    tx.run("DELETE FROM node WHERE id = ?", (number,))
+
+
+async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -> list[Node]:
+    """Nodes from rows that begin with NODE_COLUMNS, with their bullets if these are wanted."""
+    told: dict[int, list[Bullet]] = {}
+    numbers = [row[0] for row in rows] if bullets else []
+    for start in range(0, len(numbers), 500):
+        part = numbers[start : start + 500]
+        found = await reads.fetch(
             "SELECT node_version, text, grips, children FROM bullet "
-            f"WHERE node_version IN ({','.join('?' * len(part))}) ORDER BY node_version, position",
+            f"WHERE node_version IN ({marks(part)}) ORDER BY node_version, position",
             part,
         )
-        for version, text, grips, children in found:
+        for number, text, grips, children in found:
             bullet = Bullet(text, tuple(json.loads(grips)), tuple(json.loads(children)))
-            bullets.setdefault(version, []).append(bullet)
-    return [_node_of(row, bullets.get(row[16], [])) for row in rows]
-
-
-def titles_of(rows: Sequence[Row]) -> list[Node]:
-    """Nodes without their bullets, from the same rows."""
-    return [_node_of(row, []) for row in rows]
+            told.setdefault(number, []).append(bullet)
+    return [_node_of(row, told.get(row[0], [])) for row in rows]
 
 
 def _node_of(row: Row, bullets: list[Bullet]) -> Node:
+    _, level, key, project, version, title, start_ms, end_ms, keywords, children, is_open, removed, *more = row
+    written_by, input_hash, tokens, created_ms, session_id, weight, *_ = more
     return Node(
-        ref=NodeRef(Level(row[0]), row[1]),
-        project=row[2],
-        version=row[3],
-        title=row[4],
-        start_ms=row[5],
-        end_ms=row[6],
+        ref=NodeRef(Level(level), key),
+        project=project,
+        version=version,
+        title=title,
+        start_ms=start_ms,
+        end_ms=end_ms,
         bullets=tuple(bullets),
-        keywords=tuple(json.loads(row[7])),
-        child_ids=tuple(json.loads(row[8])),
-        open=bool(row[9]),
-        removed=bool(row[10]),
-        written_by=row[11],
-        input_hash=row[12],
-        tokens=row[13],
-        created_ms=row[14],
-        session_id=row[15],
-        weight=row[17],
+        keywords=tuple(json.loads(keywords)),
+        child_ids=tuple(json.loads(children)),
+        open=bool(is_open),
+        removed=bool(removed),
+        written_by=written_by,
+        input_hash=input_hash,
+        tokens=tokens,
+        created_ms=created_ms,
+        session_id=session_id,
+        weight=weight,
     )

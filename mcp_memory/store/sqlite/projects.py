@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
+from mcp_memory.domain.projects import NAMELESS, Claim, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sqlite.database import Database, Transaction
 from mcp_memory.store.sqlite.nodes import remove_node
@@ -26,7 +26,6 @@ FIND = """
         (SELECT project FROM project_alias WHERE root = ?2), (SELECT id FROM project WHERE root = ?2),
         (SELECT id FROM project WHERE slug = ?3))
 """
-_UNFIT = re.compile(r"[^\w.]+")
 _Fetch = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
 
 
@@ -53,25 +52,6 @@ def project_of(tx: Transaction, root: str, label: str) -> int:
     return project
 
 
-#: The project of a place whose name holds nothing to call it by.
-_NAMELESS = "home"
-
-
-def slugify(name: str) -> str:
-    """Letters, digits, dots, hyphens; never empty."""
-    return _UNFIT.sub("-", name.strip()).strip("-.").lower()[:60] or _NAMELESS
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A name that a directory claims. `owner` is the other project that has it, none if the claim counts, and `whose`
-    says where that one is; `own` is what the directory is called meanwhile, if anything is known of it."""
-
-    owner: str = ""
-    whose: str = ""
-    own: str = ""
-
-
 def claim_of(fetch: _Fetch, root: str, label: str) -> Claim:
     """Whether a claim counts."""
     here, named = fetch(FIND, sought(root, label)), fetch(FIND, sought("", label))
@@ -81,9 +61,22 @@ def claim_of(fetch: _Fetch, root: str, label: str) -> Claim:
     return Claim(owner, "a project that has a name alone" if place.startswith("label:") else f"that of {place}", own)
 
 
-async def trust(database: Database, root: str, label: str) -> Claim:
-    """Let a claim count from now on. What was captured until then stays where it is."""
-    return await database.write(_trust, root, label)
+class ProjectPart:
+    """Renaming, merging and trusting: what the AdminStore port says of projects."""
+
+    _database: Database
+
+    async def trust(self, root: str, label: str) -> Claim:
+        return await self._database.write(_trust, root, label)
+
+    async def rename(self, old: str, new: str) -> str:
+        slug = slugify(new)
+        if slug == NAMELESS and NAMELESS not in new.lower():
+            raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
+        return await self._database.write(_rename, old, slug)
+
+    async def merge(self, source: str, target: str) -> int:
+        return await self._database.write(_merge, source, target)
 
 
 def _trust(tx: Transaction, root: str, label: str) -> Claim:
@@ -96,14 +89,6 @@ def _trust(tx: Transaction, root: str, label: str) -> Claim:
     return claim
 
 
-async def rename(database: Database, old: str, new: str) -> str:
-    """Give a project another slug; ids of other projects that name it must be looked up anew."""
-    slug = slugify(new)
-    if slug == _NAMELESS and _NAMELESS not in new.lower():
-        raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
-    return await database.write(_rename, old, slug)
-
-
 def _rename(tx: Transaction, old: str, slug: str) -> str:
     project = _number(tx, old)
     if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
@@ -113,11 +98,6 @@ def _rename(tx: Transaction, old: str, slug: str) -> str:
     tx.run("DELETE FROM brief WHERE root = ? AND root NOT IN (SELECT root FROM project)", (f"label:{old}",))
     tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
     return slug
-
-
-async def merge(database: Database, source: str, target: str) -> int:
-    """Move all sessions of one project into another, whose tree is then made anew by the pipeline."""
-    return await database.write(_merge, source, target)
 
 
 def _merge(tx: Transaction, source: str, target: str) -> int:

@@ -34,8 +34,8 @@ from mcp_memory.store.sqlite.database import Transaction, told
 from mcp_memory.store.sqlite.diagnosis import Damage, examine
 from mcp_memory.store.sqlite.migrations import create, latest, remove_partial, rescue_of, version_of
 from mcp_memory.store.sqlite.projects import project_of
-from mcp_memory.store.sqlite.rebuild import index_all, start_anew
 from mcp_memory.store.sqlite.records import forget_records
+from mcp_memory.store.sqlite.store import index_all, start_anew
 
 _COMPANIONS = ("-wal", "-shm")
 #: Where SQLite keeps its locks in a file, and how many bytes: whoever has the database open holds some of them.

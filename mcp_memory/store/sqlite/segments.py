@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
+from mcp_memory.domain.nodes import Upgrade
 from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
+from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import remove_segment_node
 from mcp_memory.store.sqlite.work import check_lease
@@ -15,7 +18,7 @@ from mcp_memory.store.sqlite.work import check_lease
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew.
 _DIRTY = """
-    SELECT d.session, d.seq, s.client, s.session_id, g.start_ms, g.first_event
+    SELECT d.session, d.seq, s.client, s.session_id, s.project, g.start_ms, g.first_event
     FROM dirty_session d JOIN session s ON s.id = d.session
     LEFT JOIN segment g ON g.id = (
         SELECT id FROM segment WHERE session = d.session AND start_ms <= d.from_ms
@@ -32,26 +35,22 @@ _MARKS = f"""
     WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end')
     ORDER BY e.session, e.timestamp_ms, e.id
 """
-_COLUMNS = (
-    "key, start_ms, end_ms, first_event, last_event, context_ms, context_event, events, tokens, closed, input_hash"
-)
+#: The columns are the fields of a stored segment.
+_FIELDS = tuple(field.name for field in fields(StoredSegment))
+_row = attrgetter(*_FIELDS)
 _STORED = f"""
     WITH place (session, since_ms, start_ms, first) AS (VALUES {{places}})
-    SELECT g.session, {", ".join("g." + name.strip() for name in _COLUMNS.split(","))}
+    SELECT g.session, {", ".join(f"g.{name}" for name in _FIELDS)}
     FROM place CROSS JOIN segment g ON g.session = place.session AND g.start_ms >= place.start_ms
     ORDER BY g.session, g.start_ms, g.first_event
 """
 _START = -(1 << 62)
 _SAVE = f"""
-    INSERT INTO segment (session, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (key) DO UPDATE SET
-        start_ms = excluded.start_ms, end_ms = excluded.end_ms, first_event = excluded.first_event,
-        last_event = excluded.last_event, context_ms = excluded.context_ms, context_event = excluded.context_event,
-        events = excluded.events, tokens = excluded.tokens, closed = excluded.closed,
-        input_hash = excluded.input_hash
+    INSERT INTO segment (session, {", ".join(_FIELDS)}) VALUES (?, {marks(_FIELDS)})
+    ON CONFLICT (key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _FIELDS[1:])}
 """
 _JOB = f"""
-    SELECT {", ".join("g." + name.strip() for name in _COLUMNS.split(","))}, s.id, s.client, s.session_id, p.id, p.slug
+    SELECT {", ".join(f"g.{name}" for name in _FIELDS)}, s.id, s.client, s.session_id, p.id, p.slug
     FROM segment g JOIN session s ON s.id = g.session JOIN project p ON p.id = s.project
 """
 _JOB_OF = f"{_JOB} WHERE g.node = ? AND g.closed = 1 AND g.input_hash = g.done_hash"
@@ -87,11 +86,10 @@ _ASKED = """
 """
 
 
-class SqliteSegments:
+class SegmentPart:
     """Implements the SegmentStore port."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    _database: Database
 
     async def expire(self, before_ms: int) -> None:
         due = "SELECT session, end_ms FROM segment WHERE closed = 0 AND end_ms < ?"
@@ -112,64 +110,53 @@ class SqliteSegments:
         values = (busy.start, busy.stop - 1, limit)
         return await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOBS, values))
 
-    async def job_of(self, node: int) -> SegmentJob | None:
-        """The job whose result was this node, to be done anew."""
-        jobs = await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOB_OF, (node,)))
+    async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
+        jobs = await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOB_OF, (upgrade.number,)))
         return jobs[0] if jobs else None
 
 
-async def _dirty(database: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
-    rows = await database.fetch(_DIRTY, (limit,))
+async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
+    rows = await reads.fetch(_DIRTY, (limit,))
     if not rows:
         return []
-    places = [
-        (
-            row[0],
-            _START if row[4] is None else row[4] - overlap_ms,
-            _START if row[4] is None else row[4],
-            row[5] or 0,
+    values = list[int]()
+    for session, *_, start_ms, first in rows:
+        known = start_ms is not None
+        values += (session, start_ms - overlap_ms if known else _START, start_ms if known else _START, first or 0)
+    places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+    events = _grouped(await reads.fetch(_MARKS.format(places=places), values))
+    stored = _grouped(await reads.fetch(_STORED.format(places=places), values))
+    cuttings = []
+    for session, seq, client, session_id, project, *_ in rows:
+        earlier, later = (_marks(events.get(session, []), own) for own in (0, 1))
+        numbered = earlier + later
+        cuttings.append(
+            Cutting(
+                session=session,
+                session_key=event_key(client, session_id, ""),
+                project=project,
+                seq=seq,
+                marks=tuple(mark for _, mark in numbered),
+                numbers=tuple(number for number, _ in numbered),
+                start=len(earlier),
+                stored=tuple(_stored(row) for row in stored.get(session, [])),
+            )
         )
-        for row in rows
-    ]
-    values = [value for place in places for value in place]
-    marks = ", ".join(["(?, ?, ?, ?)"] * len(places))
-    found = _grouped(await database.fetch(_MARKS.format(places=marks), values))
-    stored = _grouped(await database.fetch(_STORED.format(places=marks), values))
-    return [_cutting(row, found.get(row[0], []), stored.get(row[0], [])) for row in rows]
+    return cuttings
 
 
-async def _jobs(database: Reads, sql: str, values: Sequence[int]) -> list[SegmentJob]:
-    rows = await database.fetch(sql, values)
-    if not rows:
-        return []
-    keys = [row[0] for row in rows]
-    marks = ",".join("?" * len(keys))
-    asked = _grouped(await database.fetch(_ASKED.format(marks=marks), keys))
-    events = _grouped(await database.fetch(_EVENTS.format(marks=marks), keys))
-    return [_job(row, [*asked.get(row[0], []), *events.get(row[0], [])]) for row in rows]
-
-
-def _grouped(rows: Iterable[Row]) -> dict[Any, list[Row]]:
-    """Rows without their first column, by that column."""
-    groups: dict[Any, list[Row]] = {}
-    for name, *rest in rows:
-        groups.setdefault(name, []).append(tuple(rest))
-    return groups
-
-
-def _cutting(row: Row, events: Sequence[Row], stored: Sequence[Row]) -> Cutting:
-    session, seq, client, session_id = row[:4]
-    earlier = _marks([event[:5] for event in events if not event[5]])
-    marks = earlier + _marks([event[:5] for event in events if event[5]])
-    return Cutting(
-        session=session,
-        session_key=event_key(client, session_id, ""),
-        seq=seq,
-        marks=tuple(mark for _, mark in marks),
-        numbers=tuple(number for number, _ in marks),
-        start=len(earlier),
-        stored=tuple(_stored(found) for found in stored),
-    )
+def _marks(rows: Sequence[Row], own: int) -> list[tuple[int, Mark]]:
+    """What is to be cut, or what comes before that. A session's end is a property of what was said last before it."""
+    found: list[tuple[int, Mark]] = []
+    for number, key, timestamp_ms, tokens, kind, belongs in rows:
+        if belongs != own:
+            continue
+        if kind != EventType.SESSION_END:
+            found.append((number, Mark(key, timestamp_ms, tokens)))
+        elif found:
+            last_number, last = found[-1]
+            found[-1] = (last_number, replace(last, ends_session=True))
+    return found
 
 
 def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int) -> None:
@@ -182,50 +169,33 @@ def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int) -> N
         tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
 
 
-def _job(row: Row, rows: Sequence[Row]) -> SegmentJob:
-    segment = _stored(row[:11])
-    session, client, session_id, project, slug = row[11:]
-    events = [(found[9], event_of(found[:9], client, session_id, slug)) for found in rows]
-    return SegmentJob(
-        segment=segment,
-        session=session,
-        session_id=session_id,
-        project=project,
-        slug=slug,
-        events=tuple(event for own, event in events if own),
-        context=tuple(event for own, event in events if not own),
-    )
+async def _jobs(reads: Reads, sql: str, values: Sequence[int]) -> list[SegmentJob]:
+    rows = await reads.fetch(sql, values)
+    if not rows:
+        return []
+    keys = [row[0] for row in rows]
+    asked = _grouped(await reads.fetch(_ASKED.format(marks=marks(keys)), keys))
+    events = _grouped(await reads.fetch(_EVENTS.format(marks=marks(keys)), keys))
+    jobs = []
+    for *stored, session, client, session_id, project, slug in rows:
+        segment = _stored(stored)
+        said = [*asked.get(segment.key, []), *events.get(segment.key, [])]
+        told = [(own, event_of((*event, client, session_id, slug))) for *event, own in said]
+        own_events = tuple(event for own, event in told if own)
+        context = tuple(event for own, event in told if not own)
+        jobs.append(SegmentJob(segment, session, session_id, project, slug, own_events, context))
+    return jobs
 
 
-def _marks(rows: Sequence[Row]) -> list[tuple[int, Mark]]:
-    """A session's end is a property of what was said last before it."""
-    marks: list[tuple[int, Mark]] = []
-    for number, key, timestamp_ms, tokens, kind in rows:
-        if kind != EventType.SESSION_END:
-            marks.append((number, Mark(key, timestamp_ms, tokens)))
-        elif marks:
-            last_number, last = marks[-1]
-            marks[-1] = (last_number, Mark(last.key, last.timestamp_ms, last.tokens, ends_session=True))
-    return marks
+def _grouped(rows: Iterable[Row]) -> dict[Any, list[Row]]:
+    """Rows without their first column, by that column."""
+    groups: dict[Any, list[Row]] = {}
+    for name, *rest in rows:
+        groups.setdefault(name, []).append(tuple(rest))
+    return groups
 
 
-def _stored(row: Row) -> StoredSegment:
-    values: list[Any] = list(row)
-    values[9] = bool(values[9])
-    return StoredSegment(*values)
-
-
-def _row(segment: StoredSegment) -> tuple[Any, ...]:
-    return (
-        segment.key,
-        segment.start_ms,
-        segment.end_ms,
-        segment.first_event,
-        segment.last_event,
-        segment.context_ms,
-        segment.context_event,
-        segment.events,
-        segment.tokens,
-        int(segment.closed),
-        segment.input_hash,
-    )
+def _stored(row: Sequence[Any]) -> StoredSegment:
+    key, start_ms, end_ms, first, last, context_ms, context, events, tokens, closed, input_hash = row
+    span = (start_ms, end_ms, first, last, context_ms, context)
+    return StoredSegment(key, *span, events, tokens, bool(closed), input_hash)

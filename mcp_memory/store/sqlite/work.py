@@ -161,13 +161,18 @@ _WAITING = f"""
 """
 
 
-class SqliteBacklog:
-    """Implements the Backlog port."""
+class WorkPart:
+    """Implements the WorkStore port."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    _database: Database
 
-    async def waits(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
+    def lease(self, name: str = NAME) -> SqliteLease:
+        return SqliteLease(self._database, name=name)
+
+    async def changes(self) -> int:
+        return await self._database.data_version()
+
+    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
         values = {
             "now": now_ms,
             "busy_from": busy.start,

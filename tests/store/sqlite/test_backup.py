@@ -17,7 +17,7 @@ from mcp_memory.store.sqlite import backup
 from mcp_memory.store.sqlite.backup import Backups, backups_of, copies_of
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
 from mcp_memory.store.sqlite.work import SqliteLease
-from tests.support import StoppedClock, conversation, learn, memory, tell
+from tests.support import StoppedClock, conversation, database_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ def count(path: Path) -> int:
 async def test_a_backup_is_a_whole_private_copy(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        made = await keeper(app.database, StoppedClock()).refresh()
+        made = await keeper(database_of(app), StoppedClock()).refresh()
     assert made is not None
     assert made.parent == tmp_path / "backups"
     assert count(made) == 8
@@ -45,14 +45,14 @@ async def test_a_backup_is_a_whole_private_copy(tmp_path: Path) -> None:
 
 async def test_an_empty_memory_needs_none(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        assert await keeper(app.database, StoppedClock()).refresh() is None
+        assert await keeper(database_of(app), StoppedClock()).refresh() is None
     assert not (tmp_path / "backups").exists()
 
 
 async def test_one_a_day_is_made_if_anything_was_written_and_the_newest_are_kept(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
-        backups = keeper(app.database, clock)
+        backups = keeper(database_of(app), clock)
         made = []
         for day in range(1, 5):
             await tell(app, conversation(f"2026-03-{day:02d}", session=f"s{day}"))
@@ -67,39 +67,41 @@ async def test_one_a_day_is_made_if_anything_was_written_and_the_newest_are_kept
         clock.move(days=9)
         assert await backups.refresh() is None
     assert None not in made
-    assert backups_of(app.database.path) == [made[-1], last]
-    assert count(backups_of(app.database.path)[-1]) == 64
+    assert backups_of(database_of(app).path) == [made[-1], last]
+    assert count(backups_of(database_of(app).path)[-1]) == 64
 
 
 async def test_much_that_is_new_is_not_left_until_the_next_day(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
         await tell(app, conversation())
-        backups = keeper(app.database, clock)
+        backups = keeper(database_of(app), clock)
         assert await backups.refresh()
         clock.move(seconds=1)
-        await app.database.write(Transaction.run, "UPDATE sqlite_sequence SET seq = seq + 1005 WHERE name = 'event'")
+        await database_of(app).write(
+            Transaction.run, "UPDATE sqlite_sequence SET seq = seq + 1005 WHERE name = 'event'"
+        )
         assert await backups.refresh()
 
 
 async def test_with_keep_0_none_is_made(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
-        assert await keeper(app.database, StoppedClock(), keep=0).refresh() is None
+        assert await keeper(database_of(app), StoppedClock(), keep=0).refresh() is None
 
 
 async def test_of_two_servers_one_makes_it(tmp_path: Path) -> None:
     clock, made = StoppedClock(), []
 
     async def ask(app: App, holder: str) -> None:
-        made.append(await keeper(app.database, clock, holder=holder).refresh())
+        made.append(await keeper(database_of(app), clock, holder=holder).refresh())
 
     async with memory(tmp_path, clock) as one, memory(tmp_path, clock) as two:
         await tell(one, conversation())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, one, "elsewhere:1")
             tasks.start_soon(ask, two, "elsewhere:2")
-        assert await keeper(two.database, clock, holder="elsewhere:3").refresh() is None
+        assert await keeper(database_of(two), clock, holder="elsewhere:3").refresh() is None
     assert sorted(path is None for path in made) == [False, True]
     assert len(backups_of(tmp_path / "memory.db")) == 1
 
@@ -118,11 +120,11 @@ async def test_writes_go_on_meanwhile_and_the_copy_is_of_one_moment(
             anyio.from_thread.run(tell, other, conversation(f"2026-05-{steps:02d}", session=f"w{steps}"))
             return False
 
-        backups = keeper(app.database, StoppedClock())
+        backups = keeper(database_of(app), StoppedClock())
         target = tmp_path / "backups" / "memory-0000000000001-1.db"
         calls = iter([write] * 5)
         assert await anyio.to_thread.run_sync(backups._make, target, lambda: next(calls, lambda: False)())
-        assert await app.database.value("SELECT count(*) FROM event") == 48
+        assert await database_of(app).value("SELECT count(*) FROM event") == 48
     assert (steps, count(target)) == (5, 8)
 
 
@@ -130,7 +132,7 @@ async def test_a_server_that_ends_does_not_wait_for_it(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
         target = tmp_path / "backups" / "memory-0000000000001-1.db"
-        assert keeper(app.database, StoppedClock())._make(target, lambda: True) is None
+        assert keeper(database_of(app), StoppedClock())._make(target, lambda: True) is None
     assert list(target.parent.iterdir()) == []
 
 
@@ -138,11 +140,11 @@ async def test_what_is_damaged_takes_no_backups_place(tmp_path: Path) -> None:
     clock = StoppedClock()
     async with memory(tmp_path, clock) as app:
         await tell(app, conversation())
-        backups = keeper(app.database, clock, keep=1)
+        backups = keeper(database_of(app), clock, keep=1)
         good = await backups.refresh()
         await tell(app, conversation(session="s2"))
-        await app.database.value("PRAGMA wal_checkpoint(TRUNCATE)")
-        page = await app.database.value("SELECT rootpage FROM sqlite_schema WHERE name = 'event_time'")
+        await database_of(app).value("PRAGMA wal_checkpoint(TRUNCATE)")
+        page = await database_of(app).value("SELECT rootpage FROM sqlite_schema WHERE name = 'event_time'")
         with (tmp_path / "memory.db").open("r+b") as file:
             file.seek((page - 1) * 4096)
             file.write(os.urandom(4096))
@@ -155,10 +157,10 @@ async def test_what_is_damaged_takes_no_backups_place(tmp_path: Path) -> None:
 async def test_what_was_erased_and_is_still_in_the_file_is_not_copied(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
-        await app.database.write(note_erasure)
-        backups = keeper(app.database, StoppedClock())
+        await database_of(app).write(note_erasure)
+        backups = keeper(database_of(app), StoppedClock())
         assert await backups.refresh() is None
-        await app.database.scrub()
+        await database_of(app).scrub()
         assert await backups.refresh()
 
 
@@ -168,11 +170,11 @@ async def test_a_copy_that_was_being_made_when_something_was_forgotten_is_not_ke
         target = tmp_path / "backups" / "memory-0000000000001-1.db"
 
         def forget() -> bool:
-            if not app.database.write_here(Transaction.fetch, "SELECT 1 FROM meta WHERE key = 'erasures'"):
-                app.database.write_here(note_erasure)
+            if not database_of(app).write_here(Transaction.fetch, "SELECT 1 FROM meta WHERE key = 'erasures'"):
+                database_of(app).write_here(note_erasure)
             return False
 
-        made = await anyio.to_thread.run_sync(keeper(app.database, StoppedClock())._make, target, forget)
+        made = await anyio.to_thread.run_sync(keeper(database_of(app), StoppedClock())._make, target, forget)
     assert made is None
     assert list(target.parent.iterdir()) == []
 

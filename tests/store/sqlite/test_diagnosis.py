@@ -12,6 +12,7 @@ import pytest
 
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
+from mcp_memory.domain.events import MESSAGES, EventQuery
 from mcp_memory.errors import StoreCorrupt
 from mcp_memory.store.sqlite.database import explain
 from mcp_memory.store.sqlite.diagnosis import Damage, database, spool
@@ -64,7 +65,7 @@ async def test_text_that_cannot_be_read_is_damage_and_is_not_quoted(tmp_path: Pa
     assert "not UTF-8" in problem.why
     async with open_app(Settings(home=tmp_path, calendar=Calendar("UTC")), cwd=tmp_path) as app:
         with pytest.raises(StoreCorrupt, match="not UTF-8") as raised:
-            await app.chronicle.tail("s1", 40, None)
+            await app.store.events(EventQuery(session_id="s1", types=MESSAGES, last=40))
     assert "hello" not in str(raised.value)
     assert isinstance(explain(sqlite3.OperationalError("Could not decode to UTF-8 column 'x'"), path), StoreCorrupt)
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, EventType, Intake, Role
 from mcp_memory.search.hits import Search
-from mcp_memory.store.port import Intake
 from tests.support import conversation, memory, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -21,11 +20,11 @@ def prompt(key: str, text: str, at_ms: int, via: str, ids: tuple[str, ...] = (),
 
 
 async def add(app: App, *events: Captured) -> int:
-    return await app.log.add([Intake(tuple(app.intaker.prepare(events)), "/projects/alpha")])
+    return await app.store.add([Intake(tuple(app.intaker.prepare(events)), "/projects/alpha")])
 
 
 async def stored(app: App) -> list[tuple[str, tuple[str, ...]]]:
-    return [(event.text, event.source_ids) for _, event in await app.library.events_after(0, None, 99)]
+    return [(event.text, event.source_ids) for _, event in await app.store.log(0, None, 99)]
 
 
 async def test_adding_twice_adds_nothing(tmp_path: Path) -> None:
@@ -39,7 +38,7 @@ async def test_ids_are_the_same_in_every_memory(tmp_path: Path) -> None:
     for home in ("one", "two"):
         async with memory(tmp_path / home) as app:
             await tell(app, conversation())
-            found.append([event.event_id for _, event in await app.library.events_after(0, None, 99)])
+            found.append([event.event_id for _, event in await app.store.log(0, None, 99)])
     assert found[0] == found[1]
     assert found[0] == sorted(found[0])
 
@@ -96,8 +95,8 @@ async def test_a_session_stays_in_the_project_it_began_in(tmp_path: Path) -> Non
     async with memory(tmp_path) as app:
         await add(app, prompt("a", "one", 1_000, "hook"))
         event = app.intaker.prepare([prompt("b", "two", 2_000, "hook")])[0]
-        await app.log.add([Intake((event,), "/projects/beta")])
-        assert [info.slug for info in await app.library.projects()] == ["alpha"]
+        await app.store.add([Intake((event,), "/projects/beta")])
+        assert [info.slug for info in await app.store.projects()] == ["alpha"]
 
 
 async def test_two_roots_of_one_name_get_two_slugs_and_a_given_name_joins_its_project(tmp_path: Path) -> None:
@@ -109,8 +108,8 @@ async def test_two_roots_of_one_name_get_two_slugs_and_a_given_name_joins_its_pr
             ("d", "C:\\z\\App2", ""),
         ):
             line = Captured("c", session, "k", 1_000, EventType.USER_MESSAGE, Role.USER, "hello there")
-            await app.log.add([Intake(tuple(app.intaker.prepare([line])), root, label)])
-        infos = {info.slug: info.sessions for info in await app.library.projects()}
+            await app.store.add([Intake(tuple(app.intaker.prepare([line])), root, label)])
+        infos = {info.slug: info.sessions for info in await app.store.projects()}
     assert infos["app"] == 2
     assert infos["app2"] == 1
     assert len(infos) == 3
@@ -119,7 +118,7 @@ async def test_two_roots_of_one_name_get_two_slugs_and_a_given_name_joins_its_pr
 async def test_long_texts_are_cut_in_the_middle_and_marked(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said("start " + "ä" * 200_000 + " end", "2026-03-02T09:00:00Z")])
-        ((_, event),) = await app.library.events_after(0, None, 9)
+        ((_, event),) = await app.store.log(0, None, 9)
     assert event.truncated
     assert len(event.text.encode()) <= 65_536
     assert event.text.startswith("start ")

@@ -9,8 +9,7 @@ import pytest
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.projects import merge, rename
-from tests.support import all_nodes, conversation, learn, memory, said
+from tests.support import all_nodes, conversation, database_of, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 
@@ -18,30 +17,30 @@ pytestmark = pytest.mark.anyio
 async def test_a_merge_gives_one_tree_and_keeps_every_word(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation("2026-03-03", session="s2", project="beta")])
-        assert await merge(app.database, "beta", "alpha") == 1
+        assert await app.store.merge("beta", "alpha") == 1
         await learn(app, [])
         nodes = await all_nodes(app)
         assert {node.project for node in nodes} == {"alpha"}
         assert {node.ref.key for node in nodes if node.level == 3} == {"2026-03-02", "2026-03-03"}
         found, _ = await app.answers.search(Search("mobile app", "alpha"))
         assert {hit.session_id for hit in found.hits if hit.kind in ("event", "grip")} == {"s1", "s2"}
-        await app.database.write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
+        await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 
 
 async def test_what_comes_later_from_a_merged_project_joins_it(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation(session="s2", project="beta")])
-        await merge(app.database, "beta", "alpha")
+        await app.store.merge("beta", "alpha")
         await learn(app, [said("One more from beta.", "2026-03-05T09:00:00Z", session="s3", project="beta")])
-        assert await app.library.slugs() == ["alpha"]
+        assert await app.store.slugs() == ["alpha"]
 
 
 async def test_a_renamed_project_keeps_its_memory_and_its_root(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        assert await rename(app.database, "alpha", "Omega One") == "omega-one"
+        assert await app.store.rename("alpha", "Omega One") == "omega-one"
         await learn(app, [said("More of it.", "2026-03-05T09:00:00Z", session="s3", project="alpha")])
-        assert await app.library.slugs() == ["omega-one"]
+        assert await app.store.slugs() == ["omega-one"]
         assert (await all_nodes(app))[0].project == "omega-one"
 
 
@@ -49,8 +48,8 @@ async def test_wrong_names_are_refused(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation(session="s2", project="beta")])
         with pytest.raises(UsageError, match="merge"):
-            await rename(app.database, "alpha", "beta")
+            await app.store.rename("alpha", "beta")
         with pytest.raises(UsageError, match="itself"):
-            await merge(app.database, "alpha", "alpha")
+            await app.store.merge("alpha", "alpha")
         with pytest.raises(NotFound, match="nowhere"):
-            await merge(app.database, "alpha", "nowhere")
+            await app.store.merge("alpha", "nowhere")

@@ -10,8 +10,9 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import TIMES
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
-from tests.support import StoppedClock, conversation, learn, memory, said, tell
+from tests.support import StoppedClock, conversation, database_of, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio
 YEAR_1, YEAR_20000 = -62_135_596_800_000, 568_971_820_800_000
@@ -25,7 +26,7 @@ def move(path: Path, number: int, moment: int) -> None:
 
 
 async def years(app: App) -> set[str]:
-    return {node.ref.key for node in await app.library.top(None, Level.YEAR, 10)}
+    return {node.ref.key for node in await app.store.nodes(NodeQuery.latest(None, Level.YEAR, 10))}
 
 
 @pytest.mark.parametrize("moment", FARTHEST)
@@ -34,10 +35,10 @@ async def test_an_event_of_an_impossible_time_gets_that_of_its_neighbour(
 ) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
-        before = await app.database.fetch("SELECT timestamp_ms FROM event ORDER BY id")
+        before = await database_of(app).fetch("SELECT timestamp_ms FROM event ORDER BY id")
     move(tmp_path / "memory.db", 2, moment)
     async with memory(tmp_path) as app:
-        after = await app.database.fetch("SELECT timestamp_ms FROM event ORDER BY id")
+        after = await database_of(app).fetch("SELECT timestamp_ms FROM event ORDER BY id")
         assert after[1] in (before[0], before[2])
         assert [*after[:1], *after[2:]] == [*before[:1], *before[2:]]
         await app.pipeline.until_idle()
@@ -65,4 +66,4 @@ async def test_a_session_of_nothing_else_took_place_now(tmp_path: Path) -> None:
         await learn(app, [said("Mend the fence.", "2026-03-02T10:00:00Z")])
     move(tmp_path / "memory.db", 1, YEAR_20000)
     async with memory(tmp_path, clock) as app:
-        assert await app.database.value("SELECT timestamp_ms FROM event") == clock.now_ms()
+        assert await database_of(app).value("SELECT timestamp_ms FROM event") == clock.now_ms()

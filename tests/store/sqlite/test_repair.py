@@ -113,7 +113,7 @@ def test_flipped_bits_leave_a_memory_that_can_be_used(original: Path, tmp_path: 
     async def use() -> None:
         async with memory(tmp_path) as app:
             await learn(app, conversation("2026-05-01", session="after"))
-            assert (await app.library.counts()).nodes
+            assert (await app.store.counts()).nodes
 
     anyio.run(use)
 

@@ -47,18 +47,16 @@ async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
     rare = [said("a rare bird is a seldom thing", "2026-03-03T10:00:00Z", session="rare", role="tool")]
     async with memory(tmp_path) as app:
         await tell(app, [*lines, *rare])
-        pooled = await app.library.pool(
-            terms_of("common rare seldom"), Within(), cited=False, limit=300, speaker=speaker
-        )
+        pooled = await app.store.pool(terms_of("common rare seldom"), Within(), cited=False, limit=300, speaker=speaker)
         assert pooled.matched == found
 
 
 async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
-        ((_, event), *_) = await app.library.events_after(0, None, 1)
-        assert await app.library.keys(event.key[:5]) == [event.key]
-        assert await app.library.keys(bytes(5)) == []
+        ((_, event), *_) = await app.store.log(0, None, 1)
+        assert await app.store.keys(event.key[:5]) == [event.key]
+        assert await app.store.keys(bytes(5)) == []
 
 
 async def test_a_filter_that_keeps_everything_changes_no_order(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ async def test_a_time_is_silent_in_which_nothing_was_said_in_the_project(tmp_pat
         await tell(app, [said("the walrus", "2026-03-02T10:00:00Z", project="alpha")])
         await tell(app, [said("the bird", "2026-03-04T10:00:00Z", session="s2", project="beta")])
         second, third = in_march(2), in_march(3)
-        assert not await app.library.is_silent(Within(None, second, third))
-        assert not await app.library.is_silent(Within("alpha", second, third))
-        assert await app.library.is_silent(Within("beta", second, third))
-        assert await app.library.is_silent(Within(None, third, in_march(4)))
+        assert not await app.store.is_silent(Within(None, second, third))
+        assert not await app.store.is_silent(Within("alpha", second, third))
+        assert await app.store.is_silent(Within("beta", second, third))
+        assert await app.store.is_silent(Within(None, third, in_march(4)))

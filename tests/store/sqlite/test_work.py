@@ -15,7 +15,7 @@ import pytest
 
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.sqlite.database import Database, Transaction
-from mcp_memory.store.sqlite.log import SqliteEvents
+from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.store.sqlite.work import DURATION_SECONDS, SqliteLease, machine
 from tests.support import REPO
 
@@ -74,8 +74,8 @@ async def test_whoever_lost_it_cannot_write_any_more(tmp_path: Path) -> None:
         watch.seconds += DURATION_SECONDS
         assert await two.acquire()
         with pytest.raises(LeaseLost):
-            await SqliteEvents(database).add([], lease_token=one.token)
-        assert await SqliteEvents(database).add([], lease_token=two.token) == 0
+            await SqliteStore(database).add([], lease_token=one.token)
+        assert await SqliteStore(database).add([], lease_token=two.token) == 0
 
 
 async def test_no_jump_of_the_wall_clock_moves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,13 +32,13 @@ async def state(app: App) -> str:
 
 async def found(app: App, query: str) -> list[str]:
     """What is found by whichever index answers."""
-    pool = await app.library.pool(terms_of(query), Within(), cited=False, limit=50)
+    pool = await app.store.pool(terms_of(query), Within(), cited=False, limit=50)
     return [spot.text for spot in pool.spots[: pool.matched]]
 
 
 async def found_by_whoosh(app: App, query: str) -> list[str]:
     """What is found with nothing to fall back on."""
-    search: Any = app.library.search  # of the index that was chosen, to which it is bound
+    search: Any = app.store.search  # of the index that was chosen, to which it is bound
     search.__self__._otherwise = None
     return await found(app, query)
 

@@ -15,9 +15,9 @@ pytest.importorskip("whoosh")
 
 from mcp_memory.app import App
 from mcp_memory.domain.matches import Within
+from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import SettingsError
-from mcp_memory.store.sqlite.forget import Wish, forget
 from mcp_memory.store.whoosh import writing
 from mcp_memory.store.whoosh.storage import right_to_write
 from tests.store.whoosh.indexed import catch_up, found, found_by_whoosh, holding, memory, state, walrus
@@ -101,7 +101,7 @@ async def test_forgotten_words_leave_the_files(tmp_path: Path) -> None:
         await learn(app, [*conversation(), walrus()])
         await learn(app, conversation("2026-03-09", "s3"))
         assert holding(tmp_path / "whoosh", b"walru")
-        await forget(app.database, Wish(match="walrus"), dry_run=False)
+        await app.store.forget(Wish(match="walrus"), dry_run=False)
         assert await state(app) == "holds what was erased"
         assert await found(app, "walrus") == []
         await learn(app, [])
@@ -117,7 +117,7 @@ async def test_forgetting_is_spread_over_commits_that_are_bounded(
         for day in range(1, 5):
             await tell(app, [walrus(day, f"w{day}"), *conversation(f"2026-03-0{day}", f"s{day}")])
             await catch_up(app)
-        await forget(app.database, Wish(match="walrus"), dry_run=False)
+        await app.store.forget(Wish(match="walrus"), dry_run=False)
         assert await app.index.catch_up()
         assert await state(app) == "holds what was erased"
         await catch_up(app)
@@ -135,7 +135,7 @@ async def test_what_was_erased_while_it_was_read_goes_again(tmp_path: Path, monk
 
         async def forgotten_meanwhile(*given: Any) -> Any:
             found = await real(*given)
-            await forget(app.database, Wish(match="walrus"), dry_run=False)
+            await app.store.forget(Wish(match="walrus"), dry_run=False)
             return found
 
         monkeypatch.setattr(keeping, "portion", forgotten_meanwhile)
@@ -204,7 +204,7 @@ async def test_kinds_can_be_switched_back_and_forth(tmp_path: Path) -> None:
         assert len(await found_by_whoosh(app, "timeout")) == 2
     async with memory(tmp_path, "fts5") as app:
         assert await found(app, "walrus") == ["the walrus number 0"]
-        await forget(app.database, Wish(match="walrus"), dry_run=False)
+        await app.store.forget(Wish(match="walrus"), dry_run=False)
         assert await app.pipeline.waits()
         await learn(app, [said("a penguin", "2026-03-06T00:00:00Z", session="p")])
         assert await found(app, "penguin") == ["a penguin"]
@@ -229,7 +229,7 @@ async def test_many_small_commits_leave_few_segments(tmp_path: Path) -> None:
 
 
 async def pool_of_all(app: App) -> set[str]:
-    pool = await app.library.pool(terms_of("walrus"), Within(), cited=False, limit=500)
+    pool = await app.store.pool(terms_of("walrus"), Within(), cited=False, limit=500)
     return {spot.text for spot in pool.spots[: pool.matched]}
 
 

@@ -1,0 +1,154 @@
+"""The whole store: its parts in one object, what concerns all of it, and how it is opened."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+
+from mcp_memory.domain.events import TIMES
+from mcp_memory.domain.projects import Coverage, Forgotten, Wish
+from mcp_memory.errors import StoreFull
+from mcp_memory.store.port import Reader, SearchIndex
+from mcp_memory.store.sqlite.briefs import BriefPart
+from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.forget import forget, look
+from mcp_memory.store.sqlite.fts5 import Fts5Index
+from mcp_memory.store.sqlite.ledger import UpgradePart
+from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
+from mcp_memory.store.sqlite.migrations import backup
+from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
+from mcp_memory.store.sqlite.place import uri
+from mcp_memory.store.sqlite.projects import ProjectPart
+from mcp_memory.store.sqlite.reads import SqliteReader
+from mcp_memory.store.sqlite.records import RecordPart
+from mcp_memory.store.sqlite.segments import SegmentPart
+from mcp_memory.store.sqlite.work import WorkPart
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
+_QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
+_DERIVED = (*"bullet grip node_version mention node segment brief llm_attempt".split(), *_QUEUES)
+_BOUNDS = (TIMES.start, TIMES.stop)
+_ANY_IMPOSSIBLE = """
+    SELECT EXISTS (SELECT 1 FROM event WHERE timestamp_ms < ?) OR EXISTS (SELECT 1 FROM event WHERE timestamp_ms >= ?)
+"""
+_IMPOSSIBLE = "SELECT id, session, timestamp_ms FROM event WHERE timestamp_ms < ?1 OR timestamp_ms >= ?2 ORDER BY id"
+_NEIGHBOUR = """
+    SELECT timestamp_ms FROM event WHERE session = ?3 AND timestamp_ms >= ?1 AND timestamp_ms < ?2
+    ORDER BY abs(id - ?4) LIMIT 1
+"""
+
+
+class SqliteStore(
+    SqliteReader, LogPart, SegmentPart, NodePart, UpgradePart, RecordPart, BriefPart, ProjectPart, WorkPart
+):
+    """Implements the Store port on one SQLite file."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, Fts5Index(database))
+        self._database = self.database = database
+        self._in_step = True
+
+    def use(self, index: SearchIndex) -> None:
+        """Let an index answer that has files of its own, which other threads read."""
+        self.search, self.pool, self._in_step = index.search, index.pool, False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path, now_ms: int) -> AsyncIterator[SqliteStore]:
+        """Open the file, creating or migrating it where needed, and mend what can be mended in passing."""
+        async with Database.open(path) as database:
+            if await database.value(_ANY_IMPOSSIBLE, _BOUNDS):
+                with suppress(StoreFull):  # what cannot be written can at least be read as far as it goes
+                    count = await database.write(_mend_times, now_ms)
+                    logger.warning("%d events bore times that cannot be; they have those of their neighbours.", count)
+            await database.scrub()
+            yield cls(database)
+
+    async def at_once(self, work: Callable[[Reader], Coroutine[Any, Any, T]]) -> T:
+        if not self._in_step:
+            return await work(self)
+        return await self._database.at_once(lambda snapshot: work(SqliteReader(snapshot, Fts5Index(snapshot))))
+
+    async def timezone(self, preferred: str) -> str:
+        if not await self._database.value(_ZONE):
+            sql = "INSERT OR IGNORE INTO meta (key, value) VALUES ('timezone', ?)"
+            await self._database.write(Transaction.run, sql, (preferred,))
+        return str(await self._database.value(_ZONE))
+
+    async def rebuild(self, timezone: str) -> None:
+        await self._database.write(start_anew, timezone)
+
+    async def mend(self, timezone: str) -> bool:
+        from mcp_memory.store.sqlite.repair import mend_derived
+
+        return await self._database.write(mend_derived, timezone)
+
+    async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
+        return await (self._database.read(look, wish) if dry_run else self._database.write(forget, wish))
+
+    async def scrub(self, wait_ms: int = 0) -> str:
+        return await self._database.scrub(wait_ms)
+
+    async def backup(self, target: Path) -> None:
+        def copy() -> None:
+            with closing(sqlite3.connect(uri(self._database.path), uri=True)) as source:
+                backup(source, target)
+
+        try:
+            await to_thread.run_sync(copy)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreFull(f"{target} cannot be written: {error}. Name another place.") from error
+
+    def is_replaced(self) -> bool:
+        return self._database.is_replaced()
+
+
+def start_anew(tx: Transaction, timezone: str) -> None:
+    """Leave of a memory what nothing else can tell, indexed and marked as to be made into a tree."""
+    for table in _DERIVED:
+        tx.run(f"DELETE FROM {table}")
+    note_erasure(tx)
+    tx.run("INSERT INTO search (search) VALUES ('delete-all')")
+    index_all(tx)
+    tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
+    # Records are kept, since they are only ever added; what the hook prints of them is written anew.
+    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
+    tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('timezone', ?)", (timezone,))
+
+
+def index_all(tx: Transaction) -> None:
+    """Fill an empty index with every event and node."""
+    index_nodes(tx)
+    last = 0
+    while rows := tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,)):
+        index_events(tx, [(number, role, kind, text) for number, role, kind, text in rows])
+        last = rows[-1][0]
+
+
+def _mend_times(tx: Transaction, now_ms: int) -> int:
+    """Give events whose times no calendar can hold, as an earlier version could store them, that of a neighbour.
+
+    Nothing that shows, sorts or summarizes events could go past one of them.
+    """
+    # A segment is known by its first event, and would not give up its place in the tree when that moves.
+    for (key,) in tx.fetch("SELECT key FROM segment WHERE start_ms < ? OR start_ms >= ?", _BOUNDS):
+        remove_segment_node(tx, key)
+        tx.run("DELETE FROM segment WHERE key = ?", (key,))
+    found = tx.fetch(_IMPOSSIBLE, _BOUNDS)
+    for number, session, before in found:
+        near = tx.fetch(_NEIGHBOUR, (*_BOUNDS, session, number))
+        moment = near[0][0] if near else now_ms
+        tx.run("UPDATE event SET timestamp_ms = ? WHERE id = ?", (moment, number))
+        # From where it stood or stands, whichever is first; that must be a time too.
+        tx.run(CUT_ANEW, (session, max(min(before, moment), TIMES.start)))
+    tx.run("UPDATE dirty_session SET from_ms = ?1 WHERE from_ms < ?1", _BOUNDS[:1])
+    return len(found)
