@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import event_grip_id, short_grip_id
 from mcp_memory.domain.text import safe
-from mcp_memory.search.hits import Hit, Reply
+from mcp_memory.search.hits import Hit
+from mcp_memory.search.passages import Passage
 
 #: Tokens per hit from which on each gets its score and its session; below it each word counts.
 ROOMY = 48
@@ -37,6 +38,20 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 @dataclass(frozen=True, slots=True)
+class _Line:
+    """What stands before a passage, and how much of the room that has."""
+
+    head: str
+    passage: Passage
+    share: float
+    most: int = _MOST
+
+    def filled(self, unit: float) -> str:
+        """The line, with `unit` characters for each share of room."""
+        return self.head + safe(self.passage.window(int(max(_LEAST, min(self.most, self.share * unit)))))
+
+
+@dataclass(frozen=True, slots=True)
 class HitLines:
     """Writes hits for a certain room."""
 
@@ -49,13 +64,22 @@ class HitLines:
 
         A hit that is the reply to one above it has been told there, and has no line of its own.
         """
-        if room / max(len(self.hits), 1) < ROOMY:
+        hits = self.hits
+        if room / max(len(hits), 1) < ROOMY:
             return self._in_short(room)
-        unit, low, high = self._first_unit(room), 0.0, 0.0
+        frames = [self._frame(at) for at in range(len(hits))]
+        # Characters for each share, if passages were endless and ids of usual length.
+        shares = 0.0
+        for at, hit in enumerate(hits):
+            if frames[at]:
+                shares += _share(at, hit) + (self._reply_share(at) if hit.reply else 0.0)
+        unit = max(room - 30 * len(hits) - 25, 40) * _PER_TOKEN / max(shares, 1.0)
+        low, high = 0.0, 0.0
         best: list[tuple[str, ...]] = []
         for _ in range(_ROUNDS):
-            written = [self._hit(at, unit) for at in range(len(self.hits))]
-            spent = sum(self.count("\n".join(lines)) + 1 for lines in written if lines)
+            texts = ["\n".join([line.filled(unit) for line in frame]) for frame in frames]
+            written = [tuple(text.split("\n")) if text else () for text in texts]
+            spent = sum(self.count(text) + 1 for text in texts if text)
             if spent <= room:
                 best, low = written, unit
                 if spent >= _FULL * room:
@@ -82,41 +106,31 @@ class HitLines:
             room -= self.count(line) + 1
         return written
 
-    def _first_unit(self, room: int) -> float:
-        """Characters per share, if passages were endless and ids of usual length."""
-        shares = 0.0
-        for at, hit in enumerate(self.hits):
-            if not self._is_told_above(_name(hit), at):
-                shares += _share(at, hit) + (self._reply_share(at) if hit.reply else 0.0)
-        fixed = 30 * len(self.hits) + 25
-        return max(room - fixed, 40) * _PER_TOKEN / max(shares, 1.0)
-
-    def _hit(self, at: int, unit: float) -> tuple[str, ...]:
-        """A hit and the reply to it, with `unit` characters for each share of room."""
+    def _frame(self, at: int) -> list[_Line]:
+        """The lines of a hit and of the reply to it, whose passages are yet to be filled in."""
         hits, hit = self.hits, self.hits[at]
-        if self._is_told_above(_name(hit), at):
-            return ()
-        day = self.moment(hit.start_ms)[:10]
+        if self._is_told_above(hit.event_ids[0] if hit.event_ids else "", at):
+            return []
+        moment, role = self.moment(hit.start_ms), hit.role or hit.kind
         # Date, session and, where there are several, project are said where they change.
         same = at > 0 and hit.session_id == hits[at - 1].session_id
         where = f" s:{_short_session(hit.session_id)}" if hit.session_id and not same else ""
         where += f" @{hit.project}" if not same and len({other.project for other in hits}) > 1 else ""
-        passage = _said(hit, _share(at, hit) * unit, _MOST if at else _MOST_BEST)
         if at:
-            dated = "" if same and day == self.moment(hits[at - 1].start_ms)[:10] else f"{day} "
-            who = f"{dated}{hit.role or hit.kind}{where}"
-            lines = [f"{at + 1}. {hit.score:.2f} {who} {_target(hit, words=True)} {passage}"]
+            dated = "" if same and moment[:10] == self.moment(hits[at - 1].start_ms)[:10] else f"{moment[:10]} "
+            head = f"{at + 1}. {hit.score:.2f} {dated}{role}{where} {_target(hit, words=True)} "
+            lines = [_Line(head, hit.passage, _share(at, hit))]
         else:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
-            who = f"{self.moment(hit.start_ms)} {hit.role or hit.kind}{where}"
             target = _target(hit, whole=True, words=True)
-            lines = [f"1. {hit.score:.2f} {hit.band} · {who} · {target}{lack}", f"  {passage}"]
+            head = f"1. {hit.score:.2f} {hit.band} · {moment} {role}{where} · {target}{lack}\n  "
+            lines = [_Line(head, hit.passage, _share(at, hit), _MOST_BEST)]
         if hit.reply and not self._is_told_above(hit.reply.event_id, at):
             # A reply that is a hit as well stands here with its number.
             number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.event_id in each.event_ids), "")
-            said = _said(hit.reply, self._reply_share(at) * unit)
-            lines.append(f"  → {number}{hit.reply.event.role} {short_grip_id(hit.reply.event.key)} {said}")
-        return tuple(lines)
+            head = f"  → {number}{hit.reply.event.role} {short_grip_id(hit.reply.event.key)} "
+            lines.append(_Line(head, hit.reply.passage, self._reply_share(at)))
+        return lines
 
     def _is_told_above(self, event_id: str, at: int) -> bool:
         """Whether an event was shown already, as a hit or as the reply to one."""
@@ -133,15 +147,6 @@ class HitLines:
 def _share(at: int, hit: Hit) -> float:
     plain = 1.0 if hit.score > 0 else _NEIGHBOUR
     return plain + _CLEAR * hit.score + (_BEST if at == 0 else 0.0)
-
-
-def _said(told: Hit | Reply, width: float, most: int = _MOST) -> str:
-    return safe(told.passage.window(int(max(_LEAST, min(most, width)))))
-
-
-def _name(hit: Hit) -> str:
-    """The event that a hit is, or the first one behind it."""
-    return hit.event_ids[0] if hit.event_ids else ""
 
 
 def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
