@@ -22,7 +22,7 @@ from mcp_memory.navigate.time_questions import find_hits, told_when
 from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of, with_replies
 from mcp_memory.search.question import question_of
 from mcp_memory.search.retrieval import advised, nearest_days
-from mcp_memory.store.port import Clock, Reader
+from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.times.resolve import TimeRange, resolve
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _DIGITS = re.compile(r"[0-9]{0,15}")
 class Answers:
     """`root` and `label` name the current project, which need not be in memory yet."""
 
-    reader: Reader
+    reader: ReadStore
     renderer: Renderer
     clock: Clock
     zone: tzinfo

@@ -20,7 +20,7 @@ from mcp_memory.search.hits import LEVELS, Hit, Wanted, with_replies
 from mcp_memory.search.passages import passage_of
 from mcp_memory.search.question import Question, question_of
 from mcp_memory.search.retrieval import teleport
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
 _DAY_MS = 86_400_000
@@ -137,7 +137,7 @@ class Topic:
 
 
 async def topic_of(
-    reader: Reader, text: str | None, scope: Scope, within: tuple[int, int] | None = None
+    reader: ReadStore, text: str | None, scope: Scope, within: tuple[int, int] | None = None
 ) -> Topic | None:
     """The topic as it is spoken of, in a time if one is given; None if there is none."""
     if text is None or not text.strip():
@@ -167,7 +167,7 @@ def _branches(hit: Hit) -> list[Branch]:
     return [(hit.project, each) for each in (ref, *ancestors(ref))] if ref else []
 
 
-async def toc_root(reader: Reader, scope: Scope, topic: Topic | None) -> Root:
+async def toc_root(reader: ReadStore, scope: Scope, topic: Topic | None) -> Root:
     if topic:
         levels: list[list[Node]] = []
         for level, many in _ABOUT:
@@ -181,7 +181,7 @@ async def toc_root(reader: Reader, scope: Scope, topic: Topic | None) -> Root:
     return Root([*years, *older[1:]], months, days)
 
 
-async def outline(reader: Reader, project: str | None, deepest: Level, most: int) -> list[Node]:
+async def outline(reader: ReadStore, project: str | None, deepest: Level, most: int) -> list[Node]:
     """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
     nodes = [
         node
@@ -193,7 +193,7 @@ async def outline(reader: Reader, project: str | None, deepest: Level, most: int
 
 
 async def get_node(
-    reader: Reader, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
+    reader: ReadStore, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
 ) -> tuple[NodeView, Topic | None]:
     """A node and, if a topic is given, what is spoken of it there. With `outline` the children come without bullets."""
     ref, project = await ref_of(reader, scope, node_id)
@@ -211,7 +211,7 @@ async def get_node(
 
 
 async def browse_time(
-    reader: Reader, scope: Scope, when: TimeRange, about: str | None
+    reader: ReadStore, scope: Scope, when: TimeRange, about: str | None
 ) -> tuple[Timeline, Topic | None]:
     """Days for a few weeks, weeks for some months, months beyond; segments for a single day.
 
@@ -236,7 +236,7 @@ async def browse_time(
     return Timeline(when, Level.DAY, []), topic
 
 
-async def expand_grip(reader: Reader, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
+async def expand_grip(reader: ReadStore, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
     """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
     wider = _WIDER if spoken else 1
     record = await reader.grip(await grip_key(reader, grip_id), before * wider, after * wider)

@@ -8,7 +8,7 @@ from enum import Enum
 from mcp_memory.domain.nodes import Node, NodeQuery, parse_grip_id, parse_short_grip_id
 from mcp_memory.domain.toc import Level, NodeRef, Scope, out_of_reach, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 
 ALL = "*"
 #: As much of a UUID as is shown of it.
@@ -25,7 +25,7 @@ class Reach(Enum):
     HOME = "home"
 
 
-async def scope_of(reader: Reader, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
+async def scope_of(reader: ReadStore, home: str | None, asked: str | None, reach: Reach, here: str) -> Scope:
     """The scope of a request: the project asked for, else home. `here` is how the place is called if it has none."""
     if reach is Reach.HOME and asked and asked != home:
         raise out_of_reach(home)
@@ -48,12 +48,12 @@ async def scope_of(reader: Reader, home: str | None, asked: str | None, reach: R
     return Scope(home, asked or home, reach is Reach.HOME)
 
 
-async def node_of(reader: Reader, project: str, ref: NodeRef) -> Node | None:
+async def node_of(reader: ReadStore, project: str, ref: NodeRef) -> Node | None:
     found = await reader.nodes(NodeQuery(project, (ref,)))
     return found[0] if found else None
 
 
-async def ref_of(reader: Reader, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
+async def ref_of(reader: ReadStore, scope: Scope, node_id: str) -> tuple[NodeRef, str]:
     """The node that an id means, and its project: named in the id, or the scope's, or the only one that has it."""
     ref, named = parse_node_id(node_id)
     scope.admit(named or scope.project or "")
@@ -74,7 +74,7 @@ async def ref_of(reader: Reader, scope: Scope, node_id: str) -> tuple[NodeRef, s
     raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
 
 
-async def _whole(reader: Reader, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
+async def _whole(reader: ReadStore, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:
     """The segment that a shortened id means."""
     found = [
         (whole.ref, slug)
@@ -89,7 +89,7 @@ async def _whole(reader: Reader, ref: NodeRef, project: str | None) -> tuple[Nod
     raise NotFound(f"There is no segment {ref.node_id()} in memory.", SEE_ALL)
 
 
-async def grip_key(reader: Reader, name: str) -> bytes:
+async def grip_key(reader: ReadStore, name: str) -> bytes:
     """The key that a grip id names, written out or shortened."""
     beginning = parse_short_grip_id(name)
     if beginning is None:
@@ -102,7 +102,7 @@ async def grip_key(reader: Reader, name: str) -> bytes:
     return keys[0]
 
 
-async def session_name(reader: Reader, given: str) -> str:
+async def session_name(reader: ReadStore, given: str) -> str:
     """The name of a session, written out or by its beginning; as it was given if there is none."""
     name = given.strip().removeprefix("session:").removeprefix("s:")
     if not _SHORT_SESSION.fullmatch(name):

@@ -14,7 +14,7 @@ from mcp_memory.domain.segments import busy
 from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
 from mcp_memory.search.hits import Found, Hit, Reply, cursor_of
-from mcp_memory.store.port import Clock, IndexKeeper, Reader
+from mcp_memory.store.port import Clock, IndexKeeper, ReadStore
 from mcp_memory.times.resolve import TimeRange
 
 #: Characters of a passage in a shape.
@@ -119,7 +119,7 @@ class Watched(Protocol):
     """As much of an open memory as a look at its health needs."""
 
     @property
-    def store(self) -> Reader: ...
+    def store(self) -> ReadStore: ...
     @property
     def ledger(self) -> Ledger: ...
     @property

@@ -15,7 +15,7 @@ from mcp_memory.lexicon import expressions
 from mcp_memory.search.hits import Found, Hit, Order, Wanted
 from mcp_memory.search.question import asks_for_anything, question_of
 from mcp_memory.search.retrieval import found_in, teleport
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange
 
@@ -31,7 +31,9 @@ _ORDERS: tuple[Order, ...] = ("last", "first")
 _WORDINGS = expressions("time_questions")
 
 
-async def find_hits(reader: Reader, wanted: Wanted, now: datetime, moment: Callable[[int], str]) -> tuple[Found, str]:
+async def find_hits(
+    reader: ReadStore, wanted: Wanted, now: datetime, moment: Callable[[int], str]
+) -> tuple[Found, str]:
     """The hits and a note: in the time that is given, else rather in the one that the question names."""
     if wanted.when:
         return await _in_time(reader, wanted, wanted.when), ""
@@ -48,7 +50,7 @@ async def find_hits(reader: Reader, wanted: Wanted, now: datetime, moment: Calla
     return await teleport(reader, wanted), ""
 
 
-async def _in_time(reader: Reader, wanted: Wanted, when: TimeRange) -> Found:
+async def _in_time(reader: ReadStore, wanted: Wanted, when: TimeRange) -> Found:
     """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
     scope = await _asks_for_time(reader, wanted.scope, wanted.query)
     if scope:
@@ -60,7 +62,7 @@ async def _in_time(reader: Reader, wanted: Wanted, when: TimeRange) -> Found:
 
 
 async def _in_named_time(
-    reader: Reader, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
+    reader: ReadStore, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
 ) -> tuple[Found, str]:
     """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
     without = replace(wanted, query=rest)
@@ -94,7 +96,7 @@ def _order_of(asked: str) -> Order:
     return next((order for order in _ORDERS if _WORDINGS[order].search(asked)), "")
 
 
-async def _asks_for_time(reader: Reader, scope: Scope, asked: str) -> Scope | None:
+async def _asks_for_time(reader: ReadStore, scope: Scope, asked: str) -> Scope | None:
     """Where to look for whatever there was, if a question names no topic; it may name a project."""
     if asks_for_anything(asked):
         return scope
@@ -108,7 +110,7 @@ async def _asks_for_time(reader: Reader, scope: Scope, asked: str) -> Scope | No
     return None
 
 
-async def _latest(reader: Reader, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
+async def _latest(reader: ReadStore, project: str | None, asked: str) -> tuple[TimeRange, Order] | None:
     """The day on which anything was last, or first if that is asked for; of recent things, the days up to it.
 
     And from which end it is told.

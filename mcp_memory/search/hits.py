@@ -14,7 +14,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.search.passages import Passage, passage_of, passages_of
 from mcp_memory.search.question import Places, Question
 from mcp_memory.search.scoring import Weighed
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
 #: Which end of a time is asked for, if either.
@@ -226,13 +226,13 @@ def told(question: Question, here: Sequence[bool]) -> Told:
     return tuple(term.shown for term, found in terms if found), tuple(term.shown for term, found in terms if not found)
 
 
-async def shown(reader: Reader, wanted: Wanted, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
+async def shown(reader: ReadStore, wanted: Wanted, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     """The wanted part of the list as hits; those of kind `grip` are named by the grip instead of the event."""
     hits = await hits_of(reader, wanted.scope, ranked[wanted.offset : wanted.end], question)
     return [replace(hit, id=hit.grip_id, kind="grip") for hit in hits] if wanted.kind == "grip" else hits
 
 
-async def hits_of(reader: Reader, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
+async def hits_of(reader: ReadStore, scope: Scope, ranked: Sequence[Ranked], question: Question) -> list[Hit]:
     known = {number: places for number, item in enumerate(ranked) if (places := item.places) is not None}
     passages = passages_of(
         question, [(item.text if question.terms else item.lines, item.rare) for item in ranked], known
@@ -292,7 +292,7 @@ def _node_hit(scope: Scope, item: Ranked, node: Node, passage: Passage, cited: d
     )
 
 
-async def _cited(reader: Reader, node: Node, question: Question) -> dict[str, Event]:
+async def _cited(reader: ReadStore, node: Node, question: Question) -> dict[str, Event]:
     """The events behind the bullets that speak of what was asked, by the grips that cite them."""
     held = question.held([bullet.text for bullet in node.bullets])
     bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
@@ -300,7 +300,7 @@ async def _cited(reader: Reader, node: Node, question: Question) -> dict[str, Ev
     return await reader.cited_by(grips[:_SHOWN_SOURCES])
 
 
-async def with_replies(reader: Reader, found: Found, question: Question) -> Found:
+async def with_replies(reader: ReadStore, found: Found, question: Question) -> Found:
     """The hits, the best of them with what was answered, and so the questions among the next."""
     hits = list(found.hits)
     for at, hit in enumerate(hits[:_REPLIES_OF]):
@@ -309,7 +309,7 @@ async def with_replies(reader: Reader, found: Found, question: Question) -> Foun
     return replace(found, hits=hits)
 
 
-async def _reply(reader: Reader, hit: Hit, question: Question) -> Reply | None:
+async def _reply(reader: ReadStore, hit: Hit, question: Question) -> Reply | None:
     """The message of the same turn that says most of what was asked; of equals the last, which sums up."""
     record = await reader.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
     said: list[Reply] = []

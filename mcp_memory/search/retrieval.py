@@ -31,7 +31,7 @@ from mcp_memory.search.hits import (
 from mcp_memory.search.question import Question, asks_for_anything, question_of
 from mcp_memory.search.ranking import merged, weigh
 from mcp_memory.search.scoring import rarities, scores
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
 #: How many candidates are weighed: so many, and so many more for each hit that is wanted.
@@ -46,7 +46,7 @@ _NODE = 0.75
 _PERIODS, _FIRST = 2, 2
 
 
-async def teleport(reader: Reader, wanted: Wanted) -> Found:
+async def teleport(reader: ReadStore, wanted: Wanted) -> Found:
     """The best passages for a query. Any text is a valid query; without a word in it, only a time can answer."""
     question = question_of(wanted.query)
     if not question.terms:
@@ -63,7 +63,7 @@ async def teleport(reader: Reader, wanted: Wanted) -> Found:
     )
 
 
-async def _without_words(reader: Reader, wanted: Wanted) -> Found:
+async def _without_words(reader: ReadStore, wanted: Wanted) -> Found:
     if wanted.time:
         return await found_in(reader, wanted, wanted.time)
     if not wanted.query.strip():
@@ -71,7 +71,7 @@ async def _without_words(reader: Reader, wanted: Wanted) -> Found:
     return Found(wanted.query, None, [], note=" It holds no word to look for: name one, or give a time as when.")
 
 
-async def _elsewhere(reader: Reader, question: Question, wanted: Wanted) -> dict[str, int]:
+async def _elsewhere(reader: ReadStore, question: Question, wanted: Wanted) -> dict[str, int]:
     """How many documents of each other project hold something of the question."""
     if wanted.scope.project is None or wanted.scope.alone:
         return {}
@@ -80,7 +80,7 @@ async def _elsewhere(reader: Reader, question: Question, wanted: Wanted) -> dict
     return dict(Counter(candidate.project for candidate in found))
 
 
-async def _ranked(reader: Reader, question: Question, wanted: Wanted) -> list[Ranked]:
+async def _ranked(reader: ReadStore, question: Question, wanted: Wanted) -> list[Ranked]:
     """Up to the end of the wanted part and one more, if there is more."""
     many = wanted.end + 1
     if wanted.kind in LEVELS:
@@ -95,7 +95,7 @@ async def _ranked(reader: Reader, question: Question, wanted: Wanted) -> list[Ra
     return ranked
 
 
-async def _events(reader: Reader, question: Question, wanted: Wanted, many: int) -> list[Ranked]:
+async def _events(reader: ReadStore, question: Question, wanted: Wanted, many: int) -> list[Ranked]:
     """The best events, best first."""
     wide, pool = await _pool(reader, question, wanted, _POOL + _PER_HIT * many)
     rare = rarities(question, pool)
@@ -109,7 +109,7 @@ async def _events(reader: Reader, question: Question, wanted: Wanted, many: int)
     ]
 
 
-async def _pool(reader: Reader, question: Question, wanted: Wanted, many: int) -> tuple[Question, Pool]:
+async def _pool(reader: ReadStore, question: Question, wanted: Wanted, many: int) -> tuple[Question, Pool]:
     """The candidates, and the question with what was looked for beside its own words."""
 
     def offered(asked: Question, time: TimeRange | None, limit: int) -> Awaitable[Pool]:
@@ -126,7 +126,9 @@ async def _pool(reader: Reader, question: Question, wanted: Wanted, many: int) -
     return wide, pool
 
 
-async def _nodes(reader: Reader, question: Question, wanted: Wanted, kinds: frozenset[str], many: int) -> list[Ranked]:
+async def _nodes(
+    reader: ReadStore, question: Question, wanted: Wanted, kinds: frozenset[str], many: int
+) -> list[Ranked]:
     """Nodes by how much of the question they speak of; of equals first the one nearer to the words."""
     within = wanted.within(wanted.when)
     found = await reader.search(question.sought, within, kinds=kinds, limit=max(many, _NODES))
@@ -141,7 +143,7 @@ def _node(question: Question, node: Node) -> Ranked:
 
 
 async def _beyond(
-    reader: Reader, question: Question, wanted: Wanted, events: Sequence[Ranked], many: int
+    reader: ReadStore, question: Question, wanted: Wanted, events: Sequence[Ranked], many: int
 ) -> list[Ranked]:
     """Where few events speak of something, the nodes that do follow them: they show what it was part of."""
     last = events[-1].score if events else 1.0
@@ -162,7 +164,7 @@ _MOST = 60
 _SHORTEST_DAY_MS = 23 * 3_600_000
 
 
-async def found_in(reader: Reader, wanted: Wanted, when: TimeRange) -> Found:
+async def found_in(reader: ReadStore, wanted: Wanted, when: TimeRange) -> Found:
     """What the tree says of a time, of the wanted kind if one is named: what tells most of it, in order of time."""
     question = question_of("")
     ranked = await _of_kind(reader, wanted, when, question)
@@ -172,7 +174,7 @@ async def found_in(reader: Reader, wanted: Wanted, when: TimeRange) -> Found:
     return Found(wanted.query, when, hits, more, order=TOLD[wanted.order])
 
 
-async def _of_kind(reader: Reader, wanted: Wanted, when: TimeRange, question: Question) -> list[Ranked]:
+async def _of_kind(reader: ReadStore, wanted: Wanted, when: TimeRange, question: Question) -> list[Ranked]:
     if wanted.kind in LEVELS:
         level = next(level for level in Level if level.label == wanted.kind)
         nodes = await reader.nodes(NodeQuery.touching(wanted.scope.project, level, when.start_ms, when.end_ms, _MOST))
@@ -184,7 +186,9 @@ async def _of_kind(reader: Reader, wanted: Wanted, when: TimeRange, question: Qu
     return await _words_behind(reader, ranked, when) if wanted.kind else ranked
 
 
-async def periods(reader: Reader, question: Question, project: str | None, when: TimeRange, limit: int) -> list[Ranked]:
+async def periods(
+    reader: ReadStore, question: Question, project: str | None, when: TimeRange, limit: int
+) -> list[Ranked]:
     """The segments of a time, those that say most first; of a long time, its days.
 
     A day whose segments are not known tells of all its hours, so it is no answer where only some are asked about.
@@ -202,7 +206,7 @@ def _levels(length_ms: int) -> tuple[Level, ...]:
     return (Level.SEGMENT, Level.DAY) if length_ms >= _SHORTEST_DAY_MS else (Level.SEGMENT,)
 
 
-async def _words_behind(reader: Reader, ranked: Sequence[Ranked], when: TimeRange) -> list[Ranked]:
+async def _words_behind(reader: ReadStore, ranked: Sequence[Ranked], when: TimeRange) -> list[Ranked]:
     """The words that nodes cite, in their order, as far as they were said in the time."""
     bullets = [(item, bullet) for item in ranked if item.candidate.node for bullet in item.candidate.node.bullets]
     scores = {grip: item.score for item, bullet in bullets for grip in bullet.grip_ids[:1]}
@@ -215,7 +219,7 @@ async def _words_behind(reader: Reader, ranked: Sequence[Ranked], when: TimeRang
 
 
 async def segment_hits(
-    reader: Reader, scope: Scope, nodes: Sequence[Node], question: Question, score: float
+    reader: ReadStore, scope: Scope, nodes: Sequence[Node], question: Question, score: float
 ) -> list[Hit]:
     """Segments as hits that were found by their time, none of them surer than `score`."""
     ranked = [replace(item, score=min(score, item.score)) for item in _by_time(nodes, question)]
@@ -239,7 +243,7 @@ _REACH = (31, 400)
 _MANY = 400
 
 
-async def day_before(reader: Reader, project: str | None, time_ms: int) -> Node | None:
+async def day_before(reader: ReadStore, project: str | None, time_ms: int) -> Node | None:
     """The last day that ends by then and has a node."""
     for days in _REACH:
         nodes = await reader.nodes(NodeQuery.touching(project, Level.DAY, time_ms - days * _DAY_MS, time_ms, _MANY))
@@ -249,7 +253,7 @@ async def day_before(reader: Reader, project: str | None, time_ms: int) -> Node 
     return None
 
 
-async def day_after(reader: Reader, project: str | None, time_ms: int) -> Node | None:
+async def day_after(reader: ReadStore, project: str | None, time_ms: int) -> Node | None:
     """The first day that begins from then on and has a node."""
     for days in _REACH:
         nodes = await reader.nodes(NodeQuery.touching(project, Level.DAY, time_ms, time_ms + days * _DAY_MS, 2))
@@ -260,7 +264,7 @@ async def day_after(reader: Reader, project: str | None, time_ms: int) -> Node |
 
 
 async def in_order(
-    reader: Reader, project: str | None, start_ms: int, end_ms: int, order: Order, limit: int
+    reader: ReadStore, project: str | None, start_ms: int, end_ms: int, order: Order, limit: int
 ) -> list[Node]:
     """The segments with which a time begins or ends: of a long one, those of its first or last day with any."""
     if end_ms - start_ms > SHORT_MS:
@@ -270,7 +274,7 @@ async def in_order(
     return nodes[:limit] if order == "first" else nodes[::-1][:limit]
 
 
-async def _end_day(reader: Reader, project: str | None, start_ms: int, end_ms: int, order: Order) -> Node | None:
+async def _end_day(reader: ReadStore, project: str | None, start_ms: int, end_ms: int, order: Order) -> Node | None:
     if order == "first":
         return next(iter(await reader.nodes(NodeQuery.touching(project, Level.DAY, start_ms, end_ms, 1))), None)
     near = await reader.nodes(NodeQuery.touching(project, Level.DAY, max(start_ms, end_ms - _DAY_MS), end_ms, _MANY))
@@ -278,7 +282,7 @@ async def _end_day(reader: Reader, project: str | None, start_ms: int, end_ms: i
     return day if day and day.end_ms > start_ms else None
 
 
-async def nearest_days(reader: Reader, project: str | None, start_ms: int, end_ms: int) -> list[Node]:
+async def nearest_days(reader: ReadStore, project: str | None, start_ms: int, end_ms: int) -> list[Node]:
     """The days just before and just after a time on which something was said; of a few hours, their own day, too."""
     before, after = await day_before(reader, project, start_ms), await day_after(reader, project, end_ms)
     same = await reader.nodes(NodeQuery.touching(project, Level.DAY, start_ms, end_ms, 2))
@@ -292,14 +296,14 @@ _POOR = 0.15
 _UNKNOWN, _NEAR, _DAYS, _OFFERED = 3, 3, 2, 40
 
 
-async def advised(reader: Reader, scope: Scope, found: Found) -> Found:
+async def advised(reader: ReadStore, scope: Scope, found: Found) -> Found:
     """The answer with advice, if it needs any."""
     if not found.hits:
         return replace(found, advice=await _where_nothing_is(reader, scope, found))
     return found if found.hits[0].score >= _WEAK else await _where_little_is(reader, scope, found)
 
 
-async def _where_little_is(reader: Reader, scope: Scope, found: Found) -> Found:
+async def _where_little_is(reader: ReadStore, scope: Scope, found: Found) -> Found:
     if scope.alone:  # which words are known, and where, would tell of other projects
         return found
     near = await _near(reader, found.query)
@@ -310,7 +314,7 @@ async def _where_little_is(reader: Reader, scope: Scope, found: Found) -> Found:
     return replace(found, advice=Advice(slipped), elsewhere=elsewhere) if slipped or elsewhere else found
 
 
-async def _where_nothing_is(reader: Reader, scope: Scope, found: Found) -> Advice:
+async def _where_nothing_is(reader: ReadStore, scope: Scope, found: Found) -> Advice:
     when, near = found.when, {} if scope.alone else await _near(reader, found.query)
     outside = when is not None and _has_words(found.query)
     anytime = (await teleport(reader, Wanted(scope, found.query, limit=1))).hits if outside else []
@@ -324,7 +328,7 @@ def _has_words(query: str) -> bool:
     return bool(question_of(query).terms) and not asks_for_anything(query)
 
 
-async def _near(reader: Reader, query: str) -> dict[str, tuple[str, ...]]:
+async def _near(reader: ReadStore, query: str) -> dict[str, tuple[str, ...]]:
     """The words of a question that memory does not know, each with known ones that are spelled almost so."""
     if asks_for_anything(query):
         return {}
@@ -335,7 +339,7 @@ async def _near(reader: Reader, query: str) -> dict[str, tuple[str, ...]]:
     return {word: await _spelled_almost(reader, word) for word in unknown[:_UNKNOWN]}
 
 
-async def _spelled_almost(reader: Reader, word: str) -> tuple[str, ...]:
+async def _spelled_almost(reader: ReadStore, word: str) -> tuple[str, ...]:
     """The known words that are one slip away, the commonest first."""
     found = await reader.known([other for other in slips(word) if other not in STOP_WORDS])
     # The index knows stems, and so calls every form of a known word known; the likeliest slip stands for them.
@@ -345,7 +349,7 @@ async def _spelled_almost(reader: Reader, word: str) -> tuple[str, ...]:
     return tuple(sorted(forms.values(), key=lambda other: -found[other])[:_NEAR])
 
 
-async def _better(reader: Reader, scope: Scope, found: Found) -> dict[str, int]:
+async def _better(reader: ReadStore, scope: Scope, found: Found) -> dict[str, int]:
     """How many documents of other projects hold more of the question than the best hit here."""
     question = question_of(found.query)
     here = max((len(hit.matched) for hit in found.hits), default=0)

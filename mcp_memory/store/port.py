@@ -1,7 +1,7 @@
 """What the rest asks of a store. The docstrings are contracts that every engine keeps; one suite states them all.
 
-    Reader ── what is read; `at_once` hands one out that stays at one moment
-    Store ─── Reader, Log, Segments, Nodes, Records, Calls, Work, Admin
+    ReadStore ── what is read; `at_once` hands one out that stays at one moment
+    Store ─── ReadStore, Log, Segments, Nodes, Records, Calls, Work, Admin
 
 Numbers of rows (`session`, `project`, `number`) are the store's own: they come from it and go back to it, no more.
 """
@@ -55,10 +55,10 @@ class SearchIndex(Protocol):
         """
 
 
-class Reader(SearchIndex, Protocol):
+class ReadStore(SearchIndex, Protocol):
     """What can be read. No method reads more than its answer needs."""
 
-    async def at_once(self, work: Callable[[Reader], Coroutine[Any, Any, T]]) -> T:
+    async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
         """Do what reads several things for one answer, as of one moment, off the event loop and in one go.
 
         `work` is given what to read from, and must not wait for anything else.
@@ -405,7 +405,7 @@ class AdminStore(Protocol):
         """Whether what was opened is no longer what is there under its name."""
 
 
-class Store(Reader, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol):
+class Store(ReadStore, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol):
     """A memory."""
 
 

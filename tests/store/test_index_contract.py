@@ -21,7 +21,7 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.port import Reader
+from mcp_memory.store.port import ReadStore
 from mcp_memory.store.whoosh.analysis import words
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 
@@ -276,7 +276,7 @@ async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_p
     async with memory(tmp_path, kind) as app:
         await store(app, conversation())
 
-        async def look(reader: Reader) -> tuple[Pool, list[str]]:
+        async def look(reader: ReadStore) -> tuple[Pool, list[str]]:
             found = await reader.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
             assert await reader.candidates([spot.number for spot in found.spots])
             return found, await reader.at_once(lambda again: again.slugs())

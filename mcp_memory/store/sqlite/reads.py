@@ -14,7 +14,7 @@ from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_gr
 from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.toc import Level, NodeRef, Position
-from mcp_memory.store.port import Counts, Reader, SearchIndex
+from mcp_memory.store.port import Counts, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.candidates import is_silent
 from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.fts5 import events as candidates
@@ -115,14 +115,14 @@ _COUNTS = """
 
 
 class SqliteReader:
-    """Implements the Reader port."""
+    """Implements the ReadStore port."""
 
     def __init__(self, reads: Reads, index: SearchIndex) -> None:
         self._reads = reads
         # Which index answers is chosen when the memory is opened; nothing is added to its answers here.
         self.search, self.pool = index.search, index.pool
 
-    async def at_once(self, work: Callable[[Reader], Coroutine[Any, Any, T]]) -> T:
+    async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
         return await work(self)
 
     async def position(self) -> Position:

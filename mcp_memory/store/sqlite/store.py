@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_memory.domain.events import TIMES
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.errors import StoreFull
-from mcp_memory.store.port import Reader, SearchIndex
+from mcp_memory.store.port import ReadStore, SearchIndex
 from mcp_memory.store.sqlite.briefs import BriefPart
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import forget, look
@@ -73,7 +73,7 @@ class SqliteStore(
             await database.scrub()
             yield cls(database)
 
-    async def at_once(self, work: Callable[[Reader], Coroutine[Any, Any, T]]) -> T:
+    async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
         if not self._in_step:
             return await work(self)
         return await self._database.at_once(lambda snapshot: work(SqliteReader(snapshot, Fts5Index(snapshot))))
