@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from mcp_memory.navigate.sessions import Sessions
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class SystemClock:
@@ -92,10 +91,6 @@ class App:
         if self.served:
             reach = Reach.HOME if self.settings.privacy.isolate else Reach.NAMED
         return Answers(self.store, renderer, self.clock, self.zone, self.home_root, self.home_label, reach)
-
-    async def ask(self, question: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
-        """The answer to a question, all of it read from one state of the memory."""
-        return await self.store.at_once(lambda reader: question(replace(self.answers, reader=reader)))
 
     @cached_property
     def contexts(self) -> Contexts:

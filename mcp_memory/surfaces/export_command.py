@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,33 +19,32 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
 
 _PAGE = 1_000
 
 
-async def export(app: App, options: argparse.Namespace) -> int:
-    scope = await app.answers.scope(options.project)
-    if options.format == "markdown":
-        if not options.output:
-            raise UsageError("Markdown is exported into a directory: name one with -o.")
-        with output.spinner("Exporting", enabled=not options.json):
-            count = await _markdown(app, scope.project, Path(options.output))
-        return _told(options, count, "files")
-    if not options.output:
-        await (_document if options.json else _lines)(app, scope.project, sys.stdout)
+async def export(app: App, options: argparse.Namespace) -> Answer:
+    project = (await app.answers.scope(options.project)).project
+    if options.format == "jsonl" and not options.output:
+        if not options.json:
+            await _lines(app, project, sys.stdout)
+            return 0
+        # One document, written as it is read: a memory may be larger than what fits at once.
+        sys.stdout.write('{"path": null, "format": "jsonl", "lines": [\n')
+        count = await _lines(app, project, sys.stdout, between=",")
+        sys.stdout.write(f'], "events": {count}}}\n')
         return 0
-    target = _replaceable(options.output, app.settings.database)
-    partial = target.with_name(target.name + ".tmp")
-    try:
-        with output.spinner("Exporting", enabled=not options.json), _private(partial) as file:
-            count = await _lines(app, scope.project, file)
-        os.replace(partial, target)
-    except OSError as error:
-        raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-    return _told(options, count, "events")
+    with output.spinner("Exporting", enabled=not options.json):
+        if options.format == "markdown":
+            if not options.output:
+                raise UsageError("Markdown is exported into a directory: name one with -o.")
+            what, count = "files", await _markdown(app, project, Path(options.output))
+        else:
+            what, count = "events", await _file(app, project, _replaceable(options.output, app.settings.database))
+    if options.json:
+        return {"path": options.output, "format": options.format, what: count}
+    return f"{count} {what} written to {options.output}"
 
 
 def _replaceable(name: str, database: Path) -> Path:
@@ -62,41 +60,32 @@ def _replaceable(name: str, database: Path) -> Path:
     return target
 
 
-def _told(options: argparse.Namespace, count: int, what: str) -> int:
-    if options.json:
-        return output.document({"path": options.output, "format": options.format, what: count})
-    return output.text(f"{count} {what} written to {options.output}")
-
-
 def _private(path: Path) -> TextIO:
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
 
 
-async def _lines(app: App, project: str | None, file: TextIO) -> int:
-    count = 0
-    async for event in _events(app, project):
-        file.write(json.dumps(line_of(event), ensure_ascii=True) + "\n")
-        count += 1
+async def _file(app: App, project: str | None, target: Path) -> int:
+    partial = target.with_name(target.name + ".tmp")
+    try:
+        with _private(partial) as file:
+            count = await _lines(app, project, file)
+        os.replace(partial, target)
+    except OSError as error:
+        raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return count
 
 
-async def _document(app: App, project: str | None, file: TextIO) -> int:
-    """The same lines as one JSON document, written as they are read: a memory may be larger than what fits at once."""
-    count = 0
-    file.write('{"path": null, "format": "jsonl", "lines": [')
-    async for event in _events(app, project):
-        file.write(f"{',' if count else ''}\n{json.dumps(line_of(event), ensure_ascii=True)}")
-        count += 1
-    file.write(f'\n], "events": {count}}}\n')
-    return count
-
-
-async def _events(app: App, project: str | None) -> AsyncIterator[Event]:
-    last = 0
+async def _lines(app: App, project: str | None, file: TextIO, between: str = "") -> int:
+    count = last = 0
     while page := await app.store.log(last, project, _PAGE):
         for last, event in page:  # noqa: B007
-            yield event
+            file.write(f"{between if count else ''}{json.dumps(line_of(event), ensure_ascii=True)}\n")
+            count += 1
+    return count
 
 
 def line_of(event: Event) -> dict[str, Any]:
@@ -145,25 +134,19 @@ def page_of(node: Node, children: list[Node]) -> str:
     for bullet in node.bullets:
         grips = f" `{bullet.grip_ids[0]}`" if bullet.grip_ids else ""
         lines.append(f"- {clean(bullet.text)}{grips}")
-    if node.ref.parent:
-        parent = node.ref.parent
-        name = f"{parent.level.label}-{parent.key}"
-        lines += ["", f"Up: [[{name}|{parent.title}]]"]
+    if parent := node.ref.parent:
+        lines += ["", f"Up: [[{parent.level.label}-{parent.key}|{parent.title}]]"]
     if children:
         lines += ["", "## Contents", ""]
-        lines += [f"- [[{file_name(child)}|{_link_text(child.title)}]]" for child in children]
+        for child in children:
+            title = clean(child.title).replace("[", "(").replace("]", ")").replace("|", "/")
+            lines.append(f"- [[{file_name(child)}|{title}]]")
     return "\n".join(lines) + "\n"
 
 
-def _link_text(title: str) -> str:
-    return clean(title).replace("[", "(").replace("]", ")").replace("|", "/")
-
-
-async def backup(app: App, options: argparse.Namespace) -> int:
+async def backup(app: App, options: argparse.Namespace) -> Answer:
     target = _replaceable(options.path, app.settings.database)
     with output.spinner("Copying", enabled=not options.json):
         await app.store.backup(target)
     size = target.stat().st_size
-    if options.json:
-        return output.document({"path": str(target), "bytes": size})
-    return output.text(f"Copied {size:,} bytes to {target}")
+    return {"path": str(target), "bytes": size} if options.json else f"Copied {size:,} bytes to {target}"

@@ -1,4 +1,9 @@
-"""Streamable HTTP, for clients that do not start the server themselves. One guard stands before all routes."""
+"""Streamable HTTP, for clients that do not start the server themselves.
+
+One guard stands before all routes, and no connection takes more than its share: idle, slow and too many are closed.
+uvicorn bounds the pause between two requests. It waits for ever for the first one, for the rest of a head or a body,
+and for a reader that takes nothing; a few hundred such connections, which need no token, would keep everyone out.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,8 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,6 +48,14 @@ class Refusal:
     status: int
     reason: str
 
+    async def send(self, send: Send) -> None:
+        body = json.dumps({"error": self.reason}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
 
 class Guard:
     """Lets a request pass if it was meant for this server, comes from no foreign page, and knows the token.
@@ -57,52 +69,34 @@ class Guard:
         self._allow = frozenset(name.lower() for name in allow)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        elif scope["type"] != "http":
+        if scope["type"] not in ("http", "lifespan"):
             await send({"type": "websocket.close", "code": 1008})
-        elif refusal := self.check(scope["headers"]):
-            await _refuse(refusal, send)
+        elif scope["type"] == "http" and (refusal := self.check(scope["headers"])):
+            await refusal.send(send)
         else:
             await self._app(scope, receive, send)
 
     def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
-        hosts, origins, tokens = (_values(headers, name) for name in (b"host", b"origin", b"authorization"))
-        if len(hosts) != 1 or not self._welcome(_host_of(hosts[0])):
+        hosts, origins, tokens = (
+            [value.decode("latin-1") for key, value in headers if key.lower() == name]
+            for name in (b"host", b"origin", b"authorization")
+        )
+        if len(hosts) != 1 or "@" in hosts[0] or not self._welcomes(f"//{hosts[0]}"):
             return Refusal(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
-        if not all(self._welcome(_origin_host(origin)) for origin in origins):
+        if not all(map(self._welcomes, origins)):
             return Refusal(403, "Requests from other web pages are refused; leave the Origin header out.")
-        if len(tokens) != 1 or not self._knows(tokens[0]):
-            return Refusal(
-                401, "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
-            )
+        scheme, _, token = tokens[0].partition(" ") if len(tokens) == 1 else ("", "", "")
+        if not hmac.compare_digest(token.strip().encode("latin-1"), self._token) or scheme.lower() != "bearer":
+            hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
+            return Refusal(401, hint)
         return None
 
-    def _welcome(self, host: str) -> bool:
+    def _welcomes(self, url: str) -> bool:
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError:
+            return False
         return is_loopback(host) or host in self._allow
-
-    def _knows(self, given: str) -> bool:
-        scheme, _, token = given.partition(" ")
-        same = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
-        return same and scheme.lower() == "bearer"
-
-
-def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
-
-
-def _host_of(authority: str) -> str:
-    try:
-        return (urlsplit(f"//{authority}").hostname or "") if "@" not in authority else ""
-    except ValueError:
-        return ""
-
-
-def _origin_host(origin: str) -> str:
-    try:
-        return urlsplit(origin).hostname or ""
-    except ValueError:
-        return ""
 
 
 def is_loopback(host: str) -> bool:
@@ -114,20 +108,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    body = json.dumps({"error": refusal.reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refusal.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def token_of(settings: Settings) -> str:
     """The token of this data directory, made at first use and readable by its user alone."""
     path = settings.token_file
     try:
-        token = _kept_token(path).strip()
+        private_dir(str(path.parent))
+        try:
+            with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        except FileExistsError:
+            path.chmod(0o600)
+        token = path.read_text("utf-8", "replace").strip()
     except OSError as error:
         raise StoreFull(
             f"The server's token {path} cannot be kept: {error.strerror or error}. Correct the permissions, free some "
@@ -136,16 +127,6 @@ def token_of(settings: Settings) -> str:
     if len(token) < 16 or not token.isascii():
         raise SettingsError(f"{path} holds no usable token. Delete the file; the next start makes a new one.")
     return token
-
-
-def _kept_token(path: Path) -> str:
-    private_dir(str(path.parent))
-    try:
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-    except FileExistsError:
-        path.chmod(0o600)
-    return path.read_text("utf-8", "replace")
 
 
 def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Builder = build_server) -> Guard:
@@ -234,16 +215,13 @@ class Connection(H11Protocol):
 
     def _watch(self) -> None:
         """Start the clock for what the client owes now, if that is something else than before."""
-        owes = self._owed()
+        # The head or body of a request; nothing while it waits for its answer.
+        owes = {h11.IDLE: "head", h11.SEND_BODY: "body"}.get(self.conn.their_state, "")
         if owes == self._owes:
             return
         self._stop(self._clock)
         self._owes, self._since = owes, self.loop.time()
         self._clock = self.loop.call_later(getattr(self.limits, owes), self._give_up) if owes else None
-
-    def _owed(self) -> str:
-        """`head`, `body`, or nothing while it waits for its answer."""
-        return {h11.IDLE: "head", h11.SEND_BODY: "body"}.get(self.conn.their_state, "")
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -302,22 +280,25 @@ def quiet(app: ASGIApp) -> ASGIApp:
 async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
     listener, memory = listen(host, port, allow), Memory(settings)
-    app = http_app(memory, token_of(settings), allow)
-    server = server_of(app)
-    shown, bound = f"[{host}]" if ":" in host else host, listener.getsockname()[1]
-    _announce(f"http://{shown}:{bound}{PATH}", settings.token_file, as_json=as_json)
+    server = server_of(http_app(memory, token_of(settings), allow))
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}{PATH}"
+    if as_json:
+        print(json.dumps({"url": url, "token_file": str(settings.token_file)}), flush=True)
+    print(f"MCP on {url}, bearer token in {settings.token_file}", file=sys.stderr, flush=True)
+
+    async def stop_on_signal() -> None:
+        if sys.platform == "win32":
+            return
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            async for _ in signals:
+                exit_within(_GRACE_SECONDS + PATIENCE_SECONDS)
+                memory.leaving.set()
+                server.should_exit = True
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, server, memory, name="signals")
+        tasks.start_soon(stop_on_signal, name="signals")
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
-
-
-def _announce(url: str, token_file: Path, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps({"url": url, "token_file": str(token_file)}) + "\n")
-        sys.stdout.flush()
-    sys.stderr.write(f"MCP on {url}, bearer token in {token_file}\n")
-    sys.stderr.flush()
 
 
 def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
@@ -329,22 +310,17 @@ def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
         )
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return _bound(socket.socket(family, kind), address)
+        with ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind))
+            if os.name == "posix":
+                # A server that was just stopped must not keep its successor from the port.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            stack.pop_all()  # it stays open
+            return listener
     except (OSError, OverflowError) as error:
         raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
-
-
-def _bound(listener: socket.socket, address: Any) -> socket.socket:
-    try:
-        if os.name == "posix":
-            # A server that was just stopped must not keep its successor from the port.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicorn.Server:
@@ -367,13 +343,3 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-async def _stop_on_signal(server: uvicorn.Server, memory: Memory) -> None:
-    if sys.platform == "win32":
-        return
-    with anyio.open_signal_receiver(*SIGNALS) as signals:
-        async for _ in signals:
-            exit_within(_GRACE_SECONDS + PATIENCE_SECONDS)
-            memory.leaving.set()
-            server.should_exit = True

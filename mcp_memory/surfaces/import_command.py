@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +29,13 @@ from mcp_memory.clients.port import BadLine, ClientAdapter, Folders, of_user
 from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.pipeline.importing import Imported, import_files
+from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import reason_of
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 
-_SHOWN_NODES = 200
+_SHOWN_NODES, _SHOWN_SKIPPED = 200, 20
 _CONNECT = """
 Try: {program} search "refresh token" --project '*'
      {program} timeline "last week" --project '*'
@@ -61,7 +62,7 @@ _MOST_NAMELESS = 200
 Source = tuple[ClientAdapter, Path]
 
 
-async def load(app: App, options: argparse.Namespace) -> int:
+async def load(app: App, options: argparse.Namespace) -> Answer:
     home = of_user(app.settings.client_folders)
     shown = not options.json
     with ExitStack() as stack:
@@ -83,25 +84,43 @@ async def load(app: App, options: argparse.Namespace) -> int:
                 passing=files.names,
                 progress=progress,
             )
-    result.skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
-    shape = import_shape(result, dry_run=options.dry_run)
-    if not (result.events_new or result.events_known or any(bad.line for bad in result.skipped)):
-        shape["hint"] = looked_for(home, options.paths, options.client)
-    return output.document(shape) if options.json else output.imported(shape)
-
-
-def import_shape(result: Imported, *, dry_run: bool) -> dict[str, Any]:
+    skipped = [files.called(bad) for bad in (*unknown, *result.skipped)]
     shape: dict[str, Any] = {
         "files": result.files,
         "events_new": result.events_new,
         "events_known": result.events_known,
-        "skipped": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in result.skipped],
+        "skipped": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in skipped],
         "notes_as_events": result.notes,
         "seconds": result.seconds,
     }
-    if dry_run:
+    if options.dry_run:
         shape |= {"dry_run": True, "projects": result.projects, "months": dict(sorted(result.months.items()))}
-    return shape
+    if not (result.events_new or result.events_known or any(bad.line for bad in skipped)):
+        shape["hint"] = looked_for(home, options.paths, options.client)
+    return shape if options.json else "\n".join(_told(shape))
+
+
+def _told(shape: Mapping[str, Any]) -> Iterator[str]:
+    lines = sum(1 for bad in shape["skipped"] if bad["line"])
+    files = len(shape["skipped"]) - lines
+    verb = "would be new" if "dry_run" in shape else "new"
+    yield (
+        f"{shape['files']} files: {shape['events_new']} events {verb}, {shape['events_known']} known, "
+        f"{lines} lines{f' and {files} files' if files else ''} skipped, in {shape['seconds']:.1f} s"
+    )
+    for name in ("projects", "months"):
+        yield from (f"  {key}: {count}" for key, count in shape.get(name, {}).items())
+    for bad in shape["skipped"][:_SHOWN_SKIPPED]:
+        place = f"{bad['path']}:{bad['line']}" if bad["line"] else bad["path"]
+        yield f"  {place}: {bad['reason']}"
+    if len(shape["skipped"]) > _SHOWN_SKIPPED:
+        yield f"  … and {len(shape['skipped']) - _SHOWN_SKIPPED} more (all with --json)"
+    if notes := shape["notes_as_events"]:
+        yield f"{notes} lines that say they are notes, or pinned, are ordinary events here; `remember` keeps notes."
+    if "hint" in shape:
+        yield shape["hint"]
+    if shape["events_new"] and "dry_run" not in shape:
+        yield "Next: `mcp-memory process` builds the table of contents (a running server does so by itself)."
 
 
 class LaidOut:
@@ -153,9 +172,14 @@ class LaidOut:
 
     def _copy(self, source: IO[bytes] | IO[str] | gzip.GzipFile, name: str, file_name: str) -> str:
         target = Path(tempfile.mkdtemp(dir=self._folder), file_name)
+        file: IO[bytes]
         with ExitStack() as filling:
-            nameless = len(self.names) < _MOST_NAMELESS and _OPEN_FILES.exists()
-            file = self._kept.enter_context(_nameless(target)) if nameless else filling.enter_context(target.open("wb"))
+            if len(self.names) < _MOST_NAMELESS and _OPEN_FILES.exists():
+                # It may hold secrets: without a name of its own, not even a kill leaves anything of it.
+                file = self._kept.enter_context(tempfile.TemporaryFile(dir=target.parent))
+                target.symlink_to(_OPEN_FILES / str(file.fileno()))
+            else:
+                file = filling.enter_context(target.open("wb"))
             while part := source.read(_PART):
                 file.write(part.encode() if isinstance(part, str) else part)
             file.flush()
@@ -172,17 +196,6 @@ def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
         yield [files.add(name) for name in paths], files
 
 
-@contextmanager
-def _nameless(target: Path) -> Iterator[IO[bytes]]:
-    """A file to fill, to be read by the name of `target` as long as it is open.
-
-    It may hold secrets, and not even a kill leaves anything of it.
-    """
-    with tempfile.TemporaryFile(dir=target.parent) as file:
-        target.symlink_to(_OPEN_FILES / str(file.fileno()))
-        yield file
-
-
 def find_sources(
     home: Folders, paths: Sequence[str], client: str, files: LaidOut
 ) -> tuple[list[Source], list[BadLine]]:
@@ -193,23 +206,27 @@ def find_sources(
     if not paths:
         places = default_places(home)
         chosen = list(places) if client == "auto" else [client]
-        return [(ADAPTERS[name], path) for name in chosen for path in _transcripts(name, places.get(name, []))], []
+        return [
+            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
+        ], []
     sources: list[Source] = []
     skipped: list[BadLine] = []
     for place in map(Path, paths):
-        _check(place)
+        if not place.exists():
+            raise NotFound(f"{place} does not exist. Give a transcript or a directory that holds some.")
+        if place.resolve() == place.resolve().parent:
+            raise UsageError(
+                f"{place} is the whole disk. Name the directory that holds the transcripts; without a path, "
+                "`mcp-memory import` looks where the known clients keep them."
+            )
         offered, strange = _files_below(place) if place.is_dir() else ([place], [])
-        named = set() if client == "auto" else set(_transcripts(client, [place]))
+        named = set() if client == "auto" else set(ADAPTERS[client].transcripts([place]))
         skipped += strange
         for path in offered:
             found = _recognized(path, client, files, named=path in named)
             sources += found if isinstance(found, list) else []
             skipped += [found] if isinstance(found, BadLine) else []
     return sources, skipped
-
-
-def _transcripts(client: str, places: list[Path]) -> Iterable[Path]:
-    return ADAPTERS[client].transcripts(places)
 
 
 def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list[Source] | BadLine:
@@ -219,7 +236,11 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
             return BadLine(str(path), 0, "the file is empty")
         plain = files.plain(path)
         if client == "auto":
-            adapter = None if _is_binary(plain) else detect(plain)
+            binary = False
+            if plain.suffix not in _TRANSCRIPTS:  # a crash leaves NUL bytes in transcripts, too
+                with plain.open("rb") as file:
+                    binary = b"\0" in file.read(_SAMPLE)
+            adapter = None if binary else detect(plain)
         else:
             adapter = ADAPTERS[client] if named or ADAPTERS[client].recognizes(plain) else None
     except _UNPACKABLE as error:
@@ -231,14 +252,6 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
     hint = "; name it with --client" if path.suffix == ".jsonl" else ""
     whose = f"a known client{hint}" if client == "auto" else client
     return BadLine(str(path), 0, f"not a transcript of {whose}")
-
-
-def _is_binary(path: Path) -> bool:
-    """Whether a file is plainly no text. A crash leaves such bytes in transcripts, too, whose names speak for them."""
-    if path.suffix in _TRANSCRIPTS:
-        return False
-    with path.open("rb") as file:
-        return b"\0" in file.read(_SAMPLE)
 
 
 def _files_below(place: Path) -> tuple[list[Path], list[BadLine]]:
@@ -281,17 +294,6 @@ def _first(path: Path, seen: set[tuple[int, int]]) -> bool:
     return not known
 
 
-def _check(place: Path) -> None:
-    if not place.exists():
-        raise NotFound(f"{place} does not exist. Give a transcript or a directory that holds some.")
-    whole = place.resolve()
-    if whole == whole.parent:
-        raise UsageError(
-            f"{place} is the whole disk. Name the directory that holds the transcripts; without a path, `mcp-memory "
-            "import` looks where the known clients keep them."
-        )
-
-
 def looked_for(home: Folders, paths: list[str], client: str) -> str:
     """What an import that found nothing has looked for, and where."""
     if paths:
@@ -303,23 +305,24 @@ def looked_for(home: Folders, paths: list[str], client: str) -> str:
     return f"No history was found{where}. Name a file or directory: mcp-memory import PATH."
 
 
-async def demo(app: App, options: argparse.Namespace) -> int:
+async def demo(app: App, options: argparse.Namespace) -> Answer:
     """A first look: the sample history if memory is empty, the tree, and how to connect a client."""
-    counts = await app.store.counts()
-    if not counts.events:
+    empty = not (await app.store.counts()).events
+    if empty:
         await load_sample(app)
     await until_idle(app)
-    facts = {"loaded": not counts.events, **(await _overview(app))}
     if options.json:
-        return output.document(facts)
+        counts = await app.store.counts()
+        shown = {name: getattr(counts, name) for name in ("projects", "sessions", "events", "nodes")}
+        return {"loaded": empty, **shown}
     from mcp_memory.navigate import browse
 
-    output.text("Loaded the sample history." if not counts.events else "This memory already holds history.")
+    output.text("Loaded the sample history." if empty else "This memory already holds history.")
     scope = await app.answers.scope("*")
     output.tree(await browse.outline(app.store, None, Level.DAY, _SHOWN_NODES), scope)
     words = _program()
     entry = {"command": words[0], "args": [*words[1:], "serve"]}
-    return output.text(_CONNECT.format(program=shlex.join(words), entry=json.dumps(entry)))
+    return _CONNECT.format(program=shlex.join(words), entry=json.dumps(entry))
 
 
 def _program() -> list[str]:
@@ -338,8 +341,3 @@ async def load_sample(app: App) -> int:
         sessions.setdefault((told.event.session_id, told.project), []).append(told.event)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]
     return await app.store.add(intakes)
-
-
-async def _overview(app: App) -> dict[str, Any]:
-    counts = await app.store.counts()
-    return {"projects": counts.projects, "sessions": counts.sessions, "events": counts.events, "nodes": counts.nodes}

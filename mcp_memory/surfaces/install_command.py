@@ -14,22 +14,26 @@ from mcp_memory.install import apply as making
 from mcp_memory.install.apply import Change, Record
 from mcp_memory.install.catalog import CLIENTS, PROJECT, SECOND_NAME, USER, Client, project_root, this_installation
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.output import Answer
 
-_WORDS = {
-    False: {"created": "Created", "changed": "Changed", "removed": "Removed", "restored": "Restored"},
-    True: {
-        "created": "Would create",
-        "changed": "Would change",
-        "removed": "Would remove",
-        "restored": "Would restore",
-    },
+_DONE = {"created": "Created", "changed": "Changed", "removed": "Removed", "restored": "Restored"}
+_PLANNED = {
+    "created": "Would create",
+    "changed": "Would change",
+    "removed": "Would remove",
+    "restored": "Would restore",
 }
 
 
-def install(settings: Settings, options: argparse.Namespace) -> int:
+def install(settings: Settings, options: argparse.Namespace) -> Answer:
     """Register with the named client, or with every one found."""
-    home = of_user(settings.client_folders)
-    root = _root(options.scope, home)
+    home = root = of_user(settings.client_folders)
+    if options.scope != USER:
+        root = Folders(project_root())
+        if root.root == home.root:
+            raise UsageError(
+                "The home directory is no project: use --scope user, or run this in the project's directory."
+            )
     present = [client for client in CLIENTS.values() if options.scope in client.hooks and client.is_here(home)]
     chosen = _chosen(options, present, "install")
     launch, record, now_ms = this_installation(settings.home), Record(settings.home), time.time_ns() // 1_000_000
@@ -37,39 +41,27 @@ def install(settings: Settings, options: argparse.Namespace) -> int:
     if not options.dry_run:
         for _, plan in plans:
             making.install(plan, record)
-    return _tell(plans, options, options.scope)
+    return _told(plans, options, options.scope)
 
 
-def uninstall(settings: Settings, options: argparse.Namespace) -> int:
+def uninstall(settings: Settings, options: argparse.Namespace) -> Answer:
     """Undo whatever was installed for the named client, or for every one, wherever it was installed."""
     record = Record(settings.home)
     roots = [(USER, of_user(settings.client_folders)), (PROJECT, Folders(project_root()))]
-    planned = {client.name: making.plan_uninstall(client, roots, record) for client in _named(options)}
+    named = [CLIENTS[options.client]] if options.client else CLIENTS.values()
+    planned = {client.name: making.plan_uninstall(client, roots, record) for client in named}
     chosen = _chosen(options, [CLIENTS[name] for name, plan in planned.items() if plan], "uninstall")
     plans = [(client, planned[client.name]) for client in chosen]
     if not options.dry_run:
         for _, plan in plans:
             making.uninstall(plan, record)
-    return _tell(plans, options, None)
-
-
-def _root(scope: str, home: Folders) -> Folders:
-    if scope == USER:
-        return home
-    root = project_root()
-    if root == home.root:
-        raise UsageError("The home directory is no project: use --scope user, or run this in the project's directory.")
-    return Folders(root)
-
-
-def _named(options: argparse.Namespace) -> Sequence[Client]:
-    return [CLIENTS[options.client]] if options.client else list(CLIENTS.values())
+    return _told(plans, options, None)
 
 
 def _chosen(options: argparse.Namespace, present: Sequence[Client], verb: str) -> Sequence[Client]:
     """The client that was named; else all that are present, once the user has agreed."""
     if options.client:
-        return _named(options)
+        return [CLIENTS[options.client]]
     names = ", ".join(client.name for client in present)
     if not present:
         raise UsageError(f"There is no client to {verb}. Name one: {', '.join(CLIENTS)}.")
@@ -83,36 +75,27 @@ def _chosen(options: argparse.Namespace, present: Sequence[Client], verb: str) -
     return present
 
 
-def _tell(plans: Sequence[tuple[Client, Sequence[Change]]], options: argparse.Namespace, scope: str | None) -> int:
+def _told(plans: Sequence[tuple[Client, Sequence[Change]]], options: argparse.Namespace, scope: str | None) -> Answer:
+    """What was done, or would be. Of an uninstall: in the one scope that was undone, or in both."""
     if options.json:
-        shapes = [_shape(client, plan, scope, options.dry_run) for client, plan in plans]
-        return output.document(shapes[0] if options.client else {"clients": shapes})
+        shapes: list[dict[str, Any]] = []
+        for client, plan in plans:
+            undone = {change.entry.scope for change in plan if change.entry}
+            files = [{"path": str(change.path), "change": change.kind} for change in plan]
+            where = scope or "+".join(sorted(undone, reverse=True)) or None
+            shapes.append({"client": client.name, "scope": where, "files": files, "dry_run": options.dry_run})
+        return shapes[0] if options.client else {"clients": shapes}
+    lines = []
     for client, plan in plans:
-        for change in plan:
-            _tell_change(change, options.dry_run)
-        if all(change.kind == "unchanged" for change in plan):
-            output.text(f"{client.name}: nothing to change.")
+        changes = [change for change in plan if change.kind != "unchanged"]
+        for change in changes:
+            lines.append(f"{(_PLANNED if options.dry_run else _DONE)[change.kind]} {change.path}")
+            if options.dry_run:
+                lines.append(change.diff())
+            if change.after is not None and f'"{SECOND_NAME}": {{'.encode() in change.after:
+                lines.append(f"Another server is called memory there; ours is called {SECOND_NAME}.")
+        if not changes:
+            lines.append(f"{client.name}: nothing to change.")
         elif scope and not options.dry_run:
-            output.text(client.hint)
-    return 0
-
-
-def _tell_change(change: Change, dry_run: bool) -> None:
-    if change.kind == "unchanged":
-        return
-    output.text(f"{_WORDS[dry_run][change.kind]} {change.path}")
-    if dry_run:
-        output.text(change.diff())
-    if change.after is not None and f'"{SECOND_NAME}": {{'.encode() in change.after:
-        output.text(f"Another server is called memory there; ours is called {SECOND_NAME}.")
-
-
-def _shape(client: Client, plan: Sequence[Change], scope: str | None, dry_run: bool) -> dict[str, Any]:
-    """Scope of an uninstall: the one scope that was undone, or both."""
-    undone = {change.entry.scope for change in plan if change.entry}
-    return {
-        "client": client.name,
-        "scope": scope or "+".join(sorted(undone, reverse=True)) or None,
-        "files": [{"path": str(change.path), "change": change.kind} for change in plan],
-        "dry_run": dry_run,
-    }
+            lines.append(client.hint)
+    return "\n".join(lines)

@@ -107,32 +107,6 @@ def projects(found: Sequence[Mapping[str, Any]]) -> int:
     return 0 if found else text("No project is in memory yet.")
 
 
-def imported(shape: Mapping[str, Any]) -> int:
-    verb = "would be new" if shape.get("dry_run") else "new"
-    lines = sum(1 for bad in shape["skipped"] if bad["line"])
-    files = len(shape["skipped"]) - lines
-    skipped = f"{lines} lines{f' and {files} files' if files else ''} skipped"
-    _write(
-        f"{shape['files']} files: {shape['events_new']} events {verb}, {shape['events_known']} known, "
-        f"{skipped}, in {shape['seconds']:.1f} s\n"
-    )
-    for name in ("projects", "months"):
-        for key, count in shape.get(name, {}).items():
-            _write(f"  {key}: {count}\n")
-    for bad in shape["skipped"][:20]:
-        place = f"{bad['path']}:{bad['line']}" if bad["line"] else bad["path"]
-        _write(clean(f"  {place}: {bad['reason']}\n"))
-    if len(shape["skipped"]) > 20:
-        _write(f"  … and {len(shape['skipped']) - 20} more (all with --json)\n")
-    if notes := shape["notes_as_events"]:
-        _write(f"{notes} lines that say they are notes, or pinned, are ordinary events here; `remember` keeps notes.\n")
-    if "hint" in shape:
-        _write(f"{shape['hint']}\n")
-    if shape["events_new"] and not shape.get("dry_run"):
-        _write("Next: `mcp-memory process` builds the table of contents (a running server does so by itself).\n")
-    return 0
-
-
 def agreed(question: str) -> bool | None:
     """What the user says to a question; None if there is no one at a terminal to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

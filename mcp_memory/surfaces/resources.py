@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -82,8 +82,8 @@ class Shelf:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
-    async def text(self, ask: Callable[[Answers], Coroutine[Any, Any, Page]]) -> str:
-        return (await (await self.memory.app()).ask(ask)).text
+    async def text(self, ask: Callable[[Answers], Awaitable[Page]]) -> str:
+        return (await ask((await self.memory.app()).answers)).text
 
     @ResourceCard("memory://toc", "The table of contents of this project's memory")
     async def toc(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -25,7 +25,7 @@ from mcp_memory.surfaces.protocol import harmless
 from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
-    from mcp_memory.navigate.answers import Answers
+    from mcp_memory.app import App
     from mcp_memory.navigate.rendering import Page
 
 #: Tokens kept free for the cursor in an answer's last line.
@@ -97,44 +97,43 @@ class Tools:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
-    async def answer(
-        self,
-        budget: int,
-        ask: Callable[[Answers], Coroutine[Any, Any, Page]],
-        start: int | None = None,
-        *,
-        together: bool = True,
-    ) -> str:
-        """The answer to one question, read from one state of the memory and fitted into the budget.
+    async def answer(self, budget: int, ask: Callable[[App], Awaitable[Page]]) -> str:
+        """The answer to one question, which never exceeds its budget, not even one too small for a useful answer."""
+        page = await self._page(budget, ask)
+        return (await self.memory.app()).answers.renderer.fit(page.text, budget)
 
-        `start`: where in a list it begins, if it is a list that a cursor goes on with. Where memory knows no project
-        the answer says so: that is no fault of the call.
+    async def listed(self, budget: int, cursor: str | None, ask: Callable[[App, int], Awaitable[Page]]) -> str:
+        """The same of a list, with the cursor of what follows in its last line, if something does and there is room.
+
+        `ask` is told how many tokens are left beside that.
         """
-        app = await self.memory.app()
-        answers = app.answers
-        from mcp_memory.errors import ALL_PROJECTS, NOTES
-        from mcp_memory.navigate.scope import Reach
-
-        try:
-            if together:
-                page = await app.ask(ask)
-            else:
-                page = await ask(answers)
-        except NoProject as nowhere:
-            step = ALL_PROJECTS if answers.reach is Reach.NAMED else NOTES
-            page = answers.renderer.page(harmless(str(nowhere)), [], step, budget)
-        return _with_cursor(answers, page, start, budget)
-
-    async def listed(
-        self, budget: int, cursor: str | None, ask: Callable[[Answers, int], Coroutine[Any, Any, Page]]
-    ) -> str:
-        """The same for a list, which goes on with a cursor: `ask` is told how many tokens are left beside that."""
-        await self.memory.app()
+        renderer = (await self.memory.app()).answers.renderer
+        from mcp_memory.domain.budget import with_count
         from mcp_memory.navigate.answers import checked
-        from mcp_memory.search.hits import offset_of
+        from mcp_memory.search.hits import cursor_of, offset_of
 
         room, start = max(checked(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
-        return await self.answer(budget, lambda answers: ask(answers, room), start)
+        page = await self._page(budget, lambda app: ask(app, room))
+        body, _, foot = page.text.rpartition("\n")
+        match = _FOOT.fullmatch(foot)
+        if page.shown and page.left and match:
+            onward = f'next: {match[1]}, cursor="{cursor_of(start + page.shown)}" for more'
+            text = with_count(renderer.count, lambda tokens: f"{body}\n[{tokens} tokens · {onward}]")
+            if renderer.count(text) <= budget:
+                return text
+        return renderer.fit(page.text, budget)
+
+    async def _page(self, budget: int, ask: Callable[[App], Awaitable[Page]]) -> Page:
+        """What is asked for. Where memory knows no project the answer says so: that is no fault of the call."""
+        app = await self.memory.app()
+        try:
+            return await ask(app)
+        except NoProject as nowhere:
+            from mcp_memory.errors import ALL_PROJECTS, NOTES
+            from mcp_memory.navigate.scope import Reach
+
+            step = ALL_PROJECTS if app.answers.reach is Reach.NAMED else NOTES
+            return app.answers.renderer.page(harmless(str(nowhere)), [], step, budget)
 
     @ToolCard("Table of contents", "recall past sessions, history, what was done before", always=True)
     async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 300) -> str:
@@ -145,7 +144,7 @@ class Tools:
         from mcp_memory.surfaces.doctor import capture_gap
 
         notice = await to_thread.run_sync(capture_gap, app.settings)
-        return await self.answer(budget_tokens, lambda a: a.toc_root(project, topic, budget_tokens, notice))
+        return await self.answer(budget_tokens, lambda app: app.answers.toc_root(project, topic, budget_tokens, notice))
 
     @ToolCard("Go down", "open a day, week, month or segment of past work")
     async def get_node(
@@ -158,7 +157,7 @@ class Tools:
     ) -> str:
         """One year, month, week, day or segment: its summary with grips, its children, parent and neighbours."""
         return await self.listed(
-            budget_tokens, cursor, lambda a, room: a.get_node(node_id, project, topic, room, cursor)
+            budget_tokens, cursor, lambda app, room: app.answers.get_node(node_id, project, topic, room, cursor)
         )
 
     @ToolCard("Exact words", "verify and quote what was said in a past session")
@@ -168,7 +167,9 @@ class Tools:
         """The exact words behind a bullet or hit, who said them when, and what was said around them.
 
         Call it before you state something recalled as a fact."""
-        return await self.answer(budget_tokens, lambda a: a.expand_grip(grip_id, before, after, budget_tokens))
+        return await self.answer(
+            budget_tokens, lambda app: app.answers.expand_grip(grip_id, before, after, budget_tokens)
+        )
 
     @ToolCard("Search memory", "find past decisions, errors, fixes, files, names by words", always=True)
     async def teleport(
@@ -190,8 +191,8 @@ class Tools:
 
         asked = Search(query, project, when, kind, limit, cursor, diverse)
 
-        async def found(answers: Answers, room: int) -> Page:
-            hits, page = await answers.teleport(asked, room)
+        async def found(app: App, room: int) -> Page:
+            hits, page = await app.answers.teleport(asked, room)
             return replace(page, left=page.left or int(hits.more is not None))
 
         return await self.listed(budget_tokens, cursor, found)
@@ -207,7 +208,7 @@ class Tools:
     ) -> str:
         """What happened in a time: the days, weeks or months that it covers, with their main points and grips."""
         return await self.listed(
-            budget_tokens, cursor, lambda a, room: a.browse_time(when, project, topic, room, cursor)
+            budget_tokens, cursor, lambda app, room: app.answers.browse_time(when, project, topic, room, cursor)
         )
 
     @ToolCard("Build context", "get into a topic: summaries, details and links in a token budget")
@@ -227,7 +228,7 @@ class Tools:
         itself, and what is linked to it.
 
         Call it once to get into a matter; later with `since` and the snapshot of the last answer."""
-        contexts = (await self.memory.app()).contexts
+        await self.memory.app()
         from mcp_memory.navigate.context import ContextRequest, levels_of
 
         request = ContextRequest(
@@ -241,19 +242,18 @@ class Tools:
             since=since,
             project=project,
         )
-        return await self.answer(budget_tokens, lambda _: contexts.page(request), together=False)
+        return await self.answer(budget_tokens, lambda app: app.contexts.page(request))
 
     @ToolCard("Session record", "continue a session after compaction or resume")
     async def session_context(self, session: Session, budget_tokens: Budget = 1_500) -> str:
         """A session's record (decisions, action items, open questions, names) and its latest messages.
 
         Call it after a compaction or when a session is resumed."""
-        sessions = (await self.memory.app()).sessions
 
-        async def page(_: Answers) -> Page:
-            return (await sessions.page(session, budget_tokens))[1]
+        async def page(app: App) -> Page:
+            return (await app.sessions.page(session, budget_tokens))[1]
 
-        return await self.answer(budget_tokens, page, together=False)
+        return await self.answer(budget_tokens, page)
 
     @ToolCard("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
@@ -361,22 +361,3 @@ def _published(card: ToolCard, function: Callable[..., Any]) -> Tool:
         if field.get("default", 0) is None:
             del field["default"]
     return tool
-
-
-def _with_cursor(answers: Answers, page: Page, start: int | None, budget: int) -> str:
-    """The answer, with the cursor of what follows in its last line if something does and there is room for it.
-
-    An answer never exceeds its budget, not even one too small for a useful answer.
-    """
-    from mcp_memory.domain.budget import with_count
-    from mcp_memory.search.hits import cursor_of
-
-    body, _, foot = page.text.rpartition("\n")
-    match = _FOOT.fullmatch(foot)
-    if start is not None and page.shown and page.left and match:
-        onward = f'next: {match[1]}, cursor="{cursor_of(start + page.shown)}" for more'
-        count = answers.renderer.count
-        text = with_count(count, lambda tokens: f"{body}\n[{tokens} tokens · {onward}]")
-        if count(text) <= budget:
-            return text
-    return answers.renderer.fit(page.text, budget)
