@@ -20,7 +20,7 @@ import anyio
 from bench.measure import SHARED, Figure, median, ms, p95
 from bench.teleport import bare_table, both_ways
 from mcp_memory.app import App, open_app
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.search.hits import BANDS, Hit, Search
@@ -125,7 +125,7 @@ async def filled(home: Path, questions: Set) -> AsyncIterator[App]:
 
 async def fill(app: App, questions: Set) -> None:
     """Load the corpus that questions are about, and summarize it."""
-    adapter = ADAPTERS[questions.client]
+    adapter = CLIENTS[questions.client]
     sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
     await import_files(app.store, sources, app.intaker)
     await app.pipeline.until_idle()

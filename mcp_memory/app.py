@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Settings
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
@@ -243,7 +243,7 @@ def _pipeline(
         lease=store.lease(),
         index=keeper,
         summarizer=ExtractiveSummarizer(),
-        adapters=dict(ADAPTERS),
+        clients=dict(CLIENTS),
         intaker=intaker,
         rules=rules_of(settings),
         zone_of_days=zone_of_days,

@@ -21,8 +21,6 @@ from mcp_memory.domain.compaction import parse_table
 from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"
-#: The clients' own variables, which say where they keep their settings and transcripts.
-CLIENT_VARIABLES = {"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
 _DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 #: How keys of providers begin, even of one that was cut short.
@@ -249,7 +247,6 @@ class Settings:
     index: Index = field(default_factory=Index)
     project: str = ""
     now_ms: int | None = None
-    client_folders: Mapping[str, Path] = field(default_factory=dict)
     #: The key of the model's provider; it is shown nowhere.
     api_key: str = field(default="", repr=False)
 
@@ -290,6 +287,11 @@ def variable(section: str, key: str = "") -> str:
     return f"{PREFIX}{section}_{key}".upper()
 
 
+def environment() -> Mapping[str, str]:
+    """The variables of this process, for whom they are passed on to: no other module reads them by itself."""
+    return os.environ
+
+
 def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) -> Settings:
     """Read config.toml and the environment, which wins."""
     env = os.environ if env is None else env
@@ -307,10 +309,7 @@ def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) 
             f"compaction.reset_ratio = {settings.compaction.reset_ratio} must be below compaction.trigger_ratio = "
             f"{settings.compaction.trigger_ratio}, in {settings.config_file} or the environment."
         )
-    # The folders that clients were told to use instead of their own in the home directory.
-    moved = {client: env.get(name, "") for client, name in CLIENT_VARIABLES.items()}
-    folders = {client: Path(folder).expanduser().absolute() for client, folder in moved.items() if folder}
-    return replace(settings, api_key=_api_key(settings.summarizer, env), client_folders=folders)
+    return replace(settings, api_key=_api_key(settings.summarizer, env))
 
 
 #: Where a setting is given, its section, key and value.

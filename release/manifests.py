@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory import __version__
-from mcp_memory.install.catalog import CLIENTS
+from mcp_memory.clients import CLIENTS
 
 REPO = Path(__file__).parent.parent
 NAME = "mcp-memory"
@@ -50,17 +50,15 @@ def cursor_link() -> str:
 
 
 def _hooks(command: str) -> dict[str, Any]:
-    client = CLIENTS["claude-code"]
+    setup = CLIENTS["claude-code"].registered
     return {
         event: [
             {
                 "matcher": "",
-                "hooks": [
-                    {"type": "command", "command": command, "timeout": client.shorter.get(event, client.timeout)}
-                ],
+                "hooks": [{"type": "command", "command": command, "timeout": setup.shorter.get(event, setup.timeout)}],
             }
         ]
-        for event in client.events
+        for event in setup.events
     }
 
 

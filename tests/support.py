@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.clients.jsonl import told_of
+from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.matches import Pool, Within
@@ -67,8 +67,8 @@ async def tell(app: App, lines: Iterable[dict[str, Any]]) -> int:
     """Store lines as an importer does, without a file."""
     groups: dict[tuple[str, str], list[Captured]] = {}
     for line in lines:
-        told = told_of(line)
-        groups.setdefault((told.event.session_id, told.project), []).append(told.event)
+        told = event_of_line(line)
+        groups.setdefault((told.session_id, told.project), []).append(told)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in groups.items()]
     return await app.store.add(intakes)
 

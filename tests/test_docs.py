@@ -17,10 +17,9 @@ import pytest
 
 from mcp_memory import __version__, config
 from mcp_memory.capture.redaction import rules
-from mcp_memory.clients import ADAPTERS, default_places
+from mcp_memory.clients import CLIENTS, default_places, installable
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType
-from mcp_memory.install.catalog import CLIENTS
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.server import Memory, build_server
 from mcp_memory.times.resolve import resolve
@@ -278,11 +277,11 @@ def test_every_environment_variable_is_documented_and_no_other() -> None:
 
 
 def test_every_client_is_documented() -> None:
-    for name in CLIENTS:
+    for name in installable():
         assert f"mcp-memory install {name}" in read("README.md"), name
         assert f"`{name}`" in read("docs/CAPTURE.md"), name
     formats = table(read("docs/IMPORT.md").partition("## Generic")[0])
-    assert set(formats) >= {"auto", *ADAPTERS}
+    assert set(formats) >= {"auto", *CLIENTS}
     for name, places in default_places(Folders(Path("~"))).items():
         shown = [place.as_posix().removeprefix(f"{Path.cwd().as_posix()}/") for place in places]
         unnamed = [place for place in shown if f"`{place}`" not in formats[name][-1]]
@@ -292,8 +291,8 @@ def test_every_client_is_documented() -> None:
 def test_the_registered_events_of_each_client_are_documented() -> None:
     page = read("docs/CAPTURE.md").partition("## What is captured")[2].partition("## Redaction")[0]
     rows = [set(re.findall(r"`([A-Za-z]+)`", line)) for line in page.splitlines() if line.startswith("|")]
-    for client in CLIENTS.values():
-        assert set(client.events) in rows, client.name
+    for client in installable().values():
+        assert set(client.registered.events) in rows, client.name
 
 
 def test_every_event_type_and_redaction_mark_is_documented() -> None:
@@ -364,7 +363,7 @@ def test_the_newest_version_of_the_changelog_is_this_one() -> None:
 
 def test_the_example_registers_every_event_that_capture_supports() -> None:
     example = json.loads(read("claude_config.example.json"))
-    assert set(example["hooks"]) == set(CLIENTS["claude-code"].events)
+    assert set(example["hooks"]) == set(CLIENTS["claude-code"].registered.events)
     assert set(example["mcpServers"]) == {"memory"}
 
 

@@ -1,7 +1,8 @@
-"""Tool calls of Claude Code as text: one line that names the call, then what came back.
+"""What was really said in Claude Code, and its tool calls as text: one line that names the call, then what came back.
 
-The hook gives the tool's result as an object, the main transcript the object and the model's view of it, a subagent's
-transcript the view alone. All three must give the same text, or a call would be two memories.
+The hook gives a tool's result as an object, the main transcript the object and the model's view of it, a subagent's
+transcript the view alone. All three must give the same text, or a call would be two memories. Readers of other clients
+use this where they tell the same.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SHORT = 200
+from mcp_memory.clients.lines import Origin, objects_of, text_of
+from mcp_memory.domain.events import Captured, EventType
+
+SHORT = 200
 _LONG_COMMAND = 300
 _OWN_TOOL = re.compile(r"mcp__(?:plugin_.*_)?(?:mcp[-_])?memory__")
-_OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
+OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
 _OWN_COMMAND = re.compile(
     r"(?:^|[;&|(]\s*)(?:\S*/)?(?:mcp-memory|python3?\s+-m\s+mcp_memory)\s+"
     r"(?:toc|node|grip|search|timeline|context|snapshot|session|export|forget)\b",
@@ -35,228 +39,7 @@ _ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
 _NOTHING_SAID = frozenset({"(Bash completed with no output)", "Tool ran without output"})
 _FOUND_FILES = re.compile(r"\AFound \d+ files?(?: limit: \d+)?\n")
 _AGENT_FOOTER = re.compile(r"\n*agentId: \S+ \(.*", re.DOTALL)
-
-
-def is_own(name: str, given: Mapping[str, Any], server: object = "") -> bool:
-    """Whether the call read our own memory, or only the client's list of tools: not to be remembered again."""
-    if name in _BOOKKEEPING or _OWN_TOOL.match(name):
-        return True
-    servers = (server, given.get("server")) if "Mcp" in name else (server,)
-    if any(isinstance(one, str) and one.rpartition(":")[2] in _OWN_SERVERS for one in servers):
-        return True
-    return name == "Bash" and bool(_OWN_COMMAND.search(_text(given, "command")))
-
-
-def call_text(name: str, given: Mapping[str, Any], result: str, cwd: str) -> str:
-    """The event's text: the call, then the result if there is any."""
-    return "\n".join(part for part in (headline(name, given, cwd), result) if part)
-
-
-def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
-    if name.startswith("mcp__"):
-        server, _, tool = name.removeprefix("mcp__").partition("__")
-        name = f"{server}.{tool}" if tool else server
-        short = clip(compact(given), _SHORT) if given else ""
-    else:
-        short = _short_input(name, given, cwd)
-    return f"{name}: {short}" if short else name
-
-
-def _short_input(name: str, given: Mapping[str, Any], cwd: str) -> str:
-    if name == "Bash":
-        return _short_command(given)
-    if name in _FILE_TOOLS:
-        return relative(_file(given), cwd)
-    if name in ("Grep", "Glob"):
-        where = relative(_text(given, "path"), cwd)
-        pattern = clip(_one_line(_text(given, "pattern")), _SHORT)
-        return f"{pattern} in {where}" if where and where != cwd else pattern
-    if name == "TodoWrite":
-        return ""
-    field = _TELLING_FIELD.get(name)
-    short = _one_line(_text(given, field)) if field else ""
-    return clip(short or (compact(given) if given else ""), _SHORT)
-
-
-def _short_command(given: Mapping[str, Any]) -> str:
-    command = _text(given, "command").strip().partition("\n")[0].rstrip()
-    if len(command) > _LONG_COMMAND:
-        return clip(_one_line(_text(given, "description")) or command, _LONG_COMMAND)
-    return command
-
-
-def touched(name: str, given: Mapping[str, Any], cwd: str) -> list[str]:
-    """The files that the call names."""
-    path = _file(given) if name in _FILE_TOOLS else ""
-    return [relative(path, cwd)] if path else []
-
-
-def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
-    """What a call that went well gave back: `response` is the tool's object, or the model's view of it."""
-    if isinstance(response, dict):
-        text = _from_object(given, response)
-    else:
-        text = _from_view(name, given, without_injected(blocks_text(response)).strip("\n"))
-    return without_injected(text).strip("\n").rstrip()
-
-
-def failure_text(error: object) -> str:
-    """What a failed call gave back."""
-    return _ERROR_TAG.sub("", without_injected(blocks_text(error))).strip()
-
-
-def blocks_text(content: object) -> str:
-    """The text of message content: a string, a block or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        return _block_text(content)
-    if isinstance(content, Sequence):
-        return "\n".join(filter(None, map(blocks_text, content)))
-    return ""
-
-
-def _block_text(block: Mapping[str, Any]) -> str:
-    kind = block.get("type")
-    if kind in ("image", "document"):
-        return f"[{kind}]"
-    for field in ("text", "content", "uri", "tool_name"):
-        if isinstance(block.get(field), str):
-            return str(block[field])
-    resource = block.get("resource")
-    return _block_text(resource) if isinstance(resource, dict) else ""
-
-
-def _from_object(given: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Told by its shape, not by the tool's name: names change between versions."""
-    if "stdout" in result or "stderr" in result:
-        return _shell(result)
-    if isinstance(result.get("file"), dict):
-        return _file_content(result, result["file"])
-    if isinstance(result.get("newTodos"), list):
-        return _todos(result["newTodos"])
-    if changed := _changes(result) or ("structuredPatch" in result and _changes(given)):
-        return changed
-    if isinstance(result.get("filenames"), list):
-        return _search(result)
-    if isinstance(result.get("answers"), dict):
-        return "\n".join(f"{question} → {answer}" for question, answer in result["answers"].items())
-    if isinstance(result.get("results"), list):
-        return "\n".join(filter(None, map(_web_hit, result["results"])))
-    for field in ("result", "content", "plan", "new_source", "output", "message", "text"):
-        if text := blocks_text(result.get(field)):
-            return text
-    return compact(result)
-
-
-def _from_view(name: str, given: Mapping[str, Any], text: str) -> str:
-    """The same as from the object, where only what the model saw is known."""
-    if name in ("Edit", "MultiEdit"):
-        return _changes(given) or text
-    if name == "Write":
-        return _text(given, "content") or text
-    if name == "TodoWrite" and isinstance(given.get("todos"), list):
-        return _todos(given["todos"])
-    if name == "Read":
-        return _LINE_NUMBER.sub("", text)
-    if name == "Grep":
-        return _FOUND_FILES.sub("", text)
-    if name in ("Task", "Agent"):
-        return _AGENT_FOOTER.sub("", text)
-    return "" if text.strip() in _NOTHING_SAID else text
-
-
-def _shell(result: Mapping[str, Any]) -> str:
-    if result.get("isImage") is True:
-        return "[image]"
-    parts = [_text(result, "stdout").strip("\n").rstrip(), _text(result, "stderr").strip()]
-    if not any(parts) and (task := _text(result, "backgroundTaskId")):
-        return f"Command running in background with ID: {task}"
-    return "\n".join(filter(None, parts))
-
-
-def _file_content(result: Mapping[str, Any], file: Mapping[str, Any]) -> str:
-    if text := _text(file, "content"):
-        return text
-    if isinstance(file.get("cells"), list):
-        return "\n\n".join(_text(cell, "source") for cell in file["cells"] if isinstance(cell, dict))
-    kind = _text(result, "type")
-    return f"[{kind}]" if kind not in ("", "text") else ""
-
-
-def _changes(edit: Mapping[str, Any]) -> str:
-    """The lines that an edit took out and put in, by the tool's object or its input."""
-    edits = edit.get("edits")
-    pairs = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else [edit]
-    return "\n".join(filter(None, map(_change, pairs)))
-
-
-def _change(edit: Mapping[str, Any]) -> str:
-    old = (_text(edit, "oldString") or _text(edit, "old_string")).splitlines()
-    new = (_text(edit, "newString") or _text(edit, "new_string")).splitlines()
-    start, shorter = 0, min(len(old), len(new))
-    while start < shorter and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    gone, come = old[start : len(old) - end], new[start : len(new) - end]
-    return "\n".join([*(f"- {line}" for line in gone), *(f"+ {line}" for line in come)])
-
-
-def _search(result: Mapping[str, Any]) -> str:
-    content = _text(result, "content")
-    names = [name for name in result["filenames"] if isinstance(name, str)]
-    if content or names:
-        return content or "\n".join(names)
-    return "No matches found" if result.get("mode") in ("content", "count") else "No files found"
-
-
-def _todos(todos: list[Any]) -> str:
-    marks = {"completed": "x", "in_progress": "~"}
-    items = [todo for todo in todos if isinstance(todo, dict)]
-    return "\n".join(f"[{marks.get(_text(todo, 'status'), ' ')}] {_text(todo, 'content')}" for todo in items)
-
-
-def _web_hit(hit: object) -> str:
-    if isinstance(hit, dict) and isinstance(hit.get("content"), list):
-        pages = [page for page in hit["content"] if isinstance(page, dict)]
-        return "\n".join(f"{_text(page, 'title')} {_text(page, 'url')}".strip() for page in pages)
-    return blocks_text(hit)
-
-
-def _text(mapping: Mapping[str, Any], key: str) -> str:
-    value = mapping.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _file(given: Mapping[str, Any]) -> str:
-    return _text(given, "file_path") or _text(given, "notebook_path")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def relative(path: str, cwd: str) -> str:
-    """The path as seen from the working directory, if it lies below."""
-    root = cwd.rstrip("/\\")
-    if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("/", "\\"):
-        return path[len(root) + 1 :]
-    return path
-
-
-def clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def compact(value: object) -> str:
-    """One line of JSON; what cannot be written so is told as nothing."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (ValueError, RecursionError):
-        return ""
-
+_MARKS = {"completed": "x", "in_progress": "~"}
 
 #: Blocks that the client or a hook writes into a user's message.
 _INJECTED = (
@@ -267,11 +50,9 @@ _INJECTED = (
 _OPENING = re.compile(rf"<({'|'.join(_INJECTED)})(?:\s[^<>]*)?>")
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
 _BARE_COMMAND = re.compile(r"/(?:clear|compact|model|exit|quit|help|config|cost|status|resume|login|logout|mcp|memory)")
-_INTERRUPTED = "[Request interrupted by user"
 #: The client says these in the user's or the model's name.
 _NOT_TYPED = ("Operation stopped by hook: ", "Caveat: The messages below were generated by the user")
 _NOT_SAID = frozenset({"", "(no content)", "No response requested."})
-
 _ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 _SUMMARY_TAG = re.compile(r"</?summary>")
 _PREAMBLE = "This session is being continued from a previous conversation"
@@ -302,29 +83,23 @@ def without_injected(text: str) -> str:
 
 
 def typed(text: str) -> str:
-    """What the user typed, from a prompt as a hook or a transcript tells it; empty if it was nothing worth keeping."""
+    """What the user typed, from a prompt as a hook or a transcript tells it; empty if it was nothing worth keeping.
+
+    Of slash commands the client's own tell their name first, those that are prompts their message: `/exit` says
+    nothing, `/review-pull-request` is a request.
+    """
     text = text.strip()
     if text.startswith(_COMMAND_TAGS):
-        return _command(text)
+        name, args = _inside(text, "command-name"), _inside(text, "command-args")
+        if not name or (not args and (text.startswith("<command-name>") or _BARE_COMMAND.fullmatch(name))):
+            return ""
+        return f"/{name.removeprefix('/')} {args}".strip()
     if text.startswith("<bash-input>"):
         command = _inside(text, "bash-input")
         return f"! {command}" if command else ""
     if text.startswith(_NOT_TYPED) or _BARE_COMMAND.fullmatch(text):
         return ""
     return without_injected(text).strip()
-
-
-def _command(text: str) -> str:
-    """A slash command as it was typed.
-
-    The client's own commands tell their name first, those that are prompts their message: `/exit` says nothing,
-    `/review-pull-request` is a request.
-    """
-    name, args = _inside(text, "command-name"), _inside(text, "command-args")
-    if not name or (not args and (text.startswith("<command-name>") or _BARE_COMMAND.fullmatch(name))):
-        return ""
-    name = name if name.startswith("/") else f"/{name}"
-    return f"{name} {args}".strip()
 
 
 def _inside(text: str, tag: str) -> str:
@@ -334,7 +109,7 @@ def _inside(text: str, tag: str) -> str:
 
 
 def interrupted(text: str) -> bool:
-    return text.lstrip().startswith(_INTERRUPTED)
+    return text.lstrip().startswith("[Request interrupted by user")
 
 
 def said(text: str) -> str:
@@ -353,3 +128,195 @@ def compact_summary(text: str) -> str:
     if head := _SUMMARY_HEAD.search(text):
         text = text[head.end() :]
     return text.strip()
+
+
+def is_own(name: str, given: Mapping[str, Any], server: object = "") -> bool:
+    """Whether the call read our own memory, or only the client's list of tools: not to be remembered again."""
+    if name in _BOOKKEEPING or _OWN_TOOL.match(name):
+        return True
+    servers = (server, given.get("server")) if "Mcp" in name else (server,)
+    if any(isinstance(one, str) and one.rpartition(":")[2] in OWN_SERVERS for one in servers):
+        return True
+    return name == "Bash" and bool(_OWN_COMMAND.search(text_of(given, "command")))
+
+
+def tool_event(
+    origin: Origin,
+    tool_id: str,
+    name: str,
+    given: Mapping[str, Any],
+    result: str,
+    source_ids: tuple[str, ...],
+    **facts: object,
+) -> Captured:
+    """One call: its headline, then the result if there is any."""
+    text = "\n".join(filter(None, (headline(name, given, origin.cwd), result)))
+    files = touched(name, given, origin.cwd)
+    return origin.event(f"tool:{tool_id}", EventType.TOOL_RESULT, text, source_ids, tool=name, files=files, **facts)
+
+
+def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
+    """One line that names the call: the tool, and what of its input tells most."""
+    if not name:
+        return ""
+    if name.startswith("mcp__"):
+        server, _, tool = name.removeprefix("mcp__").partition("__")
+        name, short = f"{server}.{tool}" if tool else server, clip(compact(given), SHORT) if given else ""
+    elif name == "Bash":
+        short = text_of(given, "command").strip().partition("\n")[0].rstrip()
+        if len(short) > _LONG_COMMAND:
+            short = clip(one_line(text_of(given, "description")) or short, _LONG_COMMAND)
+    elif name in _FILE_TOOLS:
+        short = relative(_file(given), cwd)
+    elif name in ("Grep", "Glob"):
+        where, short = relative(text_of(given, "path"), cwd), clip(one_line(text_of(given, "pattern")), SHORT)
+        short = f"{short} in {where}" if where and where != cwd else short
+    elif name == "TodoWrite":
+        short = ""
+    else:
+        short = one_line(text_of(given, _TELLING_FIELD.get(name, "")))
+        short = clip(short or (compact(given) if given else ""), SHORT)
+    return f"{name}: {short}" if short else name
+
+
+def touched(name: str, given: Mapping[str, Any], cwd: str) -> list[str]:
+    """The files that the call names."""
+    path = _file(given) if name in _FILE_TOOLS else ""
+    return [relative(path, cwd)] if path else []
+
+
+def _file(given: Mapping[str, Any]) -> str:
+    return text_of(given, "file_path") or text_of(given, "notebook_path")
+
+
+def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
+    """What a call that went well gave back: `response` is the tool's object, or the model's view of it."""
+    if isinstance(response, dict):
+        text = _from_object(given, response)
+    else:
+        text = _from_view(name, given, without_injected(blocks_text(response)).strip("\n"))
+    return without_injected(text).strip("\n").rstrip()
+
+
+def failure_text(error: object) -> str:
+    """What a failed call gave back."""
+    return _ERROR_TAG.sub("", without_injected(blocks_text(error))).strip()
+
+
+def blocks_text(content: object) -> str:
+    """The text of message content: a string, a block or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        return "\n".join(filter(None, map(blocks_text, content)))
+    if not isinstance(content, dict):
+        return ""
+    if content.get("type") in ("image", "document"):
+        return f"[{content['type']}]"
+    for field in ("text", "content", "uri", "tool_name"):
+        if isinstance(content.get(field), str):
+            return str(content[field])
+    resource = content.get("resource")
+    return blocks_text(resource) if isinstance(resource, dict) else ""
+
+
+def _from_object(given: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Told by its shape, not by the tool's name: names change between versions."""
+    if "stdout" in result or "stderr" in result:
+        if result.get("isImage") is True:
+            return "[image]"
+        parts = [text_of(result, "stdout").strip("\n").rstrip(), text_of(result, "stderr").strip()]
+        if not any(parts) and (task := text_of(result, "backgroundTaskId")):
+            return f"Command running in background with ID: {task}"
+        return "\n".join(filter(None, parts))
+    if isinstance(file := result.get("file"), dict):
+        kind = text_of(result, "type")
+        cells = [text_of(cell, "source") for cell in objects_of(file, "cells")]
+        named = f"[{kind}]" if kind not in ("", "text") and not isinstance(file.get("cells"), list) else ""
+        return text_of(file, "content") or "\n\n".join(cells) or named
+    if isinstance(result.get("newTodos"), list):
+        return checklist(objects_of(result, "newTodos"), "content")
+    if changed := _changes(result) or ("structuredPatch" in result and _changes(given)):
+        return changed
+    if isinstance(result.get("filenames"), list):
+        names = [name for name in result["filenames"] if isinstance(name, str)]
+        nothing = "No matches found" if result.get("mode") in ("content", "count") else "No files found"
+        return text_of(result, "content") or "\n".join(names) or nothing
+    if isinstance(result.get("answers"), dict):
+        return "\n".join(f"{question} → {answer}" for question, answer in result["answers"].items())
+    if isinstance(result.get("results"), list):
+        return "\n".join(filter(None, map(_web_hit, result["results"])))
+    for field in ("result", "content", "plan", "new_source", "output", "message", "text"):
+        if text := blocks_text(result.get(field)):
+            return text
+    return compact(result)
+
+
+def _from_view(name: str, given: Mapping[str, Any], text: str) -> str:
+    """The same as from the object, where only what the model saw is known."""
+    if name in ("Edit", "MultiEdit"):
+        return _changes(given) or text
+    if name == "Write":
+        return text_of(given, "content") or text
+    if name == "TodoWrite" and isinstance(given.get("todos"), list):
+        return checklist(objects_of(given, "todos"), "content")
+    if name == "Read":
+        return _LINE_NUMBER.sub("", text)
+    if name == "Grep":
+        return _FOUND_FILES.sub("", text)
+    if name in ("Task", "Agent"):
+        return _AGENT_FOOTER.sub("", text)
+    return "" if text.strip() in _NOTHING_SAID else text
+
+
+def _changes(edit: Mapping[str, Any]) -> str:
+    """The lines that an edit took out and put in, by the tool's object or its input."""
+    lines: list[str] = []
+    for one in objects_of(edit, "edits") if isinstance(edit.get("edits"), list) else [edit]:
+        old = (text_of(one, "oldString") or text_of(one, "old_string")).splitlines()
+        new = (text_of(one, "newString") or text_of(one, "new_string")).splitlines()
+        start, shorter = 0, min(len(old), len(new))
+        while start < shorter and old[start] == new[start]:
+            start += 1
+        end = 0
+        while end < shorter - start and old[-1 - end] == new[-1 - end]:
+            end += 1
+        lines += [f"- {line}" for line in old[start : len(old) - end]]
+        lines += [f"+ {line}" for line in new[start : len(new) - end]]
+    return "\n".join(lines)
+
+
+def checklist(items: Sequence[Mapping[str, Any]], field: str) -> str:
+    """A list of things to do, each with how far it is."""
+    return "\n".join(f"[{_MARKS.get(text_of(item, 'status'), ' ')}] {text_of(item, field)}" for item in items)
+
+
+def _web_hit(hit: object) -> str:
+    if isinstance(hit, dict) and isinstance(hit.get("content"), list):
+        pages = objects_of(hit, "content")
+        return "\n".join(f"{text_of(page, 'title')} {text_of(page, 'url')}".strip() for page in pages)
+    return blocks_text(hit)
+
+
+def relative(path: str, cwd: str) -> str:
+    """The path as seen from the working directory, if it lies below."""
+    root = cwd.rstrip("/\\")
+    if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("/", "\\"):
+        return path[len(root) + 1 :]
+    return path
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def compact(value: object) -> str:
+    """One line of JSON; what cannot be written so is told as nothing."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):
+        return ""

@@ -1,4 +1,4 @@
-"""Hook payloads of Codex as events, under the same keys as its rollouts give.
+"""Codex: its hook payloads and its rollouts as events, under the same keys.
 
 Codex names its events as Claude Code does, but a subagent's events carry the parent's session and their own agent.
 What a tool gave back is told by the rollout first where it can be: only there stands whether it failed.
@@ -6,145 +6,119 @@ What a tool gave back is told by the rollout first where it can be: only there s
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.clients.claude_tools import said
-from mcp_memory.clients.codex_tools import (
-    Calls,
-    call_text,
-    called,
-    content_text,
-    error_text,
-    has_failed,
-    is_own,
-    is_typed,
-    output_of,
-    summary,
-    touched,
-    typed,
-)
+from mcp_memory.clients.claude_tools import compact_summary, said
+from mcp_memory.clients.codex_tools import PendingCalls, called, content_text, output_of, tool_event, typed
 from mcp_memory.clients.lines import (
     HOOK,
     TRANSCRIPT,
-    Account,
-    Call,
-    Earlier,
-    Reader,
-    Unreadable,
+    HookCall,
+    HookReaders,
+    Origin,
+    TranscriptReader,
+    UnreadableLine,
     digest,
-    files_below,
     growing,
-    milliseconds,
-    modified_ms,
     object_of,
     peek,
+    plain_payload,
+    read_hook,
     session_end,
     session_start,
+    silent,
     text_of,
-    told_by,
-    understood,
 )
-from mcp_memory.clients.port import BadLine, Folders, Hooked, Told, TranscriptState
-from mcp_memory.domain.events import EventType, Role
+from mcp_memory.clients.port import BadLine, Reading, TranscriptState
+from mcp_memory.domain.events import Captured, EventType
 
-CLIENT = "codex"
-#: Events that tell nothing, or nothing that another event does not tell better.
-_SILENT = frozenset("PreToolUse PreCompact PermissionRequest Notification".split())
+_CLIENT = "codex"
 _FACTS = ("turn_id", "agent_id", "agent_type", "model")
+_TYPES = frozenset("session_meta turn_context response_item event_msg compacted".split())
+_NAME = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
+_PREAMBLE = re.compile(r"\AAnother language model started to solve this problem.*?own analysis:\s*", re.DOTALL)
+#: Threads that the client runs for itself.
+_INTERNAL = frozenset({"compact", "memory_consolidation"})
+#: Lines that say nothing and may stand between a summary and the line that marks it as one.
+_BOOKKEEPING = frozenset({"token_usage_record", "token_count"})
+#: What a turn's context changes, and under which names it is kept.
+_CONTEXT = (("cwd", "cwd"), ("model", "model"), ("turn_id", "turn"))
+_TWINS = 20
+#: A fork begins with a copy of another session, all of it written at once.
+_COPYING_MS = 1_000
 
 
-def hooked(payload: Mapping[str, Any], received_ms: int) -> Hooked:
-    """What one payload means; never raises."""
-    event, session = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-    if not event or not session or "cursor_version" in payload:
-        return Hooked(unknown=True)
-    if event in _SILENT:
-        return Hooked(session, compacting=event == "PreCompact")
-
-    def account(clear: Mapping[str, Any]) -> Account:
-        facts = {name: text_of(clear, name) for name in _FACTS}
-        return Account(CLIENT, session, received_ms, HOOK, text_of(clear, "cwd"), facts)
-
-    return understood(payload, session, _READERS.get(event), account)
+def recognizes(path: Path) -> bool:
+    for value in peek(path):
+        if text_of(value, "type") in _TYPES and isinstance(value.get("payload"), Mapping):
+            return True
+        # Early versions began with the session's fields alone.
+        if text_of(value, "type") not in _TYPES and {"id", "timestamp", "instructions"} <= value.keys():
+            return True
+    return False
 
 
-def _prompt(call: Call) -> Hooked | None:
+def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
+    payload = plain_payload(payload)
+    session, cwd, event = (text_of(payload, name) for name in ("session_id", "cwd", "hook_event_name"))
+    facts = {name: text_of(payload, name) for name in _FACTS}
+    return read_hook(HookCall(_CLIENT, session, received_ms, HOOK, cwd, facts, payload), event, _READERS)
+
+
+def _prompt(call: HookCall) -> Reading | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
     if call.text("agent_id"):  # the task of a subagent, which no user typed
         return _subagent_start(call)
-    text, turn = typed(call.text("prompt")), call.text("turn_id")
-    if not text:
-        return call.hooked()
-    key = f"prompt:{turn or call.account.ms}:{digest(text)}"
-    return call.hooked(call.event(key, EventType.USER_MESSAGE, Role.USER, text))
+    key = f"prompt:{call.text('turn_id') or call.ms}"
+    return call.says(typed(call.text("prompt")), EventType.USER_MESSAGE, key)
 
 
-def _tool(call: Call) -> Hooked | None:
-    tool_id = call.text("tool_use_id")
-    if not call.text("tool_name") or not tool_id:
+def _tool(call: HookCall) -> Reading | None:
+    name, tool_id = call.text("tool_name"), call.text("tool_use_id")
+    if not name or not tool_id:
         return None
-    name, given = called(call.text("tool_name"), "", object_of(call.payload, "tool_input"))
-    if is_own(name, given):
-        return call.hooked()
-    output = output_of(call.payload.get("tool_response"))
-    cwd = call.account.cwd
-    event = call.event(
-        f"tool:{tool_id}",
-        EventType.TOOL_RESULT,
-        Role.TOOL,
-        call_text(name, given, output, cwd),
-        (tool_id,),
-        tool=name,
-        files=touched(name, given, cwd),
-        failed=has_failed(name, output),
-    )
-    return call.hooked(fallback=(event,))
+    made = called(name, "", object_of(call.payload, "tool_input"))
+    event = tool_event(call, tool_id, made, output_of(call.payload.get("tool_response")))
+    return call.means(fallback=(event,) if event else ())
 
 
-def _stop(call: Call) -> Hooked:
+def _stop(call: HookCall) -> Reading:
     if call.text("agent_id"):
-        return call.hooked()
-    turn = call.event(f"turn:{call.account.ms}", EventType.ASSISTANT_STOP, Role.SYSTEM, "")
-    text = said(call.text("last_assistant_message"))
-    if not text:
-        return call.hooked(turn)
-    key = f"stop:{call.text('turn_id') or call.account.ms}:{digest(text)}"
-    return call.hooked(turn, fallback=(call.event(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text),))
+        return call.means()
+    return call.turn_end(said(call.text("last_assistant_message")), f"stop:{call.text('turn_id') or call.ms}")
 
 
-def _subagent_start(call: Call) -> Hooked | None:
-    agent = call.text("agent_id")
-    if not agent:
-        return None
-    text = typed(call.text("prompt")) or call.text("agent_type")
+def _subagent_start(call: HookCall) -> Reading | None:
+    agent, text = call.text("agent_id"), typed(call.text("prompt")) or call.text("agent_type")
     key = f"agent-start:{agent}:{call.text('turn_id')}"
-    return call.hooked(call.event(key, EventType.SUBAGENT_START, Role.SYSTEM, text, (agent,)))
+    return call.means(call.event(key, EventType.SUBAGENT_START, text, (agent,))) if agent else None
 
 
-def _subagent_stop(call: Call) -> Hooked | None:
-    agent = call.text("agent_id")
-    if not agent:
-        return None
-    text = said(call.text("last_assistant_message"))
-    key = f"agent-stop:{agent}:{call.text('turn_id')}"
-    event = call.event(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (agent,))
-    return call.hooked(event, path=call.path("agent_transcript_path"))
+def _subagent_stop(call: HookCall) -> Reading | None:
+    agent, text = call.text("agent_id"), said(call.text("last_assistant_message"))
+    event = call.event(f"agent-stop:{agent}:{call.text('turn_id')}", EventType.SUBAGENT_STOP, text, (agent,))
+    return call.means(event, path=call.path("agent_transcript_path")) if agent else None
 
 
-def _compacted(call: Call) -> Hooked:
+def _compacting(call: HookCall) -> Reading:
+    return replace(silent(call), compacting=True)
+
+
+def _compacted(call: HookCall) -> Reading:
     """The rollout has the summary, this has none: it counts only where there is no rollout."""
     if call.text("agent_id") or call.text("transcript_path"):
-        return call.hooked()
-    trigger = call.text("trigger")
-    key = f"compact:{call.account.ms}"
-    return call.hooked(call.event(key, EventType.COMPACTION, Role.SYSTEM, "", trigger=trigger))
+        return call.means()
+    return call.means(call.event(f"compact:{call.ms}", EventType.COMPACTION, "", trigger=call.text("trigger")))
 
 
-_READERS: dict[str, Reader] = {
+_READERS: HookReaders = {
+    **dict.fromkeys(("PreToolUse", "PermissionRequest", "Notification"), silent),
     "SessionStart": session_start,
     "SessionEnd": session_end,
     "UserPromptSubmit": _prompt,
@@ -153,210 +127,13 @@ _READERS: dict[str, Reader] = {
     "Stop": _stop,
     "SubagentStart": _subagent_start,
     "SubagentStop": _subagent_stop,
+    "PreCompact": _compacting,
     "PostCompact": _compacted,
 }
 
 
-_NAME = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
-#: Threads that the client runs for itself.
-_INTERNAL = frozenset({"compact", "memory_consolidation"})
-#: Lines that say nothing and may stand between a summary and the line that marks it as one.
-_BOOKKEEPING = frozenset({"token_usage_record", "token_count"})
-_TWINS = 20
-#: A fork begins with a copy of another session, all of it written at once.
-_COPYING_MS = 1_000
-
-
-def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-    """The events of the lines after `state.offset`."""
-    reader = _Reader(path, state)
-    lines = growing(path, state)
-    yield from told_by(reader, lines, path, state)
-    yield from reader.rest()
-
-
-class _Reader:
-    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
-
-    So it holds names, numbers and the places of lines, but none of their words.
-    """
-
-    def __init__(self, path: Path, state: TranscriptState) -> None:
-        self._path = path
-        self._memory = state.memory
-        self._earlier = Earlier(path, state, lambda value: _opened(value)[1])
-        self._calls = Calls(state.memory, self._earlier)
-
-    def take(self, value: object) -> Iterable[Told]:
-        if not isinstance(value, Mapping):
-            raise Unreadable("not a JSON object")
-        kind, payload = _opened(value)
-        ms = milliseconds(value.get("timestamp"))
-        self._memory["ms"] = ms = self._memory.get("ms", modified_ms(self._path)) if ms is None else ms
-        if kind == "session_meta":
-            self._meta(payload, ms)
-            return []
-        if self._memory.get("ignored") or ms <= self._memory.get("copied", -1):
-            return []
-        return self._line(kind, payload, ms)
-
-    def settle(self) -> None:
-        self._calls.settle()
-
-    def rest(self) -> Iterable[Told]:
-        """A reply that waits to be told from a summary; where summaries are marked otherwise, it need not wait."""
-        return [] if self._memory.get("items") else self._release()
-
-    def _meta(self, meta: Mapping[str, Any], ms: int) -> None:
-        memory = self._memory
-        own, source = text_of(meta, "id"), object_of(meta, "source").get("subagent")
-        if "session" in memory and own != memory["own"]:
-            memory["copied"] = ms + _COPYING_MS
-            return
-        spawned = object_of(source, "thread_spawn")
-        parent = text_of(meta, "parent_thread_id") or text_of(spawned, "parent_thread_id")
-        session = text_of(meta, "session_id") or parent or own
-        if not session:
-            raise Unreadable("session_meta without an id")
-        memory |= {"own": own, "session": session, "cwd": text_of(meta, "cwd")}
-        if parent or source or own not in ("", session):
-            memory["agent"] = own
-        if isinstance(source, str) and source in _INTERNAL:
-            memory["ignored"] = True
-
-    def _account(self, ms: int, turn: str = "") -> Account:
-        memory = self._memory
-        agent = memory.get("agent", "")
-        facts = {
-            "turn_id": turn or memory.get("turn", ""),
-            "model": memory.get("model", ""),
-            "agent_id": agent,
-            "sidechain": bool(agent),
-        }
-        return Account(CLIENT, self._session(), ms, TRANSCRIPT, memory.get("cwd", ""), facts)
-
-    def _session(self) -> str:
-        """The session's id; a rollout that lost its first line still has it in its name."""
-        if "session" not in self._memory:
-            name = _NAME.match(self._path.name)
-            if not name:
-                raise Unreadable("a line of no known session: the file does not begin with session_meta")
-            self._memory |= {"session": name[1], "own": name[1]}
-        return str(self._memory["session"])
-
-    def _line(self, kind: str, payload: Mapping[str, Any], ms: int) -> list[Told]:
-        inner = text_of(payload, "type")
-        if kind in _BOOKKEEPING or inner in _BOOKKEEPING:
-            self._count(payload)
-            return []
-        if kind == "compacted":
-            self._memory.pop("held", None)
-            return self._compaction(payload, ms)
-        held = self._release()
-        if kind == "turn_context":
-            self._memory |= {
-                name: text for key, name in _CONTEXT if (text := text_of(payload, key) or self._memory.get(name, ""))
-            }
-        elif kind == "response_item" and inner == "message":
-            return held + self._message(payload, ms)
-        elif kind == "response_item":
-            return held + self._calls.item(payload, self._account(ms, _turn(payload)))
-        elif kind == "event_msg":
-            return held + self._event(inner, payload, ms)
-        return held
-
-    def _count(self, payload: Mapping[str, Any]) -> None:
-        """Keep how many tokens the model's context holds, for the reply that follows."""
-        used = object_of(object_of(payload, "info"), "last_token_usage").get("total_tokens")
-        if isinstance(used, int) and used > 0:
-            self._memory["usage"] = used
-
-    def _message(self, item: Mapping[str, Any], ms: int) -> list[Told]:
-        role, account = item.get("role"), self._account(ms, _turn(item))
-        if role == "assistant":
-            return self._reply(item, account)
-        if role != "user" or not is_typed(item):
-            return []
-        text = typed(content_text(item))
-        if not text:
-            return []
-        turn, ids = str(account.facts["turn_id"]), _ids(item)
-        if agent := account.facts["agent_id"]:
-            key = f"agent-start:{agent}:{turn}"
-            return [account.tell(key, EventType.SUBAGENT_START, Role.SYSTEM, text, ids)]
-        key = f"prompt:{turn or ms}:{digest(text)}"
-        return [account.tell(key, EventType.USER_MESSAGE, Role.USER, text, ids)]
-
-    def _reply(self, item: Mapping[str, Any], account: Account) -> list[Told]:
-        text = said(content_text(item))
-        if not text:
-            return []
-        reply = [text_of(item, "id"), account.ms, self._earlier.keep(item), account.facts["turn_id"]]
-        if account.facts["agent_id"]:
-            self._memory["answer"] = reply
-            return []
-        self._memory["held"] = reply
-        # The summary of a compaction looks like a reply, but the client never reports it as one.
-        return self._release() if reply[0] in self._memory.get("twins", []) else []
-
-    def _release(self) -> list[Told]:
-        if not (held := self._memory.pop("held", None)):
-            return []
-        name, ms, place, turn = held
-        text = self._replied(place)
-        if not text:
-            return []
-        key = f"reply:{name}" if name else f"line:{ms}:{digest(text)}"
-        ids = (name,) if name else ()
-        usage = self._memory.pop("usage", None)
-        return [self._account(ms, turn).tell(key, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text, ids, usage=usage)]
-
-    def _replied(self, place: object) -> str:
-        """The text of a reply that was read before."""
-        return next((text for item in self._earlier.at(place) if (text := said(content_text(item)))), "")
-
-    def _compaction(self, payload: Mapping[str, Any], ms: int) -> list[Told]:
-        if self._memory.get("agent"):
-            return []
-        text = summary(text_of(payload, "message"))
-        return [self._account(ms).tell(f"compact:{ms}", EventType.COMPACTION, Role.SYSTEM, text)]
-
-    def _event(self, kind: str, payload: Mapping[str, Any], ms: int) -> list[Told]:
-        turn = text_of(payload, "turn_id")
-        if kind == "item_completed":
-            return self._item(object_of(payload, "item"), self._account(ms, turn))
-        if kind == "exec_command_end":
-            return self._calls.record({**payload, "type": "CommandExecution"}, self._account(ms, turn))
-        if kind == "task_started" and turn:
-            self._memory["turn"] = turn
-        elif kind in ("task_complete", "turn_aborted", "error"):
-            account = self._account(ms, turn)
-            return self._calls.unfinished(account) + self._ended(kind, payload, account)
-        return []
-
-    def _item(self, item: Mapping[str, Any], account: Account) -> list[Told]:
-        self._memory["items"] = True
-        if item.get("type") == "AgentMessage":
-            twins: list[str] = self._memory.setdefault("twins", [])
-            twins.append(text_of(item, "id"))
-            del twins[:-_TWINS]
-            return []
-        return self._calls.record(item, account)
-
-    def _ended(self, kind: str, payload: Mapping[str, Any], account: Account) -> list[Told]:
-        turn = account.facts["turn_id"] or account.ms
-        if agent := account.facts["agent_id"]:
-            answer = self._memory.pop("answer", ["", 0, None, ""])
-            text = said(text_of(payload, "last_agent_message")) or self._replied(answer[2])
-            key = f"agent-stop:{agent}:{account.facts['turn_id']}"
-            return [account.tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (str(agent),))] if text else []
-        text, stopped = _ending(kind, payload)
-        if not text:
-            return []
-        key = f"stopped:{turn}"
-        return [
-            account.tell(key, EventType.ASSISTANT_STOP, Role.SYSTEM, text, is_interrupt=stopped, failed=not stopped)
-        ]
+def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+    return _Rollout(path, state).read(growing(path, state))
 
 
 def _opened(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -366,57 +143,161 @@ def _opened(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         begins = "timestamp" in value and isinstance(value.get("id"), str)
         return "session_meta" if begins else "response_item", value
     if not isinstance(kind, str) or not isinstance(payload, Mapping):
-        raise Unreadable("neither a type nor a payload")
+        raise UnreadableLine("neither a type nor a payload")
     return kind, payload
 
 
-def _ending(kind: str, payload: Mapping[str, Any]) -> tuple[str, bool]:
-    """How a turn ended that did not end well, and whether it was the user who stopped it."""
-    if kind == "turn_aborted":
-        return ("Interrupted by the user", True) if payload.get("reason") == "interrupted" else ("", False)
-    message = error_text(text_of(payload if kind == "error" else object_of(payload, "error"), "message"))
-    return (f"API error: {message}" if message else ""), False
+class _Rollout(TranscriptReader):
+    def __init__(self, path: Path, state: TranscriptState) -> None:
+        super().__init__(path, state, lambda value: _opened(value)[1])
+        self._calls = PendingCalls(self)
+
+    def take(self, value: dict[str, Any]) -> Iterable[Captured]:
+        kind, payload = _opened(value)
+        ms = self.moment(value.get("timestamp"))
+        if kind == "session_meta":
+            self._meta(payload, ms)
+            return []
+        if self.memory.get("ignored") or ms <= self.memory.get("copied", -1):
+            return []
+        inner = text_of(payload, "type")
+        if kind in _BOOKKEEPING or inner in _BOOKKEEPING:
+            # How many tokens the model's context holds is kept for the reply that follows.
+            used = object_of(object_of(payload, "info"), "last_token_usage").get("total_tokens")
+            if isinstance(used, int) and used > 0:
+                self.memory["usage"] = used
+            return []
+        if kind == "compacted":
+            self.memory.pop("held", None)
+            text = compact_summary(_PREAMBLE.sub("", text_of(payload, "message")))
+            event = self._origin(ms).event(f"compact:{ms}", EventType.COMPACTION, text)
+            return [] if self.memory.get("agent") else [event]
+        held = self._release()
+        if kind == "turn_context":
+            memory = self.memory
+            memory |= {name: text for key, name in _CONTEXT if (text := text_of(payload, key) or memory.get(name, ""))}
+        elif kind == "response_item":
+            turn = text_of(payload.get("internal_chat_message_metadata_passthrough"), "turn_id")
+            origin = self._origin(ms, turn)
+            held += self._message(payload, origin) if inner == "message" else self._calls.item(payload, origin)
+        elif kind == "event_msg":
+            held += self._event(inner, payload, ms)
+        return held
+
+    def settle(self) -> None:
+        self._calls.settle()
+
+    def rest(self) -> Iterable[Captured]:
+        """A reply that waits to be told from a summary; where summaries are marked otherwise, it need not wait."""
+        return [] if self.memory.get("items") else self._release()
+
+    def _meta(self, meta: Mapping[str, Any], ms: int) -> None:
+        memory = self.memory
+        own, source = text_of(meta, "id"), object_of(meta, "source").get("subagent")
+        if "session" in memory and own != memory["own"]:
+            memory["copied"] = ms + _COPYING_MS
+            return
+        spawned = object_of(source, "thread_spawn")
+        parent = text_of(meta, "parent_thread_id") or text_of(spawned, "parent_thread_id")
+        session = text_of(meta, "session_id") or parent or own
+        if not session:
+            raise UnreadableLine("session_meta without an id")
+        memory |= {"own": own, "session": session, "cwd": text_of(meta, "cwd")}
+        if parent or source or own not in ("", session):
+            memory["agent"] = own
+        if isinstance(source, str) and source in _INTERNAL:
+            memory["ignored"] = True
+
+    def _origin(self, ms: int, turn: str = "") -> Origin:
+        memory = self.memory
+        if "session" not in memory:  # a rollout that lost its first line still has the id in its name
+            name = _NAME.match(self.path.name)
+            if not name:
+                raise UnreadableLine("a line of no known session: the file does not begin with session_meta")
+            memory |= {"session": name[1], "own": name[1]}
+        turn, agent = turn or memory.get("turn", ""), memory.get("agent", "")
+        facts = {"turn_id": turn, "model": memory.get("model", ""), "agent_id": agent, "sidechain": bool(agent)}
+        return Origin(_CLIENT, str(memory["session"]), ms, TRANSCRIPT, memory.get("cwd", ""), facts)
+
+    def _message(self, item: Mapping[str, Any], origin: Origin) -> list[Captured]:
+        turn, agent, name = str(origin.facts["turn_id"]), origin.facts["agent_id"], text_of(item, "id")
+        if item.get("role") == "assistant":
+            if not said(content_text(item)):
+                return []
+            reply = [name, origin.ms, self.keep(item), turn]
+            self.memory["answer" if agent else "held"] = reply
+            # The summary of a compaction looks like a reply, but the client never reports it as one.
+            return self._release() if not agent and name in self.memory.get("twins", []) else []
+        kinds = object_of(item, "internal_chat_message_metadata_passthrough").get("content_item_kinds")
+        if isinstance(kinds, list) and kinds and not any(str(kind).startswith("user.") for kind in kinds):
+            return []  # the client says so itself where what is in the user's name is not the user's
+        text = typed(content_text(item)) if item.get("role") == "user" else ""
+        if not text:
+            return []
+        if agent:
+            return [origin.event(f"agent-start:{agent}:{turn}", EventType.SUBAGENT_START, text, (name,))]
+        key = f"prompt:{turn or origin.ms}:{digest(text)}"
+        return [origin.event(key, EventType.USER_MESSAGE, text, (name,))]
+
+    def _release(self) -> list[Captured]:
+        """The reply that was held back, now that it is known to be one."""
+        if not (held := self.memory.pop("held", None)):
+            return []
+        name, ms, place, turn = held
+        text = self._replied(place)
+        if not text:
+            return []
+        key = f"reply:{name}" if name else f"line:{ms}:{digest(text)}"
+        usage = self.memory.pop("usage", None)
+        return [self._origin(ms, turn).event(key, EventType.ASSISTANT_MESSAGE, text, (name,), usage=usage)]
+
+    def _replied(self, place: object) -> str:
+        """The text of a reply that was read before."""
+        return next((text for item in self.kept(place) if (text := said(content_text(item)))), "")
+
+    def _event(self, kind: str, payload: Mapping[str, Any], ms: int) -> list[Captured]:
+        turn = text_of(payload, "turn_id")
+        if kind == "item_completed":
+            self.memory["items"] = True
+            item = object_of(payload, "item")
+            if item.get("type") != "AgentMessage":
+                return self._calls.record(item, self._origin(ms, turn))
+            twins: list[str] = self.memory.setdefault("twins", [])
+            twins.append(text_of(item, "id"))
+            del twins[:-_TWINS]
+        elif kind == "exec_command_end":
+            return self._calls.record({**payload, "type": "CommandExecution"}, self._origin(ms, turn))
+        elif kind == "task_started" and turn:
+            self.memory["turn"] = turn
+        elif kind in ("task_complete", "turn_aborted", "error"):
+            origin = self._origin(ms, turn)
+            return self._calls.unfinished(origin) + self._ended(kind, payload, origin)
+        return []
+
+    def _ended(self, kind: str, payload: Mapping[str, Any], origin: Origin) -> list[Captured]:
+        """A subagent's answer, or how a turn ended that did not end well."""
+        turn = origin.facts["turn_id"]
+        if agent := str(origin.facts["agent_id"]):
+            answer = self.memory.pop("answer", ["", 0, None, ""])
+            text = said(text_of(payload, "last_agent_message")) or self._replied(answer[2])
+            event = origin.event(f"agent-stop:{agent}:{turn}", EventType.SUBAGENT_STOP, text, (agent,))
+            return [event] if text else []
+        stopped = kind == "turn_aborted"
+        if stopped:
+            text = "Interrupted by the user" if payload.get("reason") == "interrupted" else ""
+        else:
+            text = _error_text(text_of(payload if kind == "error" else object_of(payload, "error"), "message"))
+        key, facts = f"stopped:{turn or origin.ms}", {"is_interrupt": stopped, "failed": not stopped}
+        return [origin.event(key, EventType.ASSISTANT_STOP, text, (), **facts)] if text else []
 
 
-_CONTEXT = (("cwd", "cwd"), ("model", "model"), ("turn_id", "turn"))
-
-
-def _turn(item: Mapping[str, Any]) -> str:
-    return text_of(item.get("internal_chat_message_metadata_passthrough"), "turn_id")
-
-
-def _ids(item: Mapping[str, Any]) -> tuple[str, ...]:
-    name = text_of(item, "id")
-    return (name,) if name else ()
-
-
-_TYPES = frozenset("session_meta turn_context response_item event_msg compacted".split())
-
-
-class Codex:
-    """Understands Codex."""
-
-    name = CLIENT
-
-    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
-        return hooked(payload, received_ms)
-
-    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-        return read(path, state)
-
-    def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
-        """A session's rollout comes before those of its subagents: names begin with the time."""
-        return files_below(places)
-
-    def recognizes(self, path: Path) -> bool:
-        return any(map(_is_ours, peek(path)))
-
-    def default_places(self, home: Folders) -> list[Path]:
-        return [home.path(self.name, f".codex/{name}") for name in ("sessions", "archived_sessions")]
-
-
-def _is_ours(value: Mapping[str, Any]) -> bool:
-    if isinstance(value.get("type"), str) and value["type"] in _TYPES:
-        return isinstance(value.get("payload"), Mapping)
-    # Early versions began with the session's fields alone.
-    return {"id", "timestamp", "instructions"} <= value.keys()
+def _error_text(message: str) -> str:
+    """What a provider's error says, out of the JSON that it may be wrapped in."""
+    try:
+        value = json.loads(message)
+    except (ValueError, RecursionError):
+        value = None
+    while isinstance(value, Mapping) and isinstance(value.get("error"), Mapping):
+        value = value["error"]
+    message = text_of(value, "message").strip() or message.strip()
+    return f"API error: {message}" if message else ""

@@ -1,14 +1,15 @@
-"""What was really said in Cursor, and its tool calls as text.
+"""Transcripts of Cursor's agent, and conversations that SpecStory exported to Markdown, as events.
 
-Its transcripts give a message neither a name nor a time. So a message is known by its words: the first time they are
-said in a conversation by these alone, later by how many times they were.
+A line of a transcript has a role and a message, and no more: no name, no time, no result of a tool. The file's own time
+stands in. A message is known by its words: the first time they are said in a conversation by these alone, later by how
+many times they were. An export may be of any client's conversation: then the same words are one event. What tools gave
+back is left out of it, because the export words it anew, and a call that a hook captured would become a second memory.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from mcp_memory.capture.hook import CURSOR
 from mcp_memory.clients.claude_tools import without_injected
 from mcp_memory.clients.lines import (
     TRANSCRIPT,
-    Account,
-    Earlier,
-    Unreadable,
+    Origin,
+    TranscriptReader,
+    UnreadableLine,
     digest,
     growing,
     milliseconds,
@@ -27,10 +28,9 @@ from mcp_memory.clients.lines import (
     rewritten,
     settled,
     text_of,
-    told_by,
 )
-from mcp_memory.clients.port import BadLine, Told, TranscriptState
-from mcp_memory.domain.events import EventType, Role
+from mcp_memory.clients.port import BadLine, TranscriptState
+from mcp_memory.domain.events import Captured, EventType
 
 _QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 _TIMESTAMP = re.compile(r"<timestamp>(.*?)</timestamp>", re.DOTALL)
@@ -43,6 +43,27 @@ _ADDED = re.compile(
     re.DOTALL,
 )
 _HIDDEN_THOUGHT = re.compile(r"(?:\s*\[REDACTED\])+\s*\Z")
+_FOLDER = "agent-transcripts"
+_AGENTS = "subagents"
+_NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
+#: The times that the client writes are whole minutes: near by, the file's own is better.
+_LIVE_MS = 120_000
+_ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
+
+_EXPORT = "export"
+_CLIENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
+_SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
+_TITLE = re.compile(r"#{1,2} .*?\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?\s*$")
+_SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?(?:\s*\(([^)]*)\))?\*\*_\s*$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d(?:[:-]\d\d)?\s*(?:Z|[+-]\d\d:?\d\d)?")
+_MODEL = re.compile(r"(?:model )?([\w.:/-]*[A-Za-z][\w.:/-]*)")
+_FENCE = re.compile(r"\s*(```+|~~~+)")
+#: What an agent did or thought between two things it said.
+_BETWEEN = re.compile(
+    r"<think>.*?</think>|<tool-use\b.*?</tool-use>|<details>\s*<summary>\s*(?:Tool use:|Thought Process).*?</details>",
+    re.DOTALL,
+)
+_CUT = "\0"
 
 
 def typed(text: str) -> str:
@@ -62,7 +83,98 @@ def said_key(role: str, text: str, times: int = 1) -> str:
     return f"{role}:{digest(text)}" if times == 1 else f"{role}:{digest(text)}:{times}"
 
 
-def told_ms(text: str) -> int | None:
+def read_transcript(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+    """The events of the lines after `state.offset`, and at the file's end a subagent's answer."""
+    return _CursorTranscript(path, state).read(growing(path, state))
+
+
+class _CursorTranscript(TranscriptReader):
+    def __init__(self, path: Path, state: TranscriptState) -> None:
+        super().__init__(path, state, lambda value: _texts(value.get("message")) and value)
+        self._agent = path.stem if path.parent.name == _AGENTS else ""
+        self._session = path.parent.parent.name if self._agent else path.stem
+        self._now = modified_ms(path)
+        self._new: list[str] = []
+        #: A file that grows under our eyes is written now; one that is read for the first time may be old.
+        self._first = "cwd" not in self.memory
+        if self._first:
+            self.memory["cwd"] = directory_of(path)
+        else:
+            self.memory.pop("stamped", None)
+
+    def take(self, value: dict[str, Any]) -> list[Captured]:
+        role, message = value.get("role"), value.get("message")
+        if role == "user":
+            return self._user("\n\n".join(_texts(message)))
+        if role != "assistant":
+            if not isinstance(value.get("type"), str):
+                raise UnreadableLine("neither a role nor a type")
+            return self._ended(value) if value["type"] == "turn_ended" else []
+        replies = [text for text in map(said, _texts(message)) if text]
+        if self._agent:
+            self.memory["answer"] = self.keep(value) if replies else None
+            return []
+        return [self._event(self._key(role, text), EventType.ASSISTANT_MESSAGE, text) for text in replies]
+
+    def settle(self) -> None:
+        """Count what the line told: only now, so that a line that is read again reads the same."""
+        counts: dict[str, int] = self.memory.setdefault("counts", {})
+        for key in self._new:
+            counts[key] = counts.get(key, 0) + 1
+        self._new.clear()
+
+    def rest(self) -> list[Captured]:
+        """A subagent has finished when its last line is a text: then this is its answer."""
+        lines = self.kept(self.memory.pop("answer", None))
+        replies = [text for line in lines for text in map(said, _texts(line["message"])) if text]
+        key = f"agent-stop:{self._agent}"
+        return [self._event(key, EventType.SUBAGENT_STOP, text) for text in replies[-1:]]
+
+    def _user(self, text: str) -> list[Captured]:
+        ms = _told_ms(text)
+        if ms is not None and self._first and self._now - ms > _LIVE_MS:
+            self.memory |= {"ms": max(ms, self.memory.get("ms", 0)), "stamped": True}
+        text = typed(text)
+        if not text:
+            return []
+        if self._agent:
+            return [self._event(f"agent-start:{self._agent}", EventType.SUBAGENT_START, text)]
+        return [self._event(self._key("user", text), EventType.USER_MESSAGE, text)]
+
+    def _ended(self, value: Mapping[str, Any]) -> list[Captured]:
+        error = text_of(value, "error")
+        if value.get("status") in ("success", "completed", None) or self._agent:
+            return []
+        stopped = value.get("status") == "aborted" or bool(_ABORTED.search(error))
+        text = "Interrupted by the user" if stopped else f"API error: {error or 'unknown'}"
+        facts = {"failed": not stopped, "is_interrupt": stopped}
+        return [self._event(self._key("ended", text), EventType.ASSISTANT_STOP, text, **facts)]
+
+    def _event(self, key: str, event_type: EventType, text: str, **facts: object) -> Captured:
+        """Each event a little later than the one before, so that they keep their order."""
+        memory, agent = self.memory, self._agent
+        memory["ms"] = ms = max(memory.get("ms", 0) + 1, 0 if memory.get("stamped") else self._now)
+        told = {"agent_id": agent, "sidechain": bool(agent)}
+        origin = Origin(CURSOR, self._session, ms, TRANSCRIPT, memory["cwd"], told)
+        return origin.event(key, event_type, text, (agent,), **facts)
+
+    def _key(self, role: str, text: str) -> str:
+        key = said_key(role, text)
+        times = self.memory.get("counts", {}).get(key, 0) + self._new.count(key) + 1
+        self._new.append(key)
+        return said_key(role, text, times)
+
+
+def _texts(message: object) -> list[str]:
+    content = message.get("content") if isinstance(message, Mapping) else message
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        raise UnreadableLine("message.content is neither text nor a list of blocks")
+    return [text for block in content if text_of(block, "type") == "text" and (text := text_of(block, "text"))]
+
+
+def _told_ms(text: str) -> int | None:
     """The time that the client wrote before a prompt, if it did."""
     found = _TIMESTAMP.search(text)
     if not found:
@@ -76,136 +188,6 @@ def told_ms(text: str) -> int | None:
         return int(moment.replace(tzinfo=offset).timestamp() * 1000)
     except ValueError:
         return milliseconds(stamp)
-
-
-_FOLDER = "agent-transcripts"
-_AGENTS = "subagents"
-_NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
-#: The times that the client writes are whole minutes: near by, the file's own is better.
-_LIVE_MS = 120_000
-_ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
-
-
-def read(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-    """The events of the lines after `state.offset`, and at the file's end a subagent's answer."""
-    reader = _Reader(path, state)
-    lines = growing(path, state)
-    yield from told_by(reader, lines, path, state)
-    yield from reader.answer()
-
-
-class _Reader:
-    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
-
-    So it holds names, numbers and the places of lines, but none of their words.
-    """
-
-    def __init__(self, path: Path, state: TranscriptState) -> None:
-        self._memory = memory = state.memory
-        self._earlier = Earlier(path, state, _readable)
-        self._agent = path.stem if path.parent.name == _AGENTS else ""
-        self._session = path.parent.parent.name if self._agent else path.stem
-        self._now = modified_ms(path)
-        self._new: list[str] = []
-        #: A file that grows under our eyes is written now; one that is read for the first time may be old.
-        self._first = "cwd" not in memory
-        if self._first:
-            memory["cwd"] = directory_of(path)
-        else:
-            memory.pop("stamped", None)
-
-    def take(self, value: object) -> list[Told]:
-        if not isinstance(value, Mapping):
-            raise Unreadable("not a JSON object")
-        role, message = value.get("role"), value.get("message")
-        if role not in ("user", "assistant"):
-            if not isinstance(value.get("type"), str):
-                raise Unreadable("neither a role nor a type")
-            return self._ended(value) if value["type"] == "turn_ended" else []
-        if role == "user":
-            return self._user("\n\n".join(_texts(message)))
-        replies = _replies(message)
-        if self._agent:
-            self._memory["answer"] = self._earlier.keep(value) if replies else None
-            return []
-        return [
-            self._account().tell(self._key(role, text), EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text)
-            for text in replies
-        ]
-
-    def settle(self) -> None:
-        """Count what the line told: only now, so that a line that is read again reads the same."""
-        counts: dict[str, int] = self._memory.setdefault("counts", {})
-        for key in self._new:
-            counts[key] = counts.get(key, 0) + 1
-        self._new.clear()
-
-    def answer(self) -> list[Told]:
-        """A subagent has finished when its last line is a text."""
-        key, place = f"agent-stop:{self._agent}", self._memory.pop("answer", None)
-        lines = self._earlier.at(place)
-        replies = [text for line in lines for text in _replies(line["message"])]
-        return [
-            self._account().tell(key, EventType.SUBAGENT_STOP, Role.SYSTEM, text, (self._agent,))
-            for text in replies[-1:]
-        ]
-
-    def _user(self, text: str) -> list[Told]:
-        ms = told_ms(text)
-        if ms is not None and self._first and self._now - ms > _LIVE_MS:
-            self._memory |= {"ms": max(ms, self._memory.get("ms", 0)), "stamped": True}
-        text = typed(text)
-        if not text:
-            return []
-        if self._agent:
-            key = f"agent-start:{self._agent}"
-            return [self._account().tell(key, EventType.SUBAGENT_START, Role.SYSTEM, text, (self._agent,))]
-        return [self._account().tell(self._key("user", text), EventType.USER_MESSAGE, Role.USER, text)]
-
-    def _ended(self, value: Mapping[str, Any]) -> list[Told]:
-        error = text_of(value, "error")
-        if value.get("status") in ("success", "completed", None) or self._agent:
-            return []
-        stopped = value.get("status") == "aborted" or bool(_ABORTED.search(error))
-        text = "Interrupted by the user" if stopped else f"API error: {error or 'unknown'}"
-        key = self._key("ended", text)
-        return [
-            self._account().tell(
-                key, EventType.ASSISTANT_STOP, Role.SYSTEM, text, failed=not stopped, is_interrupt=stopped
-            )
-        ]
-
-    def _account(self) -> Account:
-        """Each event a little later than the one before, so that they keep their order."""
-        memory = self._memory
-        now = 0 if memory.get("stamped") else self._now
-        memory["ms"] = ms = max(memory.get("ms", 0) + 1, now)
-        facts = {"agent_id": self._agent, "sidechain": bool(self._agent)}
-        return Account(CURSOR, self._session, ms, TRANSCRIPT, memory["cwd"], facts)
-
-    def _key(self, role: str, text: str) -> str:
-        key = said_key(role, text)
-        times = self._memory.get("counts", {}).get(key, 0) + self._new.count(key) + 1
-        self._new.append(key)
-        return said_key(role, text, times)
-
-
-def _readable(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    _texts(value.get("message"))
-    return value
-
-
-def _replies(message: object) -> list[str]:
-    return [text for text in map(said, _texts(message)) if text]
-
-
-def _texts(message: object) -> list[str]:
-    content = message.get("content") if isinstance(message, Mapping) else message
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        raise Unreadable("message.content is neither text nor a list of blocks")
-    return [text for block in content if text_of(block, "type") == "text" and (text := text_of(block, "text"))]
 
 
 def directory_of(path: Path) -> str:
@@ -234,42 +216,6 @@ def _matching(folder: Path, name: str) -> Path | None:
     return None
 
 
-_VIA = "export"
-_CLIENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
-_SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
-_TITLE = re.compile(r"#{1,2} .*?\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?\s*$")
-_SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?(?:\s*\(([^)]*)\))?\*\*_\s*$")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d(?:[:-]\d\d)?\s*(?:Z|[+-]\d\d:?\d\d)?")
-_MODEL = re.compile(r"(?:model )?([\w.:/-]*[A-Za-z][\w.:/-]*)")
-_FENCE = re.compile(r"\s*(```+|~~~+)")
-#: What an agent did or thought between two things it said.
-_BETWEEN = re.compile(
-    r"<think>.*?</think>|<tool-use\b.*?</tool-use>|<details>\s*<summary>\s*(?:Tool use:|Thought Process).*?</details>",
-    re.DOTALL,
-)
-_CUT = "\0"
-
-
-@dataclass(slots=True)
-class _Message:
-    line: int
-    speaker: str
-    facts: str
-    body: list[str]
-
-
-def read_export(path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-    """The events of the whole file, if it has changed since it was read."""
-    for data in rewritten(path, state):
-        reader = _Export(path)
-        empty = True
-        for told in reader.read(data.decode("utf-8", "replace")):
-            empty = False
-            yield told
-        if empty:
-            yield BadLine(str(path), 1, "no message of a conversation found")
-
-
 def looks_exported(path: Path) -> bool:
     """Whether the file's beginning is that of an export."""
     try:
@@ -280,71 +226,85 @@ def looks_exported(path: Path) -> bool:
     return "SpecStory" in head[:400] or any(_SPEAKER.match(line) for line in head.splitlines())
 
 
+def read_export(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+    """The events of the whole file, if it has changed since it was read."""
+    for data in rewritten(path, state):
+        empty = True
+        for event in _Export(path).read(data.decode("utf-8", "replace")):
+            empty = False
+            yield event
+        if empty:
+            yield BadLine(str(path), 1, "no message of a conversation found")
+
+
 class _Export:
     """Reads one export. Times are rough in it: what has none follows what came before."""
 
     def __init__(self, path: Path) -> None:
-        self._cwd = _project(path)
-        self._client, self._session = "cursor", f"specstory:{path.stem}"
+        # An export lies in `.specstory/history` of the directory that it was made in.
+        made = (str(folder.parent) for folder in path.parents if folder.name == ".specstory")
+        self._cwd = next(made, str(path.parent))
+        self._client, self._session = CURSOR, f"specstory:{path.stem}"
         self._ms = modified_ms(path)
         self._timed = False
         self._counts: dict[str, int] = {}
 
-    def read(self, text: str) -> Iterator[Told]:
-        message: _Message | None = None
+    def read(self, text: str) -> Iterator[Captured]:
+        speaker: re.Match[str] | None = None
+        body: list[str] = []
         fence = ""
-        for number, line in enumerate(text.splitlines(), 1):
-            if not fence and (speaker := _SPEAKER.match(line)):
-                yield from self._tell(message)
-                side = "sidechain" if speaker[2] else speaker[1]
-                message = _Message(number, side, speaker[3] or "", [])
+        for line in text.splitlines():
+            if not fence and (found := _SPEAKER.match(line)):
+                yield from self._message(speaker, body)
+                speaker, body = found, []
             elif not fence and (session := _SESSION.match(line)):
-                yield from self._tell(message)
-                message = None
-                self._begin(session)
-            elif message is None:
+                yield from self._message(speaker, body)
+                speaker, words = None, session[1].lower()
+                self._client = next((name for word, name in _CLIENTS.items() if word in words), CURSOR)
+                self._session = session[2]
+                self._counts.clear()
+                self._set_time(_TIME.search(session[3] or ""))
+            elif speaker is None:
                 self._set_time(_TITLE.match(line))
             else:
-                message.body.append(line)
+                body.append(line)
                 fence = _fence_after(fence, line)
-        yield from self._tell(message)
-
-    def _begin(self, session: re.Match[str]) -> None:
-        words = session[1].lower()
-        self._client = next((name for word, name in _CLIENTS.items() if word in words), "cursor")
-        self._session = session[2]
-        self._counts.clear()
-        self._set_time(_TIME.search(session[3] or ""))
+        yield from self._message(speaker, body)
 
     def _set_time(self, found: re.Match[str] | None) -> None:
-        moment = _moment(found[found.lastindex or 0]) if found else None
-        if moment is not None:
-            self._ms = moment if not self._timed else max(self._ms, moment)
-            self._timed = True
-
-    def _tell(self, message: _Message | None) -> Iterator[Told]:
-        if message is None or message.speaker == "sidechain":
+        stamp = _TIME.search(found[found.lastindex or 0]) if found else None
+        if not stamp:
             return
-        self._set_time(_TIME.search(message.facts))
-        if message.speaker == "User":
-            text = typed(_without_rule("\n".join(message.body)))
-            if text:
-                yield self._account("").tell(self._key("user", text), EventType.USER_MESSAGE, Role.USER, text)
+        told = stamp[0].strip().replace("_", " ")
+        clock = told[11:].replace("Z", "+00:00").replace(" ", "")
+        clock = re.sub(r"^(\d\d)-(\d\d)(?:-(\d\d))?", lambda m: ":".join(filter(None, m.groups())), clock)
+        try:
+            moment = datetime.fromisoformat(f"{told[:10]}T{clock}")
+        except ValueError:
             return
-        model = _MODEL.match(_TIME.sub("", message.facts).strip())
-        for text in map(said, _exported_replies("\n".join(message.body))):
-            if text:
-                account = self._account(model[1] if model else "")
-                yield account.tell(self._key("assistant", text), EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, text)
+        ms = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        self._ms = max(self._ms, ms) if self._timed else ms
+        self._timed = True
 
-    def _account(self, model: str) -> Account:
-        self._ms += 1
-        return Account(self._client, self._session, self._ms, _VIA, self._cwd, {"model": model})
-
-    def _key(self, role: str, text: str) -> str:
-        key = said_key(role, text)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        return said_key(role, text, self._counts[key])
+    def _message(self, speaker: re.Match[str] | None, body: list[str]) -> Iterator[Captured]:
+        if speaker is None or speaker[2]:  # the second part marks a subagent
+            return
+        facts, text = speaker[3] or "", "\n".join(body)
+        self._set_time(_TIME.search(facts))
+        if speaker[1] == "User":
+            role, event_type, model = "user", EventType.USER_MESSAGE, None
+            texts = [typed(re.sub(r"\n---\s*\Z", "", text.strip()))]
+        else:
+            role, event_type = "assistant", EventType.ASSISTANT_MESSAGE
+            model = _MODEL.match(_TIME.sub("", facts).strip())
+            texts = [said(reply) for reply in _replies(text)]
+        for text in filter(None, texts):
+            self._ms += 1
+            key = said_key(role, text)
+            self._counts[key] = times = self._counts.get(key, 0) + 1
+            named = {"model": model[1] if model else ""}
+            origin = Origin(self._client, self._session, self._ms, _EXPORT, self._cwd, named)
+            yield origin.event(said_key(role, text, times), event_type, text)
 
 
 def _fence_after(fence: str, line: str) -> str:
@@ -357,7 +317,7 @@ def _fence_after(fence: str, line: str) -> str:
     return "" if found[1].startswith(fence) and not line.strip().strip("`~") else fence
 
 
-def _exported_replies(body: str) -> list[str]:
+def _replies(body: str) -> list[str]:
     """What was said between what was done: a rule inside a reply belongs to it, one around a tool does not."""
     parts: list[str] = []
     goes_on = False
@@ -373,30 +333,3 @@ def _exported_replies(body: str) -> list[str]:
                 parts.append(text)
                 goes_on = True
     return parts
-
-
-def _without_rule(body: str) -> str:
-    return re.sub(r"\n---\s*\Z", "", body.strip())
-
-
-def _moment(text: str) -> int | None:
-    found = _TIME.search(text)
-    if not found:
-        return None
-    stamp = found[0].strip().replace("_", " ")
-    day, clock = stamp[:10], stamp[11:].replace("Z", "+00:00").replace(" ", "")
-    clock = re.sub(r"^(\d\d)-(\d\d)(?:-(\d\d))?", lambda m: ":".join(filter(None, m.groups())), clock)
-    try:
-        moment = datetime.fromisoformat(f"{day}T{clock}")
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
-
-
-def _project(path: Path) -> str:
-    """The directory that the export was made in: it lies in `.specstory/history` there."""
-    for folder in path.parents:
-        if folder.name == ".specstory":
-            return str(folder.parent)
-    return str(path.parent)

@@ -1,18 +1,19 @@
-"""Generic import: one event per JSON line, from any source that can write them."""
+"""Generic import: one event per JSON line, from any source that can write them. It has no hooks."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from mcp_memory.clients.lines import Unreadable, files_below, growing, milliseconds, parse, peek
-from mcp_memory.clients.port import BadLine, Folders, Hooked, Told, TranscriptState
+from mcp_memory.clients.lines import TranscriptReader, UnreadableLine, growing, milliseconds, peek
+from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role, parse_ulid
 from mcp_memory.errors import BadId
 
+_NAME: Final = "jsonl"
 _TYPES = {
     Role.USER: EventType.USER_MESSAGE,
     Role.ASSISTANT: EventType.ASSISTANT_MESSAGE,
@@ -29,57 +30,45 @@ _DEEPEST = 100
 _Word = TypeVar("_Word", Role, EventType)
 
 
-class GenericJsonl:
-    """Understands the generic import format. It has no hooks."""
-
-    name = "jsonl"
-
-    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
-        return Hooked(unknown=True)
-
-    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-        for raw in growing(path, state):
-            values, problem = parse(raw)
-            for value in values:
-                try:
-                    yield told_of(value)
-                except Unreadable as error:
-                    yield BadLine(str(path), state.line + 1, str(error))
-            if problem:
-                yield BadLine(str(path), state.line + 1, problem)
-
-    def transcripts(self, places: Sequence[Path]) -> Iterable[Path]:
-        return files_below(places)
-
-    def recognizes(self, path: Path) -> bool:
-        return any({"session_id", "role", "text"} <= value.keys() for value in peek(path))
-
-    def default_places(self, home: Folders) -> list[Path]:
-        return []
+def recognizes(path: Path) -> bool:
+    return any({"session_id", "role", "text"} <= value.keys() for value in peek(path))
 
 
-def told_of(value: object) -> Told:
+def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+    return _JsonLines(path, state).read(growing(path, state))
+
+
+def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
+    return Reading(unknown=True)
+
+
+class _JsonLines(TranscriptReader):
+    def take(self, value: dict[str, Any]) -> list[Captured]:
+        return [event_of_line(value)]
+
+
+def event_of_line(value: Mapping[str, Any]) -> Captured:
     """One line of the generic format as an event.
 
     A note is what the user wants kept, and a pinned one is read at the start of every session: no file may write one.
     """
-    if not isinstance(value, Mapping):
-        raise Unreadable("not a JSON object")
     client, key = _exported(value)
-    session_id = _required(value, "session_id")
+    session_id = _text(value, "session_id")
     # Of an export also what only marks the start or the end of something comes back.
-    text = _optional(value, "text") if key else _required(value, "text")
+    text = _text(value, "text", required=not key)
     role = _choice(value, "role", Role)
     event_type = _choice(value, "event_type", EventType) if value.get("event_type") is not None else _TYPES[role]
     metadata = _metadata(value)
-    was_note = event_type is EventType.NOTE or _PIN in metadata
-    timestamp = _required(value, "timestamp")
+    timestamp = _text(value, "timestamp")
     timestamp_ms = milliseconds(timestamp)
     if timestamp_ms is None:
-        raise Unreadable(f"timestamp is not RFC 3339: {_shown(timestamp)}")
-    source_id = _optional(value, "source_id")
+        raise UnreadableLine(f"timestamp is not RFC 3339: {_shown(timestamp)}")
+    source_id = _text(value, "source_id", required=False)
+    source_ids: object = value.get("source_ids") if key else [source_id] * bool(source_id)
+    if not isinstance(source_ids, list) or not all(isinstance(name, str) for name in source_ids):
+        raise UnreadableLine(f"source_ids is not a list of names: {_shown(source_ids)}")
     line = hashlib.blake2b(f"{role}|{timestamp}|{text}".encode("utf-8", "replace"), digest_size=8).hexdigest()
-    event = Captured(
+    return Captured(
         client=client,
         session_id=session_id,
         source_key=f"id:{source_id}" if source_id else f"line:{line}",
@@ -87,11 +76,12 @@ def told_of(value: object) -> Told:
         event_type=_TYPES[role] if event_type is EventType.NOTE else event_type,
         role=role,
         text=text,
-        source_ids=_source_ids(value) if key else (source_id,) if source_id else (),
+        source_ids=tuple(source_ids),
         metadata={name: item for name, item in metadata.items() if name != _PIN},
         key=key,
+        project=_text(value, "project", required=False),
+        was_note=event_type is EventType.NOTE or _PIN in metadata,
     )
-    return Told(event, project=_optional(value, "project"), was_note=was_note)
 
 
 def _exported(value: Mapping[str, Any]) -> tuple[str, bytes]:
@@ -101,44 +91,32 @@ def _exported(value: Mapping[str, Any]) -> tuple[str, bytes]:
         try:
             moment, key = parse_ulid(event_id)
         except BadId:
-            return GenericJsonl.name, b""
+            return _NAME, b""
         told = milliseconds(str(value.get("timestamp")))
         if told is not None and moment == max(told, 0):  # an id holds no time before 1970
             return client, key
-    return GenericJsonl.name, b""
+    return _NAME, b""
 
 
-def _source_ids(value: Mapping[str, Any]) -> tuple[str, ...]:
-    names = value.get("source_ids")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Unreadable(f"source_ids is not a list of names: {_shown(names)}")
-    return tuple(names)
-
-
-def _required(value: Mapping[str, Any], key: str) -> str:
+def _text(value: Mapping[str, Any], key: str, *, required: bool = True) -> str:
     text = value.get(key)
     if text is None:
-        raise Unreadable(f"{key} is missing")
+        if required:
+            raise UnreadableLine(f"{key} is missing")
+        return ""
     if not isinstance(text, str):
-        raise Unreadable(f"{key} is not a string: {_shown(text)}")
-    if not text.strip():
-        raise Unreadable(f"{key} is empty")
+        raise UnreadableLine(f"{key} is not a string: {_shown(text)}")
+    if required and not text.strip():
+        raise UnreadableLine(f"{key} is empty")
     return text
 
 
-def _optional(value: Mapping[str, Any], key: str) -> str:
-    text = value.get(key)
-    if text is not None and not isinstance(text, str):
-        raise Unreadable(f"{key} is not a string: {_shown(text)}")
-    return text or ""
-
-
 def _choice(value: Mapping[str, Any], key: str, words: type[_Word]) -> _Word:
-    word = _required(value, key)
+    word = _text(value, key)
     try:
         return words(word)
     except ValueError:
-        raise Unreadable(f"{key} must be one of {', '.join(words)}, not {_shown(word)}") from None
+        raise UnreadableLine(f"{key} must be one of {', '.join(words)}, not {_shown(word)}") from None
 
 
 def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,25 +124,14 @@ def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise Unreadable(f"metadata is not an object: {_shown(metadata)}")
-    if _is_deep(metadata):
-        raise Unreadable("nested too deeply")
-    return metadata
-
-
-def _is_deep(value: object) -> bool:
-    level = [value]
+        raise UnreadableLine(f"metadata is not an object: {_shown(metadata)}")
+    level: list[object] = [metadata]
     for _ in range(_DEEPEST):
-        level = [inner for outer in level for inner in _parts(outer)]
+        boxes = [box for box in level if isinstance(box, (dict, list))]
+        level = [inner for box in boxes for inner in (box.values() if isinstance(box, dict) else box)]
         if not level:
-            return False
-    return True
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list) else ()
+            return metadata
+    raise UnreadableLine("nested too deeply")
 
 
 def _shown(value: object) -> str:

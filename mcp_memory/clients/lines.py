@@ -1,6 +1,6 @@
-"""Reading files of JSON lines as they grow: exact offsets, tolerant of whatever a crash or another program left.
+"""What the readers of all clients share: files of JSON lines as they grow, fields of JSON, and the making of events.
 
-Every client adapter that reads transcripts starts here.
+Tolerant of whatever a crash or another program left in a file; exact about the place up to which it was read.
 """
 
 from __future__ import annotations
@@ -9,18 +9,29 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Final
 
 from mcp_memory.capture.clipping import clean, looked_through
+from mcp_memory.capture.hook import CURSOR
 from mcp_memory.capture.redaction import redact
-from mcp_memory.clients.port import BadLine, Hooked, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role
 
+#: How an event reached us.
+HOOK: Final = "hook"
+TRANSCRIPT: Final = "transcript"
+#: Who speaks in an event of a type; what is not listed the client says itself.
+_ROLES = {
+    EventType.USER_MESSAGE: Role.USER,
+    EventType.ASSISTANT_MESSAGE: Role.ASSISTANT,
+    EventType.TOOL_RESULT: Role.TOOL,
+}
+_NOTHING: tuple[object, ...] = ("", None, False, [])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 #: Years that leave room on both sides: a zone moves a time, a week and a year end after it, and Python has 1 to 9999.
@@ -39,8 +50,172 @@ TOLD = "told_to"
 _RECENT_LINES = 64
 
 
-class Unreadable(Exception):
+class UnreadableLine(Exception):
     """A line that is JSON but not what it should be; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who tells of something, of which session, when and from where; `facts` go into the metadata of every event."""
+
+    client: str
+    session_id: str
+    ms: int
+    via: str
+    cwd: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def at(self, ms: int, **facts: object) -> Origin:
+        return replace(self, ms=ms, facts={**self.facts, **facts})
+
+    def event(
+        self, key: str, event_type: EventType, text: str, source_ids: tuple[str, ...] = (), **metadata: object
+    ) -> Captured:
+        known = {"via": self.via, "cwd": self.cwd, **self.facts, **metadata}
+        return Captured(
+            client=self.client,
+            session_id=self.session_id,
+            source_key=key,
+            timestamp_ms=self.ms,
+            event_type=event_type,
+            role=_ROLES.get(event_type, Role.SYSTEM),
+            text=text,
+            source_ids=tuple(filter(None, source_ids)),
+            metadata={name: value for name, value in known.items() if value not in _NOTHING},
+            cwd=self.cwd,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall(Origin):
+    """One call of a hook: its payload, and the events it becomes."""
+
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, key: str) -> str:
+        return text_of(self.payload, key)
+
+    def path(self, key: str = "transcript_path") -> Path | None:
+        name = self.text(key)
+        return Path(name) if name and "\0" not in name else None
+
+    def means(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Reading:
+        return Reading(self.session_id, events, fallback, path or self.path())
+
+    def says(self, text: str, event_type: EventType, key: str, source_ids: tuple[str, ...] = ()) -> Reading:
+        """What was typed or answered, if it was anything."""
+        return self.means(*([self.event(f"{key}:{digest(text)}", event_type, text, source_ids)] if text else []))
+
+    def turn_end(self, text: str, key: str) -> Reading:
+        """The end of a turn, and what the agent said last, where no transcript tells it."""
+        turn = self.event(f"turn:{self.ms}", EventType.ASSISTANT_STOP, "")
+        last = [self.event(f"{key}:{digest(text)}", EventType.ASSISTANT_MESSAGE, text)] if text else []
+        return self.means(turn, fallback=tuple(last))
+
+
+HookReaders = Mapping[str, Callable[[HookCall], Reading | None]]
+
+
+def read_hook(call: HookCall, event: str, readers: HookReaders) -> Reading:
+    """What a payload means by the reader of its event; one without a reader, or of no known form, is kept as it is."""
+    if not event or not call.session_id or ("cursor_version" in call.payload and call.client != CURSOR):
+        return Reading(unknown=True)
+    try:
+        found = readers[event](call) if event in readers else None
+    except RecursionError:
+        found = None
+    return found or Reading(call.session_id, unknown=True)
+
+
+def silent(call: HookCall) -> Reading:
+    """Of an event that tells nothing, or nothing that another event does not tell better."""
+    return Reading(call.session_id)
+
+
+def session_start(call: HookCall) -> Reading:
+    source = call.text("source")
+    return call.means(call.event(f"start:{source}:{call.ms}", EventType.SESSION_START, source, source=source))
+
+
+def session_end(call: HookCall) -> Reading:
+    reason = call.text("reason")
+    return call.means(call.event(f"end:{reason}:{call.ms}", EventType.SESSION_END, reason, reason=reason))
+
+
+class TranscriptReader:
+    """Reads one file's lines in order. What later lines need of earlier ones lies in `memory`, which is saved.
+
+    So it holds names, numbers and the places of lines, but none of their words. `part` is what is needed again of a
+    line that was kept.
+    """
+
+    def __init__(self, path: Path, state: TranscriptState, part: Callable[[Any], object] = lambda value: value) -> None:
+        self.path, self.state, self.memory = path, state, state.memory
+        self._part = part
+        self._recent: dict[int, list[Any]] = {}
+
+    def take(self, value: dict[str, Any]) -> Iterable[Captured]:
+        """The events of one line."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """The line is done: now, and not before, what it told may be kept, so that one read again reads the same."""
+
+    def rest(self) -> Iterable[Captured]:
+        """What can be told at the file's end."""
+        return ()
+
+    def read(self, lines: Iterable[bytes]) -> Iterator[Captured | BadLine]:
+        """The events of the lines, and what was wrong with those that could not be read."""
+        state = self.state
+        for raw in lines:
+            known = state.offset < state.memory.get(TOLD, 0)
+            values, problem = parse(raw)
+            bad = [problem] if problem else []
+            for value in values:
+                try:
+                    if not isinstance(value, dict):
+                        raise UnreadableLine("not a JSON object")
+                    events = self.take(value)
+                    yield from () if known else events
+                except UnreadableLine as error:
+                    bad.append(str(error))
+                except RecursionError:
+                    bad.append("nested too deeply")
+            for reason in () if known else bad:
+                yield BadLine(str(self.path), state.line + 1, reason)
+            self.settle()
+        yield from self.rest()
+
+    def moment(self, timestamp: object) -> int:
+        """The time of a line; without one it has that of the line before, or the file's."""
+        ms = milliseconds(timestamp)
+        self.memory["ms"] = ms = self.memory.get("ms", modified_ms(self.path)) if ms is None else ms
+        return int(ms)
+
+    def keep(self, value: object) -> int:
+        """The place of the line that is being read; `value` is the part of it that is needed again."""
+        place = self.state.offset
+        values = self._recent.setdefault(place, [])
+        if not any(value is known for known in values):
+            values.append(value)
+        keep_newest(self._recent, _RECENT_LINES)
+        return place
+
+    def kept(self, place: object) -> list[dict[str, Any]]:
+        """That part of the line at this place; nothing if the file no longer has it."""
+        if not isinstance(place, int):
+            return []
+        if place not in self._recent:
+            try:
+                with self.path.open("rb") as file:
+                    file.seek(place)
+                    again = [self._part(value) for value in parse(file.readline())[0]]
+            except (OSError, UnreadableLine, AttributeError):  # the file may have been written anew since
+                return []
+            self._recent[place] = again
+            keep_newest(self._recent, _RECENT_LINES)
+        return [value for value in self._recent[place] if isinstance(value, dict)]
 
 
 def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
@@ -57,7 +232,15 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
     if file is None:
         return
     with file:
-        _seek(file, state)
+        place = max(state.offset, state.memory.get(TOLD, 0))
+        replaced = place > os.fstat(file.fileno()).st_size
+        if place and not replaced:
+            file.seek(place - 1)
+            replaced = file.read(1) != b"\n" and not state.memory.get("unended")
+        if replaced:
+            state.offset, state.line = 0, 0
+            state.memory.clear()
+        file.seek(state.offset)
         for raw in file:
             ended = raw.endswith(b"\n")
             if not ended and parse(raw)[1]:
@@ -70,79 +253,21 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
                 state.memory["unended"] = True
 
 
-def _seek(file: BinaryIO, state: TranscriptState) -> None:
-    size = os.fstat(file.fileno()).st_size
-    place = max(state.offset, state.memory.get(TOLD, 0))
-    if place > size or (place and not _stands_after_line(file, place, state)):
-        state.offset, state.line = 0, 0
-        state.memory.clear()
-    file.seek(state.offset)
-
-
-def _stands_after_line(file: BinaryIO, place: int, state: TranscriptState) -> bool:
-    file.seek(place - 1)
-    return file.read(1) == b"\n" or bool(state.memory.get("unended"))
-
-
-class Earlier:
-    """Lines that a reader needs again later. Only their places are saved: words stay in the file that told them."""
-
-    def __init__(self, path: Path, state: TranscriptState, part: Callable[[Any], object] = lambda value: value) -> None:
-        self._path, self._state, self._part = path, state, part
-        self._recent: dict[int, list[Any]] = {}
-
-    def keep(self, value: object) -> int:
-        """The place of the line that is being read; `value` is the part of it that is needed again."""
-        place = self._state.offset
-        values = self._recent.setdefault(place, [])
-        if not any(value is known for known in values):
-            values.append(value)
-        keep_newest(self._recent, _RECENT_LINES)
-        return place
-
-    def at(self, place: object) -> list[dict[str, Any]]:
-        """That part of the line at this place; nothing if the file no longer has it."""
-        if not isinstance(place, int):
-            return []
-        if place not in self._recent:
-            try:
-                with self._path.open("rb") as file:
-                    file.seek(place)
-                    again = [self._part(value) for value in parse(file.readline())[0]]
-            except (OSError, Unreadable, AttributeError):  # the file may have been written anew since
-                return []
-            self._recent[place] = again
-            keep_newest(self._recent, _RECENT_LINES)
-        return [value for value in self._recent[place] if isinstance(value, dict)]
-
-
-class LineReader(Protocol):
-    """Turns a file's lines into events, in order."""
-
-    def take(self, value: object) -> Iterable[Told]: ...
-
-    def settle(self) -> None:
-        """The line is done: now, and not before, what it told may be kept, so that one read again reads the same."""
-        ...
-
-
-def told_by(reader: LineReader, lines: Iterable[bytes], path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-    """The events of the lines, and what was wrong with those that could not be read."""
-    for raw in lines:
-        known = state.offset < state.memory.get(TOLD, 0)
-        values, problem = parse(raw)
-        bad = [problem] if problem else []
-        for value in values:
-            try:
-                told = reader.take(value)
-                yield from () if known else told
-            except Unreadable as error:
-                bad.append(str(error))
-            except RecursionError:
-                bad.append("nested too deeply")
-        for reason in () if known else bad:
-            yield BadLine(str(path), state.line + 1, reason)
-        reader.settle()
+def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
+    """The whole of a file that its client writes anew each time, if it has changed since it was read."""
+    try:
+        data = path.read_bytes() if path.is_file() else None
+    except FileNotFoundError:
+        data = None
+    if data is None:
+        return
+    state.memory.pop(TOLD, None)  # such a file is told whole, each time
+    seen = hashlib.blake2b(data, digest_size=8).hexdigest()
+    if state.memory.get("seen") == seen:
+        return
+    yield data
+    state.offset = len(data)
+    state.memory["seen"] = seen
 
 
 def parse(raw: bytes) -> tuple[list[Any], str]:
@@ -154,7 +279,17 @@ def parse(raw: bytes) -> tuple[list[Any], str]:
         # Twice as fast as the standard library; it refuses halves of surrogate pairs, and more that is let pass below.
         return [_from_json()(raw)], ""
     except ValueError:
-        return _parse_odd(raw)
+        text = raw.decode("utf-8", "replace").strip("\ufeff\x00 \t\r\n")
+    if not text:
+        return [], ""
+    try:
+        values, problem = [json.loads(text)], ""
+    except (ValueError, RecursionError):
+        values, problem = _glued(text)
+    try:
+        return [whole(value) for value in values] if "\\u" in text else values, problem
+    except RecursionError as error:
+        return [], f"not JSON: {error}"
 
 
 @cache
@@ -163,23 +298,6 @@ def _from_json() -> Callable[[bytes], Any]:
     from pydantic_core import from_json
 
     return from_json
-
-
-def _parse_odd(raw: bytes) -> tuple[list[Any], str]:
-    text = raw.decode("utf-8", "replace").strip("\ufeff\x00 \t\r\n")
-    if not text:
-        return [], ""
-    try:
-        values = [json.loads(text)]
-        problem = ""
-    except (ValueError, RecursionError):
-        values, problem = _glued(text)
-    if "\\u" in text:
-        try:
-            values = [whole(value) for value in values]
-        except RecursionError as error:
-            return [], f"not JSON: {error}"
-    return values, problem
 
 
 def _glued(text: str) -> tuple[list[Any], str]:
@@ -198,15 +316,22 @@ def _glued(text: str) -> tuple[list[Any], str]:
     return values, ""
 
 
-def whole(value: Any) -> Any:
-    """The value without halves of surrogate pairs, which JSON can spell and no file can hold."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {whole(key): whole(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [whole(item) for item in value]
-    return value
+def peek(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects among the first lines of a file; none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            for _ in range(_PEEKED_LINES):
+                values, _problem = parse(file.readline(_PEEKED_BYTES))
+                yield from (value for value in values if isinstance(value, dict))
+    except OSError:
+        return
+
+
+def modified_ms(path: Path) -> int:
+    try:
+        return int(path.stat().st_mtime * 1000)
+    except OSError:
+        return 0
 
 
 def milliseconds(timestamp: object) -> int | None:
@@ -220,11 +345,42 @@ def milliseconds(timestamp: object) -> int | None:
     return (moment - _EPOCH) // _MILLISECOND if moment.year in _YEARS else None
 
 
-def modified_ms(path: Path) -> int:
+def plain_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload without halves of surrogate pairs; nothing of one that is nested too deeply to look through."""
     try:
-        return int(path.stat().st_mtime * 1000)
-    except OSError:
-        return 0
+        clear: dict[str, Any] = whole(dict(payload))
+    except RecursionError:
+        return {}
+    return clear
+
+
+def whole(value: Any) -> Any:
+    """The value without halves of surrogate pairs, which JSON can spell and no file can hold."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {whole(key): whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    return value
+
+
+def text_of(value: object, key: str) -> str:
+    """A field that should be text; empty if it is missing or something else."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def object_of(value: object, key: str) -> Mapping[str, Any]:
+    """A field that should be an object; empty if it is missing or something else."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def objects_of(value: object, key: str) -> list[Mapping[str, Any]]:
+    """The objects of a field that should be a list of them."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def digest(text: str) -> str:
@@ -247,176 +403,7 @@ def settled(text: str) -> str:
     return f"{text[:_KEPT_CHARS].rstrip()}\n[…]\n{text[-_KEPT_CHARS:].lstrip()}"
 
 
-def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
-    """The whole of a file that its client writes anew each time, if it has changed since it was read."""
-    try:
-        data = path.read_bytes() if path.is_file() else None
-    except FileNotFoundError:
-        data = None
-    if data is None:
-        return
-    state.memory.pop(TOLD, None)  # such a file is told whole, each time
-    seen = hashlib.blake2b(data, digest_size=8).hexdigest()
-    if state.memory.get("seen") == seen:
-        return
-    yield data
-    state.offset = len(data)
-    state.memory["seen"] = seen
-
-
 def keep_newest(entries: dict[Any, Any], count: int) -> None:
     """Forget the oldest entries of what is remembered between two reads."""
     while len(entries) > count:
         del entries[next(iter(entries))]
-
-
-def peek(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects among the first lines of a file; none if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            for _ in range(_PEEKED_LINES):
-                values, _problem = parse(file.readline(_PEEKED_BYTES))
-                yield from (value for value in values if isinstance(value, dict))
-    except OSError:
-        return
-
-
-def files_below(places: Sequence[Path], *suffixes: str) -> Iterable[Path]:
-    """Files as they are given, and those with one of the suffixes in the given directories, each once."""
-    seen: set[Path] = set()
-    for place in places:
-        found = _found(place, suffixes or (".jsonl",)) if place.is_dir() else [place] * place.is_file()
-        for path in found:
-            if path not in seen:
-                seen.add(path)
-                yield path
-
-
-def _found(directory: Path, suffixes: Sequence[str]) -> list[Path]:
-    """The files of each suffix in turn. A pipe or a socket is no file: reading it would wait for someone to write."""
-    paths = [Path(folder, name) for folder, _, names in os.walk(directory) for name in names]
-    sought = [[path for path in paths if path.name.endswith(suffix) and path.is_file()] for suffix in suffixes]
-    return [path for found in sought for path in sorted(found, key=os.fspath)]
-
-
-HOOK = "hook"
-TRANSCRIPT = "transcript"
-_NOTHING: tuple[object, ...] = ("", None, False, [])
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Who tells it, of which session, when and from where; `facts` go into the metadata of every event."""
-
-    client: str
-    session_id: str
-    ms: int
-    via: str
-    cwd: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
-
-    def at(self, ms: int, **facts: object) -> Account:
-        return replace(self, ms=ms, facts={**self.facts, **facts})
-
-    def event(
-        self,
-        key: str,
-        event_type: EventType,
-        role: Role,
-        text: str,
-        source_ids: tuple[str, ...] = (),
-        **metadata: object,
-    ) -> Captured:
-        known = {"via": self.via, "cwd": self.cwd, **self.facts, **metadata}
-        return Captured(
-            client=self.client,
-            session_id=self.session_id,
-            source_key=key,
-            timestamp_ms=self.ms,
-            event_type=event_type,
-            role=role,
-            text=text,
-            source_ids=source_ids,
-            metadata={name: value for name, value in known.items() if value not in _NOTHING},
-        )
-
-    def tell(
-        self,
-        key: str,
-        event_type: EventType,
-        role: Role,
-        text: str,
-        source_ids: tuple[str, ...] = (),
-        **metadata: object,
-    ) -> Told:
-        return Told(self.event(key, event_type, role, text, source_ids, **metadata), self.cwd)
-
-
-def text_of(value: object, key: str) -> str:
-    """A field that should be text; empty if it is missing or something else."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return found if isinstance(found, str) else ""
-
-
-def object_of(value: object, key: str) -> Mapping[str, Any]:
-    """A field that should be an object; empty if it is missing or something else."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-def path_of(value: object, key: str) -> Path | None:
-    name = text_of(value, key)
-    return Path(name) if name and "\0" not in name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    payload: Mapping[str, Any]
-    account: Account
-
-    def text(self, key: str) -> str:
-        return text_of(self.payload, key)
-
-    def path(self, key: str = "transcript_path") -> Path | None:
-        return path_of(self.payload, key)
-
-    def event(
-        self,
-        key: str,
-        event_type: EventType,
-        role: Role,
-        text: str,
-        source_ids: tuple[str, ...] = (),
-        **metadata: object,
-    ) -> Captured:
-        return self.account.event(key, event_type, role, text, source_ids, **metadata)
-
-    def hooked(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Hooked:
-        return Hooked(self.account.session_id, events, fallback, path or self.path())
-
-
-Reader = Callable[[Call], Hooked | None]
-
-
-def understood(
-    payload: Mapping[str, Any], session: str, read: Reader | None, account: Callable[[Mapping[str, Any]], Account]
-) -> Hooked:
-    """What a payload means by the reader of its event; one without a reader, or of no known form, is kept as it is."""
-    try:
-        payload = whole(dict(payload))
-        result = read(Call(payload, account(payload))) if read else None
-    except RecursionError:
-        result = None
-    return result or Hooked(session, unknown=True)
-
-
-def session_start(call: Call) -> Hooked:
-    source = call.text("source")
-    key = f"start:{source}:{call.account.ms}"
-    return call.hooked(call.event(key, EventType.SESSION_START, Role.SYSTEM, source, source=source))
-
-
-def session_end(call: Call) -> Hooked:
-    reason = call.text("reason")
-    key = f"end:{reason}:{call.account.ms}"
-    return call.hooked(call.event(key, EventType.SESSION_END, Role.SYSTEM, reason, reason=reason))

@@ -85,7 +85,8 @@ class Captured:
 
     `source_key` names the event within (client, session) whichever way it reached us, so that the hook and the
     transcript of one message give one event; `source_ids` are the client's own names of the lines behind it. `key` is
-    given where the event was stored before, and comes back from an export.
+    given where the event was stored before, and comes back from an export. `cwd` is the directory it was said in,
+    `project` the name that the source gives its project; `was_note`: the source calls it a note or pinned.
     """
 
     client: str
@@ -98,6 +99,9 @@ class Captured:
     source_ids: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     key: bytes = b""
+    cwd: str = ""
+    project: str = ""
+    was_note: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""How each client's settings files are read and edited to register the hook and the MCP server, and put back again."""
+"""Registers the capture hook and the server in the settings of clients, and takes all of it back."""

@@ -1,4 +1,7 @@
-"""Settings files on the disk: read as text that can be written back byte for byte, replaced whole or not at all."""
+"""`install` and `uninstall` on the disk: all is planned before the first byte is written, and can be undone.
+
+What was installed where is kept in the data directory, together with the files as they were before.
+"""
 
 from __future__ import annotations
 
@@ -17,91 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from mcp_memory.capture.settings import private_dir
-from mcp_memory.clients.port import Folders
+from mcp_memory.clients.port import USER, Client, Folders
 from mcp_memory.errors import MemoryFault, StoreFull
-from mcp_memory.install import json_settings, toml_settings
-from mcp_memory.install.catalog import USER, Client, Found, Launch, Wanted
-from mcp_memory.install.jsonc import COMMENT, JsonError, load
-from mcp_memory.install.toml_settings import TomlError
-
-
-def read(path: Path) -> bytes | None:
-    """What the file holds; None if there is none."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise MemoryFault(f"{path} cannot be read: {error.strerror}. Nothing was changed.") from error
-
-
-def decode(data: bytes) -> tuple[str, bytes]:
-    """The text, and the byte order mark before it, if there is one."""
-    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    return data[len(mark) :].decode("utf-8"), mark
-
-
-def editor(path: Path) -> ModuleType:
-    """The module that edits files of this kind: it has `register`, `withdraw` and `find`."""
-    return toml_settings if path.suffix == ".toml" else json_settings
-
-
-@contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn what is wrong with a file into an error that says what to do about it."""
-    try:
-        yield
-    except (JsonError, TomlError, UnicodeDecodeError) as error:
-        raise MemoryFault(
-            f"{path} cannot be edited: {error}. Correct the file, or move it away, and run the command again; "
-            "nothing was changed."
-        ) from error
-
-
-def digest(data: bytes | None) -> str:
-    return "" if data is None else hashlib.sha256(data).hexdigest()
-
-
-def missing_folders(path: Path) -> list[Path]:
-    """The directories that would have to be made for this file, innermost first."""
-    return [folder for folder in path.parents if not folder.exists()]
-
-
-def write(path: Path, expected: bytes | None, data: bytes | None, *, private: bool) -> None:
-    """Give the file new contents, or remove it. Refused if it is no longer what the change was made from."""
-    target = Path(os.path.realpath(path))  # a link into a directory of dotfiles stays a link
-    if read(target) != expected:
-        raise MemoryFault(f"{path} was changed by another program in this moment. Run the command again.")
-    try:
-        if data is None:
-            target.unlink(missing_ok=True)
-            return
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
-        _write(target, data, _mode(target, private))
-    except OSError as error:
-        raise MemoryFault(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _mode(path: Path, private: bool) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return 0o600 if private else 0o644
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
+from mcp_memory.install import json_settings
+from mcp_memory.install.catalog import EditError, FoundEntries, Launch, wanted_entries
 
 FILE = "registrations.json"
 _BACKUPS = "backups"
@@ -127,13 +49,23 @@ class Entry:
     installed_ms: int = 0
 
 
-class Record:
+class InstallRecord:
     """The list of entries with its backups. Every change is written at once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._file = home / FILE
-        self._entries = _load(self._file)
+        self._entries: list[Entry] = []
+        try:
+            document: Any = json.loads(self._file.read_bytes())
+            self._entries = [replace(Entry(**item), folders=tuple(item["folders"])) for item in document["files"]]
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise MemoryFault(
+                f"{self._file} cannot be read ({type(error).__name__}). Move it away and run the command again: our "
+                "entries are then found by what they look like."
+            ) from error
 
     def entries(self, client: str | None = None) -> list[Entry]:
         return [entry for entry in self._entries if client in (None, entry.client)]
@@ -141,14 +73,15 @@ class Record:
     def of(self, path: Path) -> Entry | None:
         return next((entry for entry in self._entries if entry.path == str(path)), None)
 
-    def put(self, new: Sequence[Entry]) -> None:
-        """Remember these entries, in place of what was known of the same files."""
-        paths = {entry.path for entry in new}
-        self._save([*(entry for entry in self._entries if entry.path not in paths), *new])
-
-    def drop(self, paths: Sequence[Path]) -> None:
-        gone = {str(path) for path in paths}
-        self._save([entry for entry in self._entries if entry.path not in gone])
+    def change(self, paths: Iterable[Path], new: Sequence[Entry] = ()) -> None:
+        """Remember these entries, in place of what was known of these files."""
+        gone = {str(path) for path in paths} | {entry.path for entry in new}
+        self._entries = [*(entry for entry in self._entries if entry.path not in gone), *new]
+        if not self._entries:
+            self._file.unlink(missing_ok=True)
+            return
+        document = {"version": 1, "files": [asdict(entry) for entry in self._entries]}
+        _write_private(self._file, json.dumps(document, indent=1).encode())
 
     def keep(self, data: bytes) -> None:
         """Store a file's contents, which may hold keys: readable by its owner only."""
@@ -164,32 +97,11 @@ class Record:
 
     def discard(self, before: str) -> None:
         """Forget contents that are back in their place and needed by no other entry."""
-        if before and all(entry.before != before for entry in self._entries):
-            (self._home / _BACKUPS / before).unlink(missing_ok=True)
         folder = self._home / _BACKUPS
+        if before and all(entry.before != before for entry in self._entries):
+            (folder / before).unlink(missing_ok=True)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-
-    def _save(self, entries: list[Entry]) -> None:
-        self._entries = entries
-        if not entries:
-            self._file.unlink(missing_ok=True)
-            return
-        document = {"version": 1, "files": [asdict(entry) for entry in entries]}
-        _write_private(self._file, json.dumps(document, indent=1).encode())
-
-
-def _load(path: Path) -> list[Entry]:
-    try:
-        document: Any = json.loads(path.read_bytes())
-        return [replace(Entry(**item), folders=tuple(item["folders"])) for item in document["files"]]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise MemoryFault(
-            f"{path} cannot be read ({type(error).__name__}). Move it away and run the command again: our entries are "
-            "then found by what they look like."
-        ) from error
 
 
 def _write_private(path: Path, data: bytes) -> None:
@@ -211,7 +123,7 @@ def _write_private(path: Path, data: bytes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One file's next contents; None means no file. `restored`: back to what it was, byte for byte."""
 
     path: Path
@@ -239,119 +151,177 @@ class Change:
 
 
 def plan_install(
-    client: Client, scope: str, root: Folders, launch: Launch, record: Record, now_ms: int
-) -> list[Change]:
-    """What to write into each of the client's files of this scope."""
+    client: Client, scope: str, root: Folders, launch: Launch, record: InstallRecord, now_ms: int
+) -> list[FileChange]:
+    """What to write into each of the client's files of this scope, and what to remember to put it back."""
     changes = []
-    for path, wanted in client.wanted(scope, root, launch).items():
-        before = read(path)
-        after = _registered(path, before, wanted)
-        template = Entry(client.name, scope, str(root.root), str(path), "", "", installed_ms=now_ms)
-        changes.append(Change(path, before, after, _entry(template, path, before, after, record)))
+    for path, wanted in wanted_entries(client, scope, root, launch).items():
+        before, known = read(path), record.of(path)
+        with _explained(path):
+            text, mark = decode(before or b"")
+            after = mark + str(_editor(path).register(text, wanted)).encode("utf-8")
+        entry: Entry | None = None
+        has_ours = bool(found(path, before))
+        if known is None or not has_ours:
+            folders = tuple(str(folder) for folder in path.parents if not folder.exists())
+            entry = Entry(
+                client=client.name,
+                scope=scope,
+                root=str(root.root),
+                path=str(path),
+                before=digest(before),
+                # Of entries made by hand or by another installation there is no state without them to go back to.
+                after="" if has_ours else digest(after),
+                clean=not has_ours,
+                folders=folders or (known.folders if known else ()),
+                installed_ms=now_ms,
+            )
+        elif before != after:
+            entry = replace(known, after=digest(after) if known.after == digest(before) else "")
+        changes.append(FileChange(path, before, after, entry))
     return changes
 
 
-def _registered(path: Path, before: bytes | None, wanted: Wanted) -> bytes:
-    with told(path):
-        text, mark = decode(before or b"")
-        new: str = editor(path).register(text, wanted)
-    return mark + new.encode("utf-8")
-
-
-def _entry(new: Entry, path: Path, before: bytes | None, after: bytes, record: Record) -> Entry | None:
-    """What to remember of the file, so that it can be put back; None if nothing new is to be remembered."""
-    known = record.of(path)
-    if not found(path, before):
-        folders = tuple(map(str, missing_folders(path)))
-        kept = known.folders if known else ()
-        return replace(new, before=digest(before), after=digest(after), folders=folders or kept)
-    if known is None:  # entries made by hand or by another installation: there is no state without them to go back to
-        return replace(new, before=digest(before), after="", clean=False)
-    if before == after:
-        return None
-    untouched = known.after == digest(before)
-    return replace(known, after=digest(after) if untouched else "")
-
-
-def found(path: Path, data: bytes | None) -> Found:
-    """Our entries in the file."""
-    if data is None:
-        return Found()
-    with told(path):
-        result: Found = editor(path).find(decode(data)[0])
-    return result
-
-
-def install(changes: Sequence[Change], record: Record) -> None:
+def install(changes: Sequence[FileChange], record: InstallRecord) -> None:
     """Remember first, then write: whatever happens in between, `uninstall` knows what to do."""
     for change in changes:
         first = change.entry is not None and change.entry.before == digest(change.before)
         if first and change.before is not None:
             record.keep(change.before)
-    record.put([change.entry for change in changes if change.entry])
-    _write_all(changes)
+    record.change((), [change.entry for change in changes if change.entry])
+    _write(changes)
 
 
-def plan_uninstall(client: Client, roots: Iterable[tuple[str, Folders]], record: Record) -> list[Change]:
+def plan_uninstall(client: Client, roots: Iterable[tuple[str, Folders]], record: InstallRecord) -> list[FileChange]:
     """How to undo every recorded installation, and what else of ours stands in these scopes' files."""
     known = {Path(entry.path): entry for entry in record.entries(client.name)}
-    others = [path for scope, root in roots for path in client.files(scope, root) if path not in known]
+    others = [path for scope, root in roots for path in client.settings_files(scope, root) if path not in known]
     changes = [_undo(path, entry, record) for path, entry in known.items()]
     return changes + [change for path in dict.fromkeys(others) if (change := _strip(path, read(path), None, None))]
 
 
-def _undo(path: Path, entry: Entry, record: Record) -> Change:
+def _undo(path: Path, entry: Entry, record: InstallRecord) -> FileChange:
     now = read(path)
     if now is None or (entry.clean and digest(now) == entry.before):
-        return Change(path, now, now, entry, restored=True)
+        return FileChange(path, now, now, entry, restored=True)
     original = record.backup(entry.before)
     if entry.after and digest(now) == entry.after and (original is not None or not entry.before):
-        return Change(path, now, original, entry, restored=True)
-    return _strip(path, now, entry, _value(path, original)) or Change(path, now, now, entry)
+        return FileChange(path, now, original, entry, restored=True)
+    return _strip(path, now, entry, original) or FileChange(path, now, now, entry)
 
 
-def _strip(path: Path, now: bytes | None, entry: Entry | None, original: Any) -> Change | None:
+def _strip(path: Path, now: bytes | None, entry: Entry | None, original: bytes | None) -> FileChange | None:
     """Take exactly our entries out of a file that others have edited; None if there are none."""
     if now is None or not found(path, now):
         return None
-    with told(path):
+    is_json, was = path.suffix != ".toml", None
+    if is_json and original is not None:  # tells which empty objects were the user's
+        with suppress(EditError, UnicodeDecodeError):
+            was = json_settings.load(decode(original)[0])
+    with _explained(path):
         text, mark = decode(now)
-        rest: str = editor(path).withdraw(text, original)
-    ours_alone = entry is not None and not entry.before and _is_bare(path, rest)
-    return Change(path, now, None if ours_alone else mark + rest.encode("utf-8"), entry)
+        rest = str(_editor(path).withdraw(text, was))
+    bare = not rest.strip()  # or nothing is left but what we ourselves put around our entries
+    if is_json and not bare and not json_settings.COMMENT.search(rest):
+        bare = json_settings.load(rest) in ({}, {"version": 1})
+    ours_alone = entry is not None and not entry.before and bare
+    return FileChange(path, now, None if ours_alone else mark + rest.encode("utf-8"), entry)
 
 
-def _value(path: Path, data: bytes | None) -> Any:
-    """The JSON document as it was, to tell which empty objects were the user's."""
-    try:
-        return load(decode(data)[0]) if data is not None and path.suffix != ".toml" else None
-    except (JsonError, UnicodeDecodeError):
-        return None
-
-
-def _is_bare(path: Path, text: str) -> bool:
-    """Whether nothing is left but what we ourselves put around our entries."""
-    if path.suffix == ".toml" or not text.strip():
-        return not text.strip()
-    return not COMMENT.search(text) and load(text) in ({}, {"version": 1})
-
-
-def uninstall(changes: Sequence[Change], record: Record) -> None:
+def uninstall(changes: Sequence[FileChange], record: InstallRecord) -> None:
     """Write first, then forget: an interrupted run can be run again."""
-    _write_all(changes)
+    _write(changes)
     for change in changes:
         for folder in map(Path, change.entry.folders if change.entry else ()):
             if change.after is None:
                 with suppress(OSError):  # others keep something there, or it has gone already
                     folder.rmdir()
-    record.drop([change.path for change in changes])
+    record.change([change.path for change in changes])
     for change in changes:
         if change.entry and change.restored:
             record.discard(change.entry.before)
 
 
-def _write_all(changes: Sequence[Change]) -> None:
+def found(path: Path, data: bytes | None) -> FoundEntries:
+    """Our entries in the file."""
+    if data is None:
+        return FoundEntries()
+    with _explained(path):
+        entries: FoundEntries = _editor(path).find(decode(data)[0])
+    return entries
+
+
+def _editor(path: Path) -> ModuleType:
+    """The module that edits files of this kind: it has `register`, `withdraw` and `find`."""
+    if path.suffix != ".toml":
+        return json_settings
+    from mcp_memory.install import toml_settings  # loads a TOML editor, which only few need
+
+    return toml_settings
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what is wrong with a file into an error that says what to do about it."""
+    try:
+        yield
+    except (EditError, UnicodeDecodeError) as error:
+        raise MemoryFault(
+            f"{path} cannot be edited: {error}. Correct the file, or move it away, and run the command again; "
+            "nothing was changed."
+        ) from error
+
+
+def read(path: Path) -> bytes | None:
+    """What the file holds; None if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MemoryFault(f"{path} cannot be read: {error.strerror}. Nothing was changed.") from error
+
+
+def decode(data: bytes) -> tuple[str, bytes]:
+    """The text, and the byte order mark before it, if there is one."""
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return data[len(mark) :].decode("utf-8"), mark
+
+
+def digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _write(changes: Sequence[FileChange]) -> None:
+    """Give each file its new contents. Refused if it is no longer what the change was made from."""
     for change in changes:
-        if change.before != change.after:
-            private = change.entry is None or change.entry.scope == USER
-            write(change.path, change.before, change.after, private=private)
+        if change.before == change.after:
+            continue
+        private = change.entry is None or change.entry.scope == USER
+        target = Path(os.path.realpath(change.path))  # a link into a directory of dotfiles stays a link
+        if read(target) != change.before:
+            raise MemoryFault(f"{change.path} was changed by another program in this moment. Run the command again.")
+        try:
+            if change.after is None:
+                target.unlink(missing_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600 if private else 0o644
+            _replace(target, change.after, mode)
+        except OSError as error:
+            raise MemoryFault(f"{change.path} cannot be written: {error.strerror}.") from error
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    """Write a file whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

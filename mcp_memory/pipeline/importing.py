@@ -17,8 +17,8 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
 from mcp_memory.capture.project import detect
-from mcp_memory.clients.port import BadLine, ClientAdapter, Told
-from mcp_memory.domain.events import Intake
+from mcp_memory.clients.port import BadLine, Client
+from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import Cleared, Intaker, checkpoint_name, is_enough, portions
@@ -26,7 +26,7 @@ from mcp_memory.store.port import LogStore, Trial
 
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
-Source = tuple[ClientAdapter, Path]
+Source = tuple[Client, Path]
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Imported:
 class _Batch:
     """Events of one or several files, with the place that each file was read up to."""
 
-    told: list[Told] = field(default_factory=list)
+    told: list[Captured] = field(default_factory=list)
     texts: list[Cleared] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -154,9 +154,8 @@ class _Reader:
         """The batches ready to be stored; while the tokens of one are counted, the next is read."""
         waiting: tuple[_Batch, Future[list[int]]] | None = None
         for batch in self._batches():
-            captured = [item.event for item in batch.told]
-            batch.texts = self._intaker.clear(captured)
-            counted = counting.submit(self._intaker.count, captured, batch.texts)
+            batch.texts = self._intaker.clear(batch.told)
+            counted = counting.submit(self._intaker.count, batch.told, batch.texts)
             if waiting:
                 yield self._prepared(waiting[0], waiting[1].result())
             waiting = batch, counted
@@ -165,14 +164,14 @@ class _Reader:
 
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
-        for adapter, path in self._sources:
-            for part in portions(adapter, path, self._saved.get(path, {})):
+        for client, path in self._sources:
+            for part in portions(client, path, self._saved.get(path, {})):
                 batch.told += part.told
                 batch.bad += part.bad
                 if path not in self._passing:
                     batch.positions[checkpoint_name(path)] = part.position
                 batch.read = before + part.position["offset"]
-                if is_enough([item.event for item in batch.told]):
+                if is_enough(batch.told):
                     yield batch
                     batch = _Batch()
             if "failed" not in part.position:
@@ -182,7 +181,7 @@ class _Reader:
 
     def _prepared(self, batch: _Batch, counted: list[int]) -> _Batch:
         """Group the events by session, ready to be stored."""
-        events = self._intaker.events([item.event for item in batch.told], batch.texts, counted)
+        events = self._intaker.events(batch.told, batch.texts, counted)
         groups: dict[tuple[str, str], list[int]] = {}
         for index, event in enumerate(events):
             groups.setdefault((event.client, event.session_id), []).append(index)
@@ -192,7 +191,7 @@ class _Reader:
                 batch.intakes.append(Intake(tuple(events[index] for index in indexes), *place))
         return batch
 
-    def _place(self, told: Told) -> tuple[str, str] | None:
+    def _place(self, told: Captured) -> tuple[str, str] | None:
         """Root and label of the project a session belongs to, worked out once per directory; None if it opted out."""
         if self._given or told.project:
             return self._given or ("", told.project)

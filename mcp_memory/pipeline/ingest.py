@@ -22,7 +22,7 @@ from anyio import to_thread
 from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
-from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
+from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, Role, event_key, opaque
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.port import Clock, InboxRow, LogStore, Share, Store
@@ -128,7 +128,7 @@ class Ingested:
 class Portion:
     """A part of a transcript: its events, the lines that could not be read, and the checkpoint after it."""
 
-    told: list[Told]
+    told: list[Captured]
     bad: list[BadLine]
     position: dict[str, Any]
 
@@ -139,14 +139,14 @@ class _Batch:
 
     told: list[tuple[Captured, str, str]] = field(default_factory=list)
     fallback: list[tuple[Captured, str, str]] = field(default_factory=list)
-    transcripts: dict[Path, tuple[ClientAdapter, str, str]] = field(default_factory=dict)
+    transcripts: dict[Path, tuple[Client, str, str]] = field(default_factory=dict)
     consumed: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     compacting: list[tuple[str, str]] = field(default_factory=list)
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(log: LogStore, adapters: Mapping[str, ClientAdapter], intaker: Intaker, share: Share) -> Ingested:
+async def ingest(log: LogStore, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Ingested:
     """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores the last of their events.
 
     Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that
@@ -159,16 +159,16 @@ async def ingest(log: LogStore, adapters: Mapping[str, ClientAdapter], intaker: 
     batch = _Batch()
     seen = await log.checkpoint(_SEEN)
     for row in rows:
-        _take(row, adapters, batch, seen)
+        _take(row, clients, batch, seen)
     added = 0
-    for path, (adapter, root, label) in batch.transcripts.items():
+    for path, (client, root, label) in batch.transcripts.items():
         name = checkpoint_name(path)
         saved = await log.checkpoint(name)
-        parts = iter(()) if is_set_aside(path, saved) else portions(adapter, path, saved)
+        parts = iter(()) if is_set_aside(path, saved) else portions(client, path, saved)
         while (part := await to_thread.run_sync(next, parts, None)) is not None:
             for line in part.bad:
                 logger.warning("%s, line %s: %s", line.path, line.line, line.reason)
-            batch.told += [(told.event, root, label) for told in part.told]
+            batch.told += [(event, root, label) for event in part.told]
             batch.checkpoints[name] = part.position
             if is_enough([event for event, _, _ in batch.told]):
                 added += await _store(log, batch, intaker, share)
@@ -211,20 +211,20 @@ async def _store(log: LogStore, batch: _Batch, intaker: Intaker, share: Share, *
     )
 
 
-def _take(row: InboxRow, adapters: Mapping[str, ClientAdapter], batch: _Batch, seen: dict[str, int]) -> None:
-    client, hooked = _understand(row, adapters)
-    if hooked.unknown:
+def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Batch, seen: dict[str, int]) -> None:
+    client, reading = _understand(row, clients)
+    if reading.unknown:
         batch.unknown.append(row.id)
         return
     batch.consumed.append(row.id)
     if _came_twice(row, seen):
         return
-    if hooked.compacting:
-        batch.compacting.append((client, hooked.session_id))
-    batch.told += [(event, row.root, row.label) for event in hooked.events]
-    batch.fallback += [(event, row.root, row.label) for event in hooked.fallback]
-    if hooked.transcript:
-        batch.transcripts[hooked.transcript] = (adapters[client], row.root, row.label)
+    if reading.compacting:
+        batch.compacting.append((client, reading.session_id))
+    batch.told += [(event, row.root, row.label) for event in reading.events]
+    batch.fallback += [(event, row.root, row.label) for event in reading.fallback]
+    if reading.transcript:
+        batch.transcripts[reading.transcript] = (clients[client], row.root, row.label)
 
 
 def _came_twice(row: InboxRow, seen: dict[str, int]) -> bool:
@@ -234,36 +234,36 @@ def _came_twice(row: InboxRow, seen: dict[str, int]) -> bool:
     return before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS
 
 
-def _understand(row: InboxRow, adapters: Mapping[str, ClientAdapter]) -> tuple[str, Hooked]:
+def _understand(row: InboxRow, clients: Mapping[str, Client]) -> tuple[str, Reading]:
     """Which client the payload is from, and what it means."""
     try:
         payload = json.loads(row.payload)
     except (ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
-        return row.client, Hooked(unknown=True)
+        return row.client, Reading(unknown=True)
     client = client_of(payload, row.client)
-    if client not in adapters:
-        return client, Hooked(unknown=True)
+    if client not in clients:
+        return client, Reading(unknown=True)
     try:
-        return client, adapters[client].hook(payload, row.received_ms)
+        return client, clients[client].hook(payload, row.received_ms)
     except Exception:
         # One odd payload must not stop the capture of all that come after it; it is kept as it is.
         logger.exception("A payload of %s could not be read and was kept", client)
-        return client, Hooked(unknown=True)
+        return client, Reading(unknown=True)
 
 
-def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> Iterator[Portion]:
+def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[Portion]:
     """A transcript from its checkpoint on, in portions that are fit to be stored at once.
 
     Whatever its reader meets, the last portion says so: the file is set aside, and others are not kept waiting.
     """
     state = TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
     events = int(saved.get("events", 0))
-    items = iter(adapter.read(path, state))
+    items = iter(client.read(path, state))
     while True:
         found, failure = _some(items)
-        told = [item for item in found if isinstance(item, Told)]
+        told = [item for item in found if isinstance(item, Captured)]
         bad = [item for item in found if isinstance(item, BadLine)]
         events += len(told)
         position = position_of(state, events)
@@ -278,14 +278,14 @@ def portions(adapter: ClientAdapter, path: Path, saved: Mapping[str, Any]) -> It
             return
 
 
-def _some(items: Iterator[Told | BadLine]) -> tuple[list[Told | BadLine], Exception | None]:
+def _some(items: Iterator[Captured | BadLine]) -> tuple[list[Captured | BadLine], Exception | None]:
     """The next items, and what kept the reader from going on. The file may be one of any kind, and its reader err."""
-    found: list[Told | BadLine] = []
+    found: list[Captured | BadLine] = []
     chars = 0
     try:
         for item in items:
             found.append(item)
-            chars += len(item.event.text) if isinstance(item, Told) else 0
+            chars += len(item.text) if isinstance(item, Captured) else 0
             if len(found) >= PORTION or chars >= PORTION_CHARS:
                 break
     except Exception as error:

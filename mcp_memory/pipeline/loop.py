@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from mcp_memory import __version__
-from mcp_memory.clients.port import ClientAdapter
+from mcp_memory.clients.port import Client
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
@@ -77,7 +77,7 @@ class Pipeline:
     lease: Lease
     index: IndexKeeper
     summarizer: Summarizer
-    adapters: dict[str, ClientAdapter]
+    clients: dict[str, Client]
     intaker: Intaker
     rules: Rules
     zone_of_days: Callable[[], Awaitable[tzinfo]]
@@ -100,7 +100,7 @@ class Pipeline:
         if self.upgrades:
             self.upgrades.zone = zone
         await drain_spool(self.store, self.spool, share)
-        taken = await ingest(self.store, self.adapters, self.intaker, share)
+        taken = await ingest(self.store, self.clients, self.intaker, share)
         done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
         if taken.more:
             # What follows would be done again with the rest.

@@ -74,7 +74,8 @@ class Names:
 
     def __iter__(self) -> Iterator[str]:
         yield from self._more
-        yield from load(self._table)
+        table = load(self._table)
+        yield from table() if callable(table) else table
 
 
 def load(name: str) -> Any:
@@ -98,7 +99,7 @@ _CLIENT = Argument(
     help="%(choices)s; default: every one found, after asking",
     nargs="?",
     metavar="CLIENT",
-    choices=Names("mcp_memory.install.catalog.CLIENTS"),
+    choices=Names("mcp_memory.clients.installable"),
 )
 _SESSION = Argument("id", help="the session's id, as search and grip show it", metavar="ID")
 
@@ -114,7 +115,7 @@ COMMANDS = [
             help="%(choices)s; default: by content",
             default="auto",
             metavar="CLIENT",
-            choices=Names("mcp_memory.clients.ADAPTERS", "auto"),
+            choices=Names("mcp_memory.clients.CLIENTS", "auto"),
         ),
         Argument("--project", help="put everything into this project", metavar="SLUG"),
         flag("--dry-run", "count, store nothing"),

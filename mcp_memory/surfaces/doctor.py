@@ -19,13 +19,13 @@ import anyio
 from mcp_memory import config
 from mcp_memory.capture.project import detect
 from mcp_memory.capture.settings import read_flat
-from mcp_memory.clients import default_places
-from mcp_memory.clients.port import Folders, of_user
+from mcp_memory.clients import installable, user_folders
+from mcp_memory.clients.port import PROJECT, Client, Folders
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault, SettingsError
 from mcp_memory.install import health
-from mcp_memory.install.apply import FILE, Entry, Record
-from mcp_memory.install.catalog import CLIENTS, PROJECT, Client, project_root, this_installation
+from mcp_memory.install.apply import FILE, Entry, InstallRecord
+from mcp_memory.install.catalog import project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Damage, Facts, Problem
 from mcp_memory.store.whoosh.diagnosis import index_problems
@@ -98,7 +98,7 @@ async def _mend(settings: Settings) -> dict[str, Any]:
             await until_idle(app)
             return {"tree": kept, "notes": [f"The index was made anew; the tree {_TREE[kept]}."]}
         with laid_out([]) as (paths, files):
-            sources, _ = find_sources(of_user(settings.client_folders), paths, "auto", files)
+            sources, _ = find_sources(user_folders(config.environment()), paths, "auto", files)
             again = await import_files(app.store, sources, app.intaker, passing=files.names)
         await until_idle(app)
     facts = asdict(found) | {"path": str(found.path), "imported": again.events_new}
@@ -148,16 +148,16 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
         from mcp_memory.models.caller import model_problems
 
         problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
-    home = of_user(settings.client_folders)
+    home = user_folders(config.environment())
     installed: list[Entry] = []
     try:
-        installed = Record(settings.home).entries()
+        installed = InstallRecord(settings.home).entries()
     except MemoryFault as error:
         record = shlex.quote(str(settings.home / FILE))
         fix = f"mv {record} {record}.damaged"
         problems.append(Problem("the record of what was installed is damaged", str(error), fix))
     names = {entry.client for entry in installed}
-    here = [client for client in CLIENTS.values() if client.is_here(home) or client.name in names]
+    here = [client for client in installable().values() if client.is_here(home) or client.name in names]
     # Whether a hook ever told anything: in the spool, the inbox or the log. A damaged database cannot tell.
     spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
     heard = bool(damage) or spooled or diagnosis.has_captured(settings.database)
@@ -170,16 +170,18 @@ def _connections(
     here: list[Client], installed: list[Entry], settings: Settings, facts: Facts, *, heard: bool
 ) -> list[Problem]:
     """Whether the clients have hook and server, and whether anything was ever heard of them."""
-    home, project, launch = of_user(settings.client_folders), project_root(), this_installation(settings.home)
+    home, project, launch = user_folders(config.environment()), project_root(), this_installation(settings.home)
     held = {client.name: health.registrations(client, home, project) for client in here}
     # Of the settings of other projects only our record tells.
     others = [entry for entry in installed if entry.scope == PROJECT and entry.root != str(project)]
     elsewhere = {entry.client for entry in others if Path(entry.path).exists()}
-    connected = [name for name in held if name in elsewhere or health.is_connected(name, held[name][0], home)]
+    joined = {client.name for client in here if health.is_connected(client, held[client.name][0], home)}
+    connected = [name for name in held if name in elsewhere or name in joined]
     if not connected and not any(bad for _, bad in held.values()):
         names = ", ".join(client.name for client in here)
         why = f"{names} on this machine: no hook, no server." if names else "No client is known to be on this machine."
-        fix = f"mcp-memory install {here[0].name}" if here else f"mcp-memory install CLIENT ({', '.join(CLIENTS)})"
+        named = here[0].name if here else f"CLIENT ({', '.join(installable())})"
+        fix = f"mcp-memory install {named}"
         return [Problem("nothing is connected", f"{why} Nothing is remembered, and no agent can ask.", fix)]
     found: dict[str, list[Problem]] = {}
     for client in here:
@@ -237,8 +239,8 @@ def capture_gap(settings: Settings) -> str:
     when, text = _looked.get(settings.home, (-_FRESH_SECONDS, ""))
     if time.monotonic() - when < _FRESH_SECONDS:
         return text
-    facts, home, silent = diagnosis.facts(settings.database), of_user(settings.client_folders), []
-    for client in CLIENTS.values():
+    facts, home, silent = diagnosis.facts(settings.database), user_folders(config.environment()), []
+    for client in installable().values():
         last = last_heard(client, settings, facts)
         newest = newest_transcript(client, home) if last else None
         if newest is not None and newest - last > GAP_MS:
@@ -257,14 +259,14 @@ def last_heard(client: Client, settings: Settings, facts: Facts) -> int:
     """When the client last told something, or was connected; 0 if neither ever happened."""
     installed = 0
     with suppress(MemoryFault):  # an unreadable record is a finding of `doctor`, and no reason to answer nothing
-        installed = max((entry.installed_ms for entry in Record(settings.home).entries(client.name)), default=0)
+        installed = max((entry.installed_ms for entry in InstallRecord(settings.home).entries(client.name)), default=0)
     return max(installed, facts.last_ms.get(client.name, 0))
 
 
 def newest_transcript(client: Client, home: Folders) -> int | None:
     """When a session of the client last wrote something, as the times of its files tell."""
     folders: list[tuple[float, str]] = []
-    for place in default_places(home).get(client.name, []):
+    for place in client.default_places(home):
         if place.is_absolute():  # a project's own exports are of any client's sessions
             heappush(folders, (0.0, str(place)))
     newest: int | None = None

@@ -23,9 +23,10 @@ import anyio
 
 from mcp_memory import sample
 from mcp_memory.app import App
-from mcp_memory.clients import ADAPTERS, default_places, detect
-from mcp_memory.clients.jsonl import told_of
-from mcp_memory.clients.port import BadLine, ClientAdapter, Folders, of_user
+from mcp_memory.clients import CLIENTS, default_places, detect, user_folders
+from mcp_memory.clients.jsonl import event_of_line
+from mcp_memory.clients.port import BadLine, Client, Folders
+from mcp_memory.config import environment
 from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
@@ -59,11 +60,11 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNPACKABLE = (EOFError, zlib.error, gzip.BadGzipFile, UnicodeError)
 #: A file without a name is open as long as it is needed, and no process may have many open.
 _MOST_NAMELESS = 200
-Source = tuple[ClientAdapter, Path]
+Source = tuple[Client, Path]
 
 
 async def load(app: App, options: argparse.Namespace) -> Answer:
-    home = of_user(app.settings.client_folders)
+    home = user_folders(environment())
     shown = not options.json
     with ExitStack() as stack:
         with output.spinner("Looking for history", enabled=shown):
@@ -199,16 +200,14 @@ def laid_out(paths: Sequence[str]) -> Iterator[tuple[list[str], LaidOut]]:
 def find_sources(
     home: Folders, paths: Sequence[str], client: str, files: LaidOut
 ) -> tuple[list[Source], list[BadLine]]:
-    """The transcripts to read and the adapter of each, and whatever else was found, with the reason why it is not read.
+    """The transcripts to read and the client of each, and whatever else was found, with the reason why it is not read.
 
     Of the places where the clients keep their own files, only their transcripts are told.
     """
     if not paths:
         places = default_places(home)
-        chosen = list(places) if client == "auto" else [client]
-        return [
-            (ADAPTERS[name], path) for name in chosen for path in ADAPTERS[name].transcripts(places.get(name, []))
-        ], []
+        chosen = [CLIENTS[name] for name in (places if client == "auto" else [client])]
+        return [(one, path) for one in chosen for path in one.transcripts(places.get(one.name, []))], []
     sources: list[Source] = []
     skipped: list[BadLine] = []
     for place in map(Path, paths):
@@ -220,7 +219,7 @@ def find_sources(
                 "`mcp-memory import` looks where the known clients keep them."
             )
         offered, strange = _files_below(place) if place.is_dir() else ([place], [])
-        named = set() if client == "auto" else set(ADAPTERS[client].transcripts([place]))
+        named = set() if client == "auto" else set(CLIENTS[client].transcripts([place]))
         skipped += strange
         for path in offered:
             found = _recognized(path, client, files, named=path in named)
@@ -240,15 +239,15 @@ def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list
             if plain.suffix not in _TRANSCRIPTS:  # a crash leaves NUL bytes in transcripts, too
                 with plain.open("rb") as file:
                     binary = b"\0" in file.read(_SAMPLE)
-            adapter = None if binary else detect(plain)
+            found = None if binary else detect(plain)
         else:
-            adapter = ADAPTERS[client] if named or ADAPTERS[client].recognizes(plain) else None
+            found = CLIENTS[client] if named or CLIENTS[client].recognizes(plain) else None
     except _UNPACKABLE as error:
         return BadLine(str(path), 0, f"the file cannot be unpacked: {error}")
     except Exception as error:  # whatever is wrong with one file, the others are read
         return BadLine(str(path), 0, reason_of(error))
-    if adapter:
-        return [(adapter, plain)]
+    if found:
+        return [(found, plain)]
     hint = "; name it with --client" if path.suffix == ".jsonl" else ""
     whose = f"a known client{hint}" if client == "auto" else client
     return BadLine(str(path), 0, f"not a transcript of {whose}")
@@ -297,7 +296,7 @@ def _first(path: Path, seen: set[tuple[int, int]]) -> bool:
 def looked_for(home: Folders, paths: list[str], client: str) -> str:
     """What an import that found nothing has looked for, and where."""
     if paths:
-        names = ", ".join(ADAPTERS) if client == "auto" else client
+        names = ", ".join(CLIENTS) if client == "auto" else client
         return f"No history was found in {', '.join(paths)}: no file with events of {names}."
     known = default_places(home)
     places = [str(place) for name in known if client in ("auto", name) for place in known[name]]
@@ -337,7 +336,7 @@ async def load_sample(app: App) -> int:
     """Put the sample history into memory, moved so that it ends in the last days."""
     sessions: dict[tuple[str, str], list[Captured]] = {}
     for line in sample.lines(app.answers.now):
-        told = told_of(line)
-        sessions.setdefault((told.event.session_id, told.project), []).append(told.event)
+        event = event_of_line(line)
+        sessions.setdefault((event.session_id, event.project), []).append(event)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]
     return await app.store.add(intakes)

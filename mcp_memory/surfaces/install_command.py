@@ -7,12 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_memory.clients.port import Folders, of_user
-from mcp_memory.config import Settings
+from mcp_memory.clients import installable, user_folders
+from mcp_memory.clients.port import PROJECT, USER, Client, Folders
+from mcp_memory.config import Settings, environment
 from mcp_memory.errors import UsageError
 from mcp_memory.install import apply as making
-from mcp_memory.install.apply import Change, Record
-from mcp_memory.install.catalog import CLIENTS, PROJECT, SECOND_NAME, USER, Client, project_root, this_installation
+from mcp_memory.install.apply import FileChange, InstallRecord
+from mcp_memory.install.catalog import SECOND_NAME, project_root, this_installation
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
@@ -27,16 +28,17 @@ _PLANNED = {
 
 def install(settings: Settings, options: argparse.Namespace) -> Answer:
     """Register with the named client, or with every one found."""
-    home = root = of_user(settings.client_folders)
+    home = root = user_folders(environment())
     if options.scope != USER:
         root = Folders(project_root())
         if root.root == home.root:
             raise UsageError(
                 "The home directory is no project: use --scope user, or run this in the project's directory."
             )
-    present = [client for client in CLIENTS.values() if options.scope in client.hooks and client.is_here(home)]
+    fitting = [client for client in installable().values() if options.scope in client.registered.hooks]
+    present = [client for client in fitting if client.is_here(home)]
     chosen = _chosen(options, present, "install")
-    launch, record, now_ms = this_installation(settings.home), Record(settings.home), time.time_ns() // 1_000_000
+    launch, record, now_ms = this_installation(settings.home), InstallRecord(settings.home), time.time_ns() // 1_000_000
     plans = [(client, making.plan_install(client, options.scope, root, launch, record, now_ms)) for client in chosen]
     if not options.dry_run:
         for _, plan in plans:
@@ -46,11 +48,11 @@ def install(settings: Settings, options: argparse.Namespace) -> Answer:
 
 def uninstall(settings: Settings, options: argparse.Namespace) -> Answer:
     """Undo whatever was installed for the named client, or for every one, wherever it was installed."""
-    record = Record(settings.home)
-    roots = [(USER, of_user(settings.client_folders)), (PROJECT, Folders(project_root()))]
-    named = [CLIENTS[options.client]] if options.client else CLIENTS.values()
+    record = InstallRecord(settings.home)
+    roots = [(USER, user_folders(environment())), (PROJECT, Folders(project_root()))]
+    named = [installable()[options.client]] if options.client else list(installable().values())
     planned = {client.name: making.plan_uninstall(client, roots, record) for client in named}
-    chosen = _chosen(options, [CLIENTS[name] for name, plan in planned.items() if plan], "uninstall")
+    chosen = _chosen(options, [installable()[name] for name, plan in planned.items() if plan], "uninstall")
     plans = [(client, planned[client.name]) for client in chosen]
     if not options.dry_run:
         for _, plan in plans:
@@ -61,10 +63,10 @@ def uninstall(settings: Settings, options: argparse.Namespace) -> Answer:
 def _chosen(options: argparse.Namespace, present: Sequence[Client], verb: str) -> Sequence[Client]:
     """The client that was named; else all that are present, once the user has agreed."""
     if options.client:
-        return [CLIENTS[options.client]]
+        return [installable()[options.client]]
     names = ", ".join(client.name for client in present)
     if not present:
-        raise UsageError(f"There is no client to {verb}. Name one: {', '.join(CLIENTS)}.")
+        raise UsageError(f"There is no client to {verb}. Name one: {', '.join(installable())}.")
     if options.yes or options.dry_run:
         return present
     answer = output.agreed(f"{verb.capitalize()} for {names}?")
@@ -75,7 +77,9 @@ def _chosen(options: argparse.Namespace, present: Sequence[Client], verb: str) -
     return present
 
 
-def _told(plans: Sequence[tuple[Client, Sequence[Change]]], options: argparse.Namespace, scope: str | None) -> Answer:
+def _told(
+    plans: Sequence[tuple[Client, Sequence[FileChange]]], options: argparse.Namespace, scope: str | None
+) -> Answer:
     """What was done, or would be. Of an uninstall: in the one scope that was undone, or in both."""
     if options.json:
         shapes: list[dict[str, Any]] = []
@@ -97,5 +101,5 @@ def _told(plans: Sequence[tuple[Client, Sequence[Change]]], options: argparse.Na
         if not changes:
             lines.append(f"{client.name}: nothing to change.")
         elif scope and not options.dry_run:
-            lines.append(client.hint)
+            lines.append(client.registered.hint)
     return "\n".join(lines)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.clients import ADAPTERS
-from mcp_memory.clients.port import BadLine, Told, TranscriptState
+from mcp_memory.clients import CLIENTS
+from mcp_memory.clients.port import BadLine, TranscriptState
 from mcp_memory.domain.events import Captured
 
 Line = dict[str, Any] | str | bytes
@@ -23,7 +23,7 @@ class Transcript:
         self.path = path
         self.state = TranscriptState()
         self.bad: list[BadLine] = []
-        self._adapter = ADAPTERS[client]
+        self._client = CLIENTS[client]
         self._count = 0
 
     def write(self, *lines: Line, end: bytes = b"\n") -> Transcript:
@@ -34,15 +34,12 @@ class Transcript:
                 file.write((text.encode() if isinstance(text, str) else text) + end)
         return self
 
-    def told(self) -> list[Told]:
+    def events(self) -> list[Captured]:
         """What is new; the state goes through JSON between two reads, as it does when it is saved."""
         self.state.memory = json.loads(json.dumps(self.state.memory))
-        found = list(self._adapter.read(self.path, self.state))
+        found = list(self._client.read(self.path, self.state))
         self.bad += [item for item in found if isinstance(item, BadLine)]
-        return [item for item in found if isinstance(item, Told)]
-
-    def events(self) -> list[Captured]:
-        return [told.event for told in self.told()]
+        return [item for item in found if isinstance(item, Captured)]
 
     def say(self, kind: str, content: object, **fields: object) -> dict[str, Any]:
         """A line of Claude Code's."""

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.clients.claude_code import ClaudeCode
-from mcp_memory.clients.port import Hooked
+from mcp_memory.clients import CLIENTS
+from mcp_memory.clients.port import Reading
 from mcp_memory.domain.events import Captured, EventType, Role
 
 Payload = Callable[..., dict[str, Any]]
 MAIN = Path("/home/dev/.claude/projects/-home-dev-project/s1.jsonl")
 
 
-def hook(payload: dict[str, Any]) -> Hooked:
-    return ClaudeCode().hook(payload, 1_000)
+def hook(payload: dict[str, Any]) -> Reading:
+    return CLIENTS["claude-code"].hook(payload, 1_000)
 
 
-def only(hooked: Hooked) -> Captured:
+def only(hooked: Reading) -> Captured:
     (event,) = hooked.events
     assert (event.client, event.session_id, event.timestamp_ms) == ("claude-code", "s1", 1_000)
     assert event.metadata["via"] == "hook"
@@ -59,7 +59,7 @@ def test_a_prompt_without_an_id_is_keyed_by_its_time(payload: Payload) -> None:
 
 
 def test_a_prompt_that_says_nothing_is_no_event(payload: Payload) -> None:
-    assert hook(payload("UserPromptSubmit", prompt="/clear")) == Hooked("s1", transcript=MAIN)
+    assert hook(payload("UserPromptSubmit", prompt="/clear")) == Reading("s1", transcript=MAIN)
 
 
 def test_a_turn_ends_with_its_last_words_as_fallback(payload: Payload) -> None:
@@ -100,7 +100,7 @@ def test_a_subagent_starts_and_stops(payload: Payload) -> None:
 
 def test_the_subagent_of_a_compaction_is_none(payload: Payload) -> None:
     told = {"last_assistant_message": "<summary>All.</summary>", "agent_transcript_path": "/t/none.jsonl"}
-    assert hook(payload("SubagentStop", agent_id="a8", agent_type="", **told)) == Hooked("s1")
+    assert hook(payload("SubagentStop", agent_id="a8", agent_type="", **told)) == Reading("s1")
 
 
 def test_a_compaction_is_a_fallback_without_its_analysis(payload: Payload) -> None:
@@ -151,7 +151,7 @@ def test_an_interrupted_failure_says_so(payload: Payload) -> None:
 )
 def test_our_own_output_is_not_remembered(payload: Payload, name: str, given_: dict[str, Any], server: object) -> None:
     told = {"tool_use_id": "t1", "tool_response": "toc:day:2026-03-01", "mcp_server": server}
-    assert hook(payload("PostToolUse", tool_name=name, tool_input=given_, **told)) == Hooked("s1", transcript=MAIN)
+    assert hook(payload("PostToolUse", tool_name=name, tool_input=given_, **told)) == Reading("s1", transcript=MAIN)
 
 
 def test_other_tools_that_mention_memory_are_remembered(payload: Payload) -> None:
@@ -165,12 +165,12 @@ def test_other_tools_that_mention_memory_are_remembered(payload: Payload) -> Non
     "PreToolUse PostToolBatch MessageDisplay InstructionsLoaded PermissionRequest Notification".split(),
 )
 def test_events_that_tell_nothing_are_known(payload: Payload, event: str) -> None:
-    assert hook(payload(event, tool_name="Bash", delta="text", message="text")) == Hooked("s1")
+    assert hook(payload(event, tool_name="Bash", delta="text", message="text")) == Reading("s1")
 
 
 def test_before_the_client_forgets_its_words_are_read_and_a_record_is_wanted(payload: Payload) -> None:
     told = hook(payload("PreCompact", trigger="auto", transcript_path="/somewhere/s1.jsonl"))
-    assert told == Hooked("s1", transcript=Path("/somewhere/s1.jsonl"), compacting=True)
+    assert told == Reading("s1", transcript=Path("/somewhere/s1.jsonl"), compacting=True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_memory.clients.claude_code import ClaudeCode
+from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import Captured
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def same(hooked: Captured, told: Captured) -> bool:
     ],
 )  # fmt: skip
 def test_a_prompt(payload: Payload, transcript: Transcript, prompt: str, content: object) -> None:
-    (hooked,) = ClaudeCode().hook(payload("UserPromptSubmit", prompt=prompt), 1).events
+    (hooked,) = CLIENTS["claude-code"].hook(payload("UserPromptSubmit", prompt=prompt), 1).events
     (told,) = transcript.write(transcript.say("user", content, promptId="p1")).events()
     assert same(hooked, told)
 
@@ -93,7 +93,7 @@ def test_a_tool_call_with_and_without_the_tools_own_object(
     has_object: bool,
 ) -> None:
     told = {"tool_name": name, "tool_input": given, "tool_use_id": "t1", "tool_response": response}
-    (hooked,) = ClaudeCode().hook(payload("PostToolUse", **told), 1).events
+    (hooked,) = CLIENTS["claude-code"].hook(payload("PostToolUse", **told), 1).events
     result = transcript.result(seen, response if has_object else None, promptId="p1")
     (event,) = transcript.write(transcript.use(name, given), result).events()
     assert hooked.text == text
@@ -111,7 +111,7 @@ def test_a_tool_call_with_and_without_the_tools_own_object(
 def test_a_tool_of_another_server(payload: Payload, transcript: Transcript, response: object, content: object) -> None:
     name, given = "mcp__farm__count", {"what": "crates"}
     told = {"tool_name": name, "tool_input": given, "tool_use_id": "t1", "tool_response": response}
-    (hooked,) = ClaudeCode().hook(payload("PostToolUse", mcp_server={"name": "farm"}, **told), 1).events
+    (hooked,) = CLIENTS["claude-code"].hook(payload("PostToolUse", mcp_server={"name": "farm"}, **told), 1).events
     result = transcript.result(content, response, promptId="p1")
     (event,) = transcript.write(transcript.use(name, given), result).events()
     assert same(hooked, event)
@@ -129,7 +129,7 @@ def test_a_failure(
     payload: Payload, transcript: Transcript, name: str, error: str, content: object, response: str
 ) -> None:
     told = {"tool_name": name, "tool_input": {}, "tool_use_id": "t1", "error": error, "is_interrupt": False}
-    (hooked,) = ClaudeCode().hook(payload("PostToolUseFailure", **told), 1).events
+    (hooked,) = CLIENTS["claude-code"].hook(payload("PostToolUseFailure", **told), 1).events
     result = transcript.result(content, response, failed=True, promptId="p1")
     (event,) = transcript.write(transcript.use(name, {}), result).events()
     assert hooked.text.endswith(error)
@@ -137,7 +137,7 @@ def test_a_failure(
 
 
 def test_the_last_words_of_a_turn_have_the_transcripts_text(payload: Payload, transcript: Transcript) -> None:
-    (hooked,) = ClaudeCode().hook(payload("Stop", last_assistant_message="Done.\n"), 1).fallback
+    (hooked,) = CLIENTS["claude-code"].hook(payload("Stop", last_assistant_message="Done.\n"), 1).fallback
     (told,) = transcript.write(transcript.say("assistant", [{"type": "text", "text": "\nDone."}])).events()
     assert (hooked.event_type, hooked.role, hooked.text) == (told.event_type, told.role, told.text)
 
@@ -149,7 +149,9 @@ def test_a_subagents_start_and_end(payload: Payload, agent_transcript: Transcrip
     script.write(script.say("assistant", [{"type": "text", "text": "There are 31."}], **side))
     start, stop = script.events()
     told = {"agent_id": "a7", "agent_type": "Explore"}
-    (started,) = ClaudeCode().hook(payload("SubagentStart", **told), 1).events
-    (stopped,) = ClaudeCode().hook(payload("SubagentStop", last_assistant_message="There are 31.", **told), 1).events
+    (started,) = CLIENTS["claude-code"].hook(payload("SubagentStart", **told), 1).events
+    (stopped,) = (
+        CLIENTS["claude-code"].hook(payload("SubagentStop", last_assistant_message="There are 31.", **told), 1).events
+    )
     assert started.source_key == start.source_key
     assert (stopped.source_key, stopped.text) == (stop.source_key, stop.text)

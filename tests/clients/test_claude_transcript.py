@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.clients.claude_code import ClaudeCode
+from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.port import BadLine, Folders, TranscriptState
 from mcp_memory.domain.events import Captured, EventType, Role
 
@@ -24,8 +24,8 @@ def only(events: list[Captured]) -> Captured:
 
 
 def test_a_prompt_is_told_with_where_it_was_said(transcript: Transcript) -> None:
-    (told,) = transcript.write(transcript.say("user", "Mend the fence.", promptId="p1")).told()
-    event = told.event
+    (told,) = transcript.write(transcript.say("user", "Mend the fence.", promptId="p1")).events()
+    event = told
     assert (told.cwd, told.project) == ("/home/dev/project", "")
     assert (event.client, event.session_id, event.source_ids) == ("claude-code", "s1", ("u1",))
     assert (event.event_type, event.role, event.text) == (EventType.USER_MESSAGE, Role.USER, "Mend the fence.")
@@ -117,7 +117,7 @@ def test_a_tool_call_is_remembered_between_two_reads_and_then_forgotten(transcri
 def test_what_is_remembered_is_bounded(transcript: Transcript) -> None:
     for number in range(200):
         transcript.write(transcript.use("Write", {"content": "x" * 50_000}, f"t{number}"))
-    transcript.told()
+    transcript.events()
     assert len(json.dumps(transcript.state.memory)) < 64 * 30
     told = only(transcript.write(transcript.result("done", tool_id="t150")).events())
     assert told.text.startswith("Write")
@@ -128,10 +128,10 @@ def test_a_line_that_is_read_again_reads_the_same(transcript: Transcript) -> Non
     transcript.write(
         transcript.use("Bash", {"command": "ls"}), transcript.result("a.py"), transcript.say("user", "Go.")
     )
-    items = ClaudeCode().read(transcript.path, transcript.state)
+    items = CLIENTS["claude-code"].read(transcript.path, transcript.state)
     first = next(items)
     saved = TranscriptState(transcript.state.offset, transcript.state.line, dict(transcript.state.memory))
-    assert next(ClaudeCode().read(transcript.path, saved)) == first
+    assert next(CLIENTS["claude-code"].read(transcript.path, saved)) == first
 
 
 def test_results_of_parallel_calls_in_one_line_do_not_share_an_object(transcript: Transcript) -> None:
@@ -227,9 +227,9 @@ def test_a_prompt_that_went_into_the_running_turn_is_told_by_the_queue(transcrip
     transcript.write(transcript.say("user", "Mend it."))
     transcript.write(queue("enqueue", "2026-03-01T10:01:00Z", "And paint it."))
     assert [event.text for event in transcript.events()] == ["Mend it."]
-    (told,) = transcript.write(queue("remove", "2026-03-01T10:01:05Z")).told()
-    assert (told.event.event_type, told.event.role, told.event.text) == ("user_message", "user", "And paint it.")
-    assert (told.cwd, told.event.timestamp_ms) == ("/home/dev/project", 1772359265000)
+    (told,) = transcript.write(queue("remove", "2026-03-01T10:01:05Z")).events()
+    assert (told.event_type, told.role, told.text) == ("user_message", "user", "And paint it.")
+    assert (told.cwd, told.timestamp_ms) == ("/home/dev/project", 1772359265000)
 
 
 def test_a_prompt_from_the_queue_that_is_told_by_its_own_line_is_told_once(transcript: Transcript) -> None:
@@ -360,9 +360,9 @@ def test_sessions_come_before_their_subagents(tmp_path: Path) -> None:
     for name in ("p/s2.jsonl", "p/s1/subagents/agent-a7.jsonl", "p/s1.jsonl", "p/notes.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    found = ClaudeCode().transcripts([tmp_path])
+    found = CLIENTS["claude-code"].transcripts([tmp_path])
     assert [path.name for path in found] == ["s1.jsonl", "agent-a7.jsonl", "s2.jsonl"]
-    assert ClaudeCode().default_places(Folders(tmp_path)) == [tmp_path / ".claude" / "projects"]
+    assert CLIENTS["claude-code"].default_places(Folders(tmp_path)) == [tmp_path / ".claude" / "projects"]
 
 
 KEYS = st.sampled_from("type text content message id name input tool_use_id model".split())
@@ -389,7 +389,7 @@ def test_no_line_raises_and_every_event_says_something(lines: list[object], tmp_
     path = tmp_path / "odd.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     state = TranscriptState()
-    for item in ClaudeCode().read(path, state):
-        assert item.reason if isinstance(item, BadLine) else item.event.text
+    for item in CLIENTS["claude-code"].read(path, state):
+        assert item.reason if isinstance(item, BadLine) else item.text
     json.dumps(state.memory)
     assert (state.offset, state.line) == (path.stat().st_size, len(lines))

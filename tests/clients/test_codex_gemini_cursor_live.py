@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.pipeline.importing import import_files
 from tests.support import REPO, memory
 
@@ -161,7 +161,7 @@ async def told(app: App) -> list[tuple[str, str]]:
 
 
 async def brought_in(app: App, session: Session) -> int:
-    result = await import_files(app.store, [(ADAPTERS[session.client], session.transcript)], app.intaker)
+    result = await import_files(app.store, [(CLIENTS[session.client], session.transcript)], app.intaker)
     assert result.skipped == []
     return result.events_new
 
@@ -213,7 +213,7 @@ _FIELDS = (
 @settings(max_examples=150, deadline=None)
 def test_no_payload_makes_an_adapter_raise(event: str, fields: dict[str, Any]) -> None:
     for client in ("codex", "gemini", "cursor"):
-        hooked = ADAPTERS[client].hook({"hook_event_name": event, "session_id": "s1", **fields}, 1)
+        hooked = CLIENTS[client].hook({"hook_event_name": event, "session_id": "s1", **fields}, 1)
         for one in (*hooked.events, *hooked.fallback):
             assert isinstance(one.text, str)
             json.dumps(dict(one.metadata))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.clients.cursor import Cursor
+from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.cursor_transcript import directory_of
 from mcp_memory.domain.events import EventType
 from tests.clients.conftest import Transcript
@@ -71,8 +71,8 @@ def test_what_is_added_to_a_transcript_is_said_when_it_is_added(chat: Transcript
 
 
 def test_a_message_is_one_event_whether_hook_or_transcript_tells_it(chat: Transcript) -> None:
-    (prompt,) = Cursor().hook(payload("beforeSubmitPrompt", prompt="Mend the fence."), 5).events
-    (reply,) = Cursor().hook(payload("afterAgentResponse", text="Mended.\n"), 6).events
+    (prompt,) = CLIENTS["cursor"].hook(payload("beforeSubmitPrompt", prompt="Mend the fence."), 5).events
+    (reply,) = CLIENTS["cursor"].hook(payload("afterAgentResponse", text="Mended.\n"), 6).events
     chat.write(say("user", "<user_query>\nMend the fence.\n</user_query>"), say("assistant", "Mended."))
     first, second = chat.events()
     for hooked, event in ((prompt, first), (reply, second)):
@@ -92,7 +92,7 @@ def test_what_is_said_twice_is_two_events(chat: Transcript) -> None:
 def test_without_a_transcript_the_turn_tells_equal_prompts_apart() -> None:
     fields = {"prompt": "Go on.", "transcript_path": None}
     first, second = (payload("beforeSubmitPrompt", generation_id=turn, **fields) for turn in ("g1", "g2"))
-    keys = {Cursor().hook(one, 5).events[0].source_key for one in (first, first, second)}
+    keys = {CLIENTS["cursor"].hook(one, 5).events[0].source_key for one in (first, first, second)}
     assert len(keys) == 2
 
 
@@ -113,11 +113,11 @@ def test_without_a_transcript_the_turn_tells_equal_prompts_apart() -> None:
 )
 def test_a_payload_that_comes_by_claudes_hooks_too_is_one_event(event: str, fields: dict[str, Any]) -> None:
     claudes = {"beforeSubmitPrompt": "UserPromptSubmit"}.get(event, event[0].upper() + event[1:])
-    first, second = (Cursor().hook(payload(name, **fields), ms) for name, ms in ((event, 5), (event, 6)))
+    first, second = (CLIENTS["cursor"].hook(payload(name, **fields), ms) for name, ms in ((event, 5), (event, 6)))
     keys = {one.source_key for hooked in (first, second) for one in hooked.events}
     assert len(keys) == 1
     if event != "afterAgentResponse":
-        assert {one.source_key for one in Cursor().hook(payload(claudes, **fields), 7).events} == keys
+        assert {one.source_key for one in CLIENTS["cursor"].hook(payload(claudes, **fields), 7).events} == keys
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,16 @@ def test_a_tool_call_is_told_with_what_it_gave_back(
     name: str, given: dict[str, Any], output: str, text: str, failed: bool | None
 ) -> None:
     fields = {"tool_name": name, "tool_input": given, "tool_output": output, "tool_use_id": "t1"}
-    (event,) = Cursor().hook(payload("postToolUse", **fields), 5).events
+    (event,) = CLIENTS["cursor"].hook(payload("postToolUse", **fields), 5).events
     assert (event.text, event.metadata.get("failed"), event.metadata["tool"]) == (text, failed, name)
     assert event.source_key == "tool:t1"
 
 
 def test_a_failed_call_is_marked() -> None:
     fields = {"tool_name": "Shell", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
-    hooked = Cursor().hook(payload("postToolUseFailure", error_message="timed out", is_interrupt=True, **fields), 5)
+    hooked = CLIENTS["cursor"].hook(
+        payload("postToolUseFailure", error_message="timed out", is_interrupt=True, **fields), 5
+    )
     (event,) = hooked.events
     assert (event.text, event.metadata["failed"], event.metadata["is_interrupt"]) == (
         "Shell: ls\ntimed out",
@@ -167,7 +169,7 @@ def test_a_failed_call_is_marked() -> None:
     ],
 )  # fmt: skip
 def test_what_tells_of_one_kind_of_tool_is_told_apart_by_its_way(event: str, fields: dict[str, Any], text: str) -> None:
-    (told,) = Cursor().hook(payload(event, **fields), 5).events
+    (told,) = CLIENTS["cursor"].hook(payload(event, **fields), 5).events
     assert (told.text, told.event_type) == (text, EventType.TOOL_RESULT)
     assert told.metadata["via"] != "hook", "so that the store takes it and postToolUse for one"
 
@@ -183,7 +185,7 @@ def test_what_tells_of_one_kind_of_tool_is_told_apart_by_its_way(event: str, fie
     ],
 )
 def test_what_our_own_tools_said_is_not_told_again(event: str, fields: dict[str, Any]) -> None:
-    hooked = Cursor().hook(payload(event, **fields), 5)
+    hooked = CLIENTS["cursor"].hook(payload(event, **fields), 5)
     assert (hooked.unknown, hooked.events) == (False, ())
 
 
@@ -195,7 +197,7 @@ def test_what_we_injected_is_no_part_of_a_prompt(chat: Transcript) -> None:
 
 @pytest.mark.parametrize(("status", "mark"), [("completed", None), ("aborted", "is_interrupt"), ("error", "failed")])
 def test_a_turns_end_says_how_it_ended(status: str, mark: str | None) -> None:
-    (event,) = Cursor().hook(payload("stop", status=status), 5).events
+    (event,) = CLIENTS["cursor"].hook(payload("stop", status=status), 5).events
     assert event.event_type is EventType.ASSISTANT_STOP
     assert [name for name in ("is_interrupt", "failed") if event.metadata.get(name)] == ([mark] if mark else [])
 
@@ -214,9 +216,9 @@ def test_a_subagent_is_linked_to_its_conversation(tmp_path: Path) -> None:
     agent.write(say("user", "Count the crates."), say("assistant", "Hm."), say("assistant", "There are 31."))
     start, stop = agent.events()
     fields = {"subagent_id": "a7", "subagent_type": "explore", "task": "Count the crates."}
-    (hooked,) = Cursor().hook(payload("subagentStart", **fields), 5).events
+    (hooked,) = CLIENTS["cursor"].hook(payload("subagentStart", **fields), 5).events
     path = str(agent.path)
-    ended = Cursor().hook(payload("subagentStop", summary="There are 31.", agent_transcript_path=path), 6)
+    ended = CLIENTS["cursor"].hook(payload("subagentStop", summary="There are 31.", agent_transcript_path=path), 6)
     assert (start.session_id, start.source_key, start.text) == ("s1", hooked.source_key, hooked.text)
     assert (stop.source_key, stop.text) == (ended.events[0].source_key, ended.events[0].text)
     assert ended.transcript == agent.path
@@ -224,7 +226,7 @@ def test_a_subagent_is_linked_to_its_conversation(tmp_path: Path) -> None:
 
 
 def test_a_compaction_is_told_although_cursor_keeps_its_summary() -> None:
-    hooked = Cursor().hook(payload("preCompact", context_tokens=90_000, trigger="auto"), 5)
+    hooked = CLIENTS["cursor"].hook(payload("preCompact", context_tokens=90_000, trigger="auto"), 5)
     (event,) = hooked.events
     assert hooked.compacting
     assert (event.event_type, event.metadata["pre_tokens"]) == (EventType.COMPACTION, 90_000)
@@ -251,24 +253,24 @@ def test_bad_lines_are_told_and_the_good_ones_kept(chat: Transcript) -> None:
     ],
 )
 def test_what_cannot_be_read_is_unknown(value: dict[str, Any]) -> None:
-    assert Cursor().hook(value, 1).unknown
+    assert CLIENTS["cursor"].hook(value, 1).unknown
 
 
 def test_thoughts_and_what_comes_before_a_tool_are_silent() -> None:
     for event in ("afterAgentThought", "preToolUse", "beforeShellExecution", "beforeReadFile", "afterTabFileEdit"):
-        hooked = Cursor().hook(payload(event, text="x"), 1)
+        hooked = CLIENTS["cursor"].hook(payload(event, text="x"), 1)
         assert (hooked.unknown, hooked.events) == (False, ()), event
 
 
 def test_nothing_of_the_user_but_what_was_said_is_kept() -> None:
-    (event,) = Cursor().hook(payload("beforeSubmitPrompt", prompt="Go on."), 5).events
+    (event,) = CLIENTS["cursor"].hook(payload("beforeSubmitPrompt", prompt="Go on."), 5).events
     assert "example.org" not in json.dumps(dict(event.metadata))
 
 
 def test_files_are_named_from_the_workspace_on_windows_too() -> None:
     given = {"path": "c:\\dev\\project\\src\\a.py"}
     fields = {"tool_name": "Read", "tool_input": given, "tool_output": "x", "tool_use_id": "t1"}
-    hooked = Cursor().hook(payload("postToolUse", workspace_roots=["c:\\dev\\project"], **fields), 5)
+    hooked = CLIENTS["cursor"].hook(payload("postToolUse", workspace_roots=["c:\\dev\\project"], **fields), 5)
     assert hooked.events[0].metadata["files"] == ["src\\a.py"]
 
 
@@ -290,4 +292,4 @@ def test_only_transcripts_and_exports_are_taken_from_a_folder(chat: Transcript, 
     export = tmp_path / "project" / ".specstory" / "history" / "one.md"
     export.parent.mkdir(parents=True)
     export.write_text("<!-- Generated by SpecStory -->\n\n_**User**_\n\nHello.\n")
-    assert list(Cursor().transcripts([tmp_path])) == [chat.path, export]
+    assert list(CLIENTS["cursor"].transcripts([tmp_path])) == [chat.path, export]

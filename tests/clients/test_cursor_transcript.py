@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients import detect
-from mcp_memory.clients.cursor import Cursor
+from mcp_memory.clients import CLIENTS, detect
 from tests.clients.conftest import Transcript
 
 NAME = "0a1b2c3d-1111-2222-3333-444455556666"
@@ -86,8 +85,8 @@ def put(export: Transcript, text: str) -> Transcript:
 
 
 def test_an_export_gives_what_was_said_and_not_what_was_done(export: Transcript, tmp_path: Path) -> None:
-    told = put(export, EXPORT).told()
-    assert [(item.event.role.value, item.event.text) for item in told] == [
+    told = put(export, EXPORT).events()
+    assert [(item.role.value, item.text) for item in told] == [
         ("user", "Mend the fence."),
         ("assistant", "First a look."),
         ("assistant", "It is mended. Try:\n\n```\n_**User**_\nknock\n```"),
@@ -95,16 +94,16 @@ def test_an_export_gives_what_was_said_and_not_what_was_done(export: Transcript,
         ("assistant", "Welcome."),
         ("assistant", "Anything else?"),
     ]
-    assert {(item.event.client, item.event.session_id) for item in told} == {("cursor", NAME)}
+    assert {(item.client, item.session_id) for item in told} == {("cursor", NAME)}
     assert {item.cwd for item in told} == {str(tmp_path / "project")}
-    times = [item.event.timestamp_ms for item in told]
+    times = [item.timestamp_ms for item in told]
     assert times == sorted(set(times))
     assert [ms // 60_000 * 60_000 for ms in (times[0], times[3], times[4])] == [
         1772442240000,
         1772515260000,
         1772515320000,
     ]
-    assert {item.event.metadata.get("model") for item in told} == {None, "gpt-x"}
+    assert {item.metadata.get("model") for item in told} == {None, "gpt-x"}
 
 
 def test_an_export_is_read_again_only_when_it_has_changed(export: Transcript) -> None:
@@ -119,7 +118,7 @@ def test_a_session_that_the_hooks_captured_has_the_same_keys(export: Transcript)
     fields = {"conversation_id": NAME, "transcript_path": "/x.jsonl", "cursor_version": "2"}
     prompt = {**fields, "hook_event_name": "beforeSubmitPrompt", "prompt": "Mend the fence."}
     reply = {**fields, "hook_event_name": "afterAgentResponse", "text": "First a look."}
-    hooked = [Cursor().hook(one, 5).events[0].source_key for one in (prompt, reply)]
+    hooked = [CLIENTS["cursor"].hook(one, 5).events[0].source_key for one in (prompt, reply)]
     assert [event.source_key for event in put(export, EXPORT).events()[:2]] == hooked
 
 
@@ -128,10 +127,10 @@ def test_the_oldest_form_has_neither_times_nor_a_session(export: Transcript) -> 
         export,
         "## SpecStory\n\n## Mending\n\n_**User**_\n\nMend it.\n\n---\n\n_**Assistant**_\n\nDone.\n\n---\n\n\n---\n",
     )
-    told = export.told()
-    assert [item.event.text for item in told] == ["Mend it.", "Done."]
-    assert told[0].event.session_id == "specstory:2026-03-02_09-04Z-mending"
-    assert abs(told[0].event.timestamp_ms - export.path.stat().st_mtime * 1000) < 1_000
+    told = export.events()
+    assert [item.text for item in told] == ["Mend it.", "Done."]
+    assert told[0].session_id == "specstory:2026-03-02_09-04Z-mending"
+    assert abs(told[0].timestamp_ms - export.path.stat().st_mtime * 1000) < 1_000
 
 
 def test_a_rule_inside_a_reply_belongs_to_it(export: Transcript) -> None:

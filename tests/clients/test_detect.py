@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients import ADAPTERS, default_places, detect
+from mcp_memory.clients import CLIENTS, default_places, detect
 from mcp_memory.clients.port import Folders
 
 
@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_of_no_client(tmp_path: Path) -> None:
 
 
 def test_adapters_are_found_by_the_names_they_give_themselves() -> None:
-    assert {name: adapter.name for name, adapter in ADAPTERS.items()} == {
+    assert {name: adapter.name for name, adapter in CLIENTS.items()} == {
         "claude-code": "claude-code",
         "codex": "codex",
         "gemini": "gemini",

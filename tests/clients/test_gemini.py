@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.clients.gemini import Gemini
+from mcp_memory.clients import CLIENTS
 from mcp_memory.domain.events import Captured, EventType
 from tests.clients.conftest import Transcript
 from tests.support import SHARED
@@ -112,7 +112,7 @@ def test_a_message_that_is_read_twice_after_a_crash_reads_the_same(chat: Chat) -
     chat.write(
         chat.reply("Two.", called("glob", {"pattern": "*"}, "a", "c1"), called("glob", {"pattern": "+"}, "b", "c2"))
     )
-    adapter, state = Gemini(), chat.state
+    adapter, state = CLIENTS["gemini"], chat.state
     lines = adapter.read(chat.path, state)
     next(lines)
     saved = json.loads(json.dumps({"offset": state.offset, "line": state.line, "memory": state.memory}))
@@ -142,12 +142,12 @@ def test_the_clients_own_summary_is_a_compaction_and_no_message(chat: Chat) -> N
     ],
 )
 def test_only_what_was_typed_is_a_prompt(chat: Chat, text: str, typed: str | None) -> None:
-    hooked = [event.text for event in Gemini().hook(payload("BeforeAgent", prompt=text), 1).events]
+    hooked = [event.text for event in CLIENTS["gemini"].hook(payload("BeforeAgent", prompt=text), 1).events]
     assert hooked == [text for _, text in told(chat.write(chat.user(text)))] == ([typed] if typed else [])
 
 
 def test_a_prompt_is_told_alike_by_hook_and_transcript(chat: Chat) -> None:
-    (hooked,) = Gemini().hook(payload("BeforeAgent", prompt="Mend the fence.\n"), 1).events
+    (hooked,) = CLIENTS["gemini"].hook(payload("BeforeAgent", prompt="Mend the fence.\n"), 1).events
     (event,) = chat.write(chat.user("Mend the fence.")).events()
     assert same(hooked, event)
     assert hooked.timestamp_ms == 1772359200000
@@ -181,7 +181,7 @@ def test_a_tool_call_is_told_alike_by_hook_and_transcript(
     if error:
         response["error"] = {"message": error, "type": "x"}
     fields = {"tool_name": name, "tool_input": given, "tool_response": response}
-    (hooked,) = Gemini().hook(payload("AfterTool", **fields), 1).events
+    (hooked,) = CLIENTS["gemini"].hook(payload("AfterTool", **fields), 1).events
     recorded = called(name, given, error=error) if error else called(name, given, "\n".join(fenced))
     (event,) = chat.write(chat.reply("", recorded)).events()
     assert same(hooked, event)
@@ -195,7 +195,7 @@ def test_a_huge_result_is_told_alike_although_the_hook_clips_it(chat: Chat) -> N
     output = "\n".join(f"line {number} of the long report" for number in range(4_000))
     fields = {"tool_name": "read_file", "tool_input": {"file_path": f"{CWD}/a.log"}}
     response = {"llmContent": clip(output, 65_536)[0]}
-    (hooked,) = Gemini().hook(payload("AfterTool", tool_response=response, **fields), 1).events
+    (hooked,) = CLIENTS["gemini"].hook(payload("AfterTool", tool_response=response, **fields), 1).events
     (event,) = chat.write(chat.reply("", called("read_file", {"file_path": f"{CWD}/a.log"}, output))).events()
     assert same(hooked, event)
     assert "line 3999" in event.text
@@ -219,15 +219,15 @@ def test_calls_made_at_once_keep_their_order(chat: Chat) -> None:
 )
 def test_what_our_own_tools_said_is_not_told_again(chat: Chat, name: str, given: dict[str, Any], server: str) -> None:
     fields = {"tool_name": name, "tool_input": given, "tool_response": {"llmContent": "toc:day:2026-03-01"}}
-    hooked = Gemini().hook(payload("AfterTool", mcp_context={"server_name": server}, **fields), 1)
+    hooked = CLIENTS["gemini"].hook(payload("AfterTool", mcp_context={"server_name": server}, **fields), 1)
     assert (hooked.unknown, hooked.events) == (False, ())
     assert chat.write(chat.reply("", called(name, given, "toc:day:2026-03-01"))).events() == []
 
 
 def test_a_turns_end_tells_what_was_said_only_if_there_is_no_transcript(chat: Chat) -> None:
     fields = {"prompt": "x", "prompt_response": "First a look.\nDone."}
-    with_file = Gemini().hook(payload("AfterAgent", transcript_path=str(chat.path), **fields), 1)
-    without = Gemini().hook(payload("AfterAgent", **fields), 1)
+    with_file = CLIENTS["gemini"].hook(payload("AfterAgent", transcript_path=str(chat.path), **fields), 1)
+    without = CLIENTS["gemini"].hook(payload("AfterAgent", **fields), 1)
     assert [event.event_type for event in with_file.events] == [EventType.ASSISTANT_STOP]
     assert (with_file.fallback, with_file.transcript) == ((), chat.path)
     assert [event.text for event in without.fallback] == ["First a look.\nDone."]
@@ -267,8 +267,8 @@ def test_the_project_is_told_by_the_context_where_no_file_names_it(tmp_path: Pat
     context = "<session_context>\n- **Workspace Directories:**\n  - C:\\dev\\project\n</session_context>"
     chat.write({"$set": {"messages": [chat.user(context)]}})
     given = {"file_path": "C:\\dev\\project\\src\\a.py"}
-    (told,) = chat.write(chat.reply("", called("read_file", given, "x = 1"))).told()
-    assert (told.cwd, told.event.metadata["files"]) == ("C:\\dev\\project", ["src\\a.py"])
+    (told,) = chat.write(chat.reply("", called("read_file", given, "x = 1"))).events()
+    assert (told.cwd, told.metadata["files"]) == ("C:\\dev\\project", ["src\\a.py"])
 
 
 def test_what_went_wrong_is_told_apart(chat: Chat) -> None:
@@ -306,20 +306,20 @@ def test_a_message_before_any_session_is_told_as_bad(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_unknown(value: dict[str, Any]) -> None:
-    assert Gemini().hook(value, 1).unknown
+    assert CLIENTS["gemini"].hook(value, 1).unknown
 
 
 def test_only_chats_are_taken_from_the_clients_folder(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / ".gemini" / "settings.json").write_text('{"hooks": {}}')
     (tmp_path / ".gemini" / "tmp" / "project" / "logs.json").write_text("[]")
-    assert list(Gemini().transcripts([tmp_path / ".gemini"])) == [chat.path]
+    assert list(CLIENTS["gemini"].transcripts([tmp_path / ".gemini"])) == [chat.path]
 
 
 @pytest.mark.skipif(not REPLAY.is_dir(), reason="the recorded hook payloads are not at hand")
 def test_every_recorded_payload_is_known() -> None:
     telling = ("SessionStart", "SessionEnd", "BeforeAgent", "AfterAgent", "AfterTool")
     for path in sorted(REPLAY.glob("*.json")):
-        hooked = Gemini().hook(json.loads(path.read_text("utf-8")), 1)
+        hooked = CLIENTS["gemini"].hook(json.loads(path.read_text("utf-8")), 1)
         assert not hooked.unknown, path.name
         own = path.name.startswith("AfterTool-mcp_memory")
         assert bool(hooked.events) == (path.name.startswith(telling) and not own), path.name

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_memory.clients.jsonl import GenericJsonl, told_of
-from mcp_memory.clients.port import Hooked
+from mcp_memory.clients import CLIENTS
+from mcp_memory.clients.jsonl import event_of_line
+from mcp_memory.clients.port import Reading
 from mcp_memory.domain.events import Captured, EventType, Role, parse_ulid, ulid
 
 if TYPE_CHECKING:
@@ -18,9 +19,8 @@ GOOD = {"session_id": "s1", "timestamp": "2026-03-01T10:00:00+01:00", "role": "u
 
 def test_a_line_with_everything_is_taken_as_it_is(generic: Transcript) -> None:
     more = {"event_type": "compaction", "project": "farm", "source_id": "n7", "metadata": {"mood": "dry"}}
-    (told,) = generic.write({**GOOD, **more}).told()
-    assert told.project == "farm"
-    assert told.event == Captured(
+    (told,) = generic.write({**GOOD, **more}).events()
+    assert told == Captured(
         client="jsonl",
         session_id="s1",
         source_key="id:n7",
@@ -30,6 +30,7 @@ def test_a_line_with_everything_is_taken_as_it_is(generic: Transcript) -> None:
         text="Mend the fence.",
         source_ids=("n7",),
         metadata={"mood": "dry"},
+        project="farm",
     )
 
 
@@ -96,7 +97,7 @@ def test_a_file_that_grew_is_read_on(generic: Transcript) -> None:
 
 
 def test_it_has_no_hooks() -> None:
-    assert GenericJsonl().hook({"session_id": "s1", "hook_event_name": "Stop"}, 1) == Hooked(unknown=True)
+    assert CLIENTS["jsonl"].hook({"session_id": "s1", "hook_event_name": "Stop"}, 1) == Reading(unknown=True)
 
 
 EXPORTED = {
@@ -133,5 +134,5 @@ def test_a_line_of_an_export_with_bad_names_of_its_lines_is_reported(generic: Tr
 def test_an_exported_event_from_before_1970_is_the_same_event_again() -> None:
     line = {"client": "codex", "session_id": "s", "timestamp": "1969-07-20T20:17:40.000Z", "role": "user", "text": "a"}
     key = b"0123456789"
-    told = told_of({**line, "event_id": ulid(0, key), "source_ids": []})
-    assert (told.event.client, told.event.key) == ("codex", key)
+    told = event_of_line({**line, "event_id": ulid(0, key), "source_ids": []})
+    assert (told.client, told.key) == ("codex", key)

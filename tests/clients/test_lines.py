@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients import ADAPTERS
-from mcp_memory.clients.lines import digest, files_below, growing, milliseconds, parse, rewritten
-from mcp_memory.clients.port import TranscriptState
+from mcp_memory.clients import CLIENTS
+from mcp_memory.clients.lines import digest, growing, milliseconds, parse, rewritten
+from mcp_memory.clients.port import TranscriptState, files_below
 
 
 @pytest.fixture
@@ -160,4 +160,4 @@ def test_a_pipe_in_a_directory_is_no_transcript(tmp_path: Path) -> None:
 def test_a_file_that_is_named_is_read_once(tmp_path: Path, client: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("{}")
-    assert list(ADAPTERS[client].transcripts([path])) == [path]
+    assert list(CLIENTS[client].transcripts([path])) == [path]

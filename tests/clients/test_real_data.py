@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients import ADAPTERS, detect
-from mcp_memory.clients.port import Told, TranscriptState
+from mcp_memory.clients import CLIENTS, detect
+from mcp_memory.clients.port import TranscriptState
 from mcp_memory.domain.events import Captured
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -21,9 +21,9 @@ needs_replay = pytest.mark.skipif(not REPLAY.is_dir(), reason="the recorded hook
 
 @pytest.fixture(scope="module")
 def events() -> list[Captured]:
-    adapter = ADAPTERS["claude-code"]
+    adapter = CLIENTS["claude-code"]
     found = [item for path in adapter.transcripts([TRANSCRIPTS]) for item in adapter.read(path, TranscriptState())]
-    events = [item.event for item in found if isinstance(item, Told)]
+    events = [item for item in found if isinstance(item, Captured)]
     assert len(events) == len(found), "a line could not be read"
     return events
 
@@ -56,17 +56,13 @@ def test_real_transcripts_are_recognized() -> None:
 @needs_transcripts
 def test_tool_results_read_alike_with_and_without_the_tools_own_object(tmp_path: Path) -> None:
     """A subagent's transcript lacks the object: most calls must read the same all the same."""
-    adapter, alike, other = ADAPTERS["claude-code"], 0, Counter[str]()
+    adapter, alike, other = CLIENTS["claude-code"], 0, Counter[str]()
     for path in TRANSCRIPTS.glob("*.jsonl"):
         bare = tmp_path / path.name
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         bare.write_text("".join(json.dumps({**line, "toolUseResult": None}) + "\n" for line in lines), "utf-8")
         with_object, without = (
-            {
-                item.event.source_key: item.event
-                for item in adapter.read(file, TranscriptState())
-                if isinstance(item, Told)
-            }
+            {item.source_key: item for item in adapter.read(file, TranscriptState()) if isinstance(item, Captured)}
             for file in (path, bare)
         )
         assert with_object.keys() == without.keys()
@@ -82,7 +78,7 @@ def test_tool_results_read_alike_with_and_without_the_tools_own_object(tmp_path:
 @needs_replay
 @pytest.mark.parametrize("folder", ["claude-code", "claude-code-tui", "claude-code-plugin"])
 def test_every_recorded_payload_is_known(folder: str) -> None:
-    adapter = ADAPTERS["claude-code"]
+    adapter = CLIENTS["claude-code"]
     telling = (
         "SessionStart",
         "SessionEnd",

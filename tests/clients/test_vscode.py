@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.clients import ADAPTERS, default_places, detect
+from mcp_memory.clients import CLIENTS, default_places, detect
 from mcp_memory.clients.port import Folders, TranscriptState
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.store.sqlite.database import Transaction
@@ -169,9 +169,9 @@ def test_copilots_form_of_a_tools_result_is_read() -> None:
         "tool_input": {"command": "ls"},
         "tool_result": {"result_type": "success", "text_result_for_llm": "pears"},
     }
-    (event,) = ADAPTERS["vscode"].hook(payload, 5).events
+    (event,) = CLIENTS["vscode"].hook(payload, 5).events
     assert (event.text, event.timestamp_ms) == ("Bash: ls\npears", NOON_MS)
-    again = ADAPTERS["vscode"].hook(payload, 9_999).events
+    again = CLIENTS["vscode"].hook(payload, 9_999).events
     assert [event.source_key for event in again] == [event.source_key]
 
 
@@ -193,7 +193,7 @@ def test_copilots_form_of_a_tools_result_is_read() -> None:
 )
 def test_what_comes_without_ids_or_under_copilots_names_is_read(fields: dict[str, Any], kind: str, text: str) -> None:
     for when in (NOON, NOON_MS):
-        (event,) = ADAPTERS["vscode"].hook({"sessionId": "c1", "timestamp": when, **fields}, 5).events
+        (event,) = CLIENTS["vscode"].hook({"sessionId": "c1", "timestamp": when, **fields}, 5).events
         assert (str(event.event_type), event.text, event.timestamp_ms) == (kind, text, NOON_MS)
 
 
@@ -251,13 +251,13 @@ def test_a_transcript_is_read_as_it_grows(tmp_path: Path) -> None:
     transcript = Transcript(tmp_path / "v1.jsonl", "vscode")
     found = []
     for entry in session():
-        found += transcript.write(entry).told()
-    assert [(told.event.event_type, told.event.text, told.cwd) for told in found] == [
+        found += transcript.write(entry).events()
+    assert [(told.event_type, told.text, told.cwd) for told in found] == [
         (EventType.USER_MESSAGE, "Count the pears", "/home/ada/orchard"),
         (EventType.TOOL_RESULT, "Bash: ls\n31", "/home/ada/orchard"),
         (EventType.ASSISTANT_MESSAGE, "There are 31 pears.", "/home/ada/orchard"),
     ]
-    assert {(told.event.client, told.event.session_id) for told in found} == {("vscode", "v1")}
+    assert {(told.client, told.session_id) for told in found} == {("vscode", "v1")}
     assert transcript.bad == []
 
 
@@ -312,6 +312,6 @@ def test_nothing_is_too_odd_to_be_taken() -> None:
     odd: list[Any] = [None, 7, [], {}, "x", {"a": "b"}]
     for value in odd:
         payload = {key: value for entry in TURN for key in entry} | {"hookEventName": "PostToolUse", "sessionId": "s"}
-        ADAPTERS["vscode"].hook(payload, 1)
-    assert ADAPTERS["vscode"].hook({}, 1).unknown
-    assert list(ADAPTERS["vscode"].read(Path("/no/such/file"), TranscriptState())) == []
+        CLIENTS["vscode"].hook(payload, 1)
+    assert CLIENTS["vscode"].hook({}, 1).unknown
+    assert list(CLIENTS["vscode"].read(Path("/no/such/file"), TranscriptState())) == []

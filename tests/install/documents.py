@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_memory.clients.port import Folders
-from mcp_memory.install.catalog import CLIENTS, USER, Launch, Wanted
+from mcp_memory.clients import CLIENTS
+from mcp_memory.clients.port import USER, Folders
+from mcp_memory.install.catalog import Launch, WantedEntries, wanted_entries
 
 LAUNCH = Launch("/opt/py/bin/python", "/opt/memory/hooks/capture.py", ("/opt/py/bin/mcp-memory", "serve"), "/data/m m")
 MOVED = Launch("/new/bin/python", "/new/memory/hooks/capture.py", ("/new/bin/python", "-m", "mcp_memory", "serve"))
 
 
-def wanted(client: str = "gemini", launch: Launch = LAUNCH) -> Wanted:
+def wanted(client: str = "gemini", launch: Launch = LAUNCH) -> WantedEntries:
     """All that the client's JSON files should hold, as if it were one file."""
-    parts = list(CLIENTS[client].wanted(USER, Folders(Path("/home/dev")), launch).values())
+    parts = list(wanted_entries(CLIENTS[client], USER, Folders(Path("/home/dev")), launch).values())
     hooks = next(part for part in parts if part.hooks)
     server = next(part.server for part in parts if part.server)
-    return Wanted(hooks.hooks, server, hooks.grouped, hooks.version)
+    return WantedEntries(hooks.hooks, server, hooks.grouped, hooks.version)
 
 
 OTHER = '{"hooks": [{"type": "command", "command": "true other-hook"}]}'

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients.port import Folders
+from mcp_memory.clients import installable
+from mcp_memory.clients.port import PROJECT, USER, Folders
 from mcp_memory.errors import MemoryFault, UsageError
-from mcp_memory.install.apply import Change, Record, install, plan_install, plan_uninstall, uninstall
-from mcp_memory.install.catalog import CLIENTS, PROJECT, USER, Launch, project_root
+from mcp_memory.install.apply import FileChange, InstallRecord, install, plan_install, plan_uninstall, uninstall
+from mcp_memory.install.catalog import Launch, project_root
 from tests.install.documents import LAUNCH, MOVED
 
-FOUR = pytest.mark.parametrize("client", list(CLIENTS))
+FOUR = pytest.mark.parametrize("client", list(installable()))
 
 
 class Place:
@@ -26,21 +27,21 @@ class Place:
         for folder in (self.home, self.project):
             folder.mkdir()
 
-    def install(self, client: str, scope: str = USER, launch: Launch = LAUNCH) -> list[Change]:
+    def install(self, client: str, scope: str = USER, launch: Launch = LAUNCH) -> list[FileChange]:
         root = Folders(self.home if scope == USER else self.project)
-        changes = plan_install(CLIENTS[client], scope, root, launch, Record(self.data), now_ms=1)
-        install(changes, Record(self.data))
+        changes = plan_install(installable()[client], scope, root, launch, InstallRecord(self.data), now_ms=1)
+        install(changes, InstallRecord(self.data))
         return changes
 
-    def uninstall(self, client: str) -> list[Change]:
+    def uninstall(self, client: str) -> list[FileChange]:
         roots = [(USER, Folders(self.home)), (PROJECT, Folders(self.project))]
-        changes = plan_uninstall(CLIENTS[client], roots, Record(self.data))
-        uninstall(changes, Record(self.data))
+        changes = plan_uninstall(installable()[client], roots, InstallRecord(self.data))
+        uninstall(changes, InstallRecord(self.data))
         return changes
 
     def seed(self, client: str, scope: str = USER) -> dict[str, bytes]:
         root = Folders(self.home if scope == USER else self.project)
-        for path in CLIENTS[client].files(scope, root):
+        for path in installable()[client].settings_files(scope, root):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"# mine\na = 1\n" if path.suffix == ".toml" else b'\xef\xbb\xbf{"a": "\\u00e9"}\r\n')
         return self.everything()
@@ -173,12 +174,14 @@ def test_one_broken_file_stops_the_whole_installation(place: Place, broken: byte
 
 
 def test_a_change_by_another_program_in_between_is_not_overwritten(place: Place) -> None:
-    changes = plan_install(CLIENTS["gemini"], USER, Folders(place.home), LAUNCH, Record(place.data), now_ms=1)
+    changes = plan_install(
+        installable()["gemini"], USER, Folders(place.home), LAUNCH, InstallRecord(place.data), now_ms=1
+    )
     path = place.home / ".gemini/settings.json"
     path.parent.mkdir()
     path.write_text('{"new": true}')
     with pytest.raises(MemoryFault, match="changed by another program"):
-        install(changes, Record(place.data))
+        install(changes, InstallRecord(place.data))
     assert path.read_text() == '{"new": true}'
     place.install("gemini")
     place.uninstall("gemini")
@@ -224,7 +227,9 @@ def test_codex_has_no_project_scope(place: Place) -> None:
 def test_the_difference_is_shown_as_a_unified_diff(place: Place) -> None:
     (place.home / ".cursor").mkdir()
     (place.home / ".cursor/mcp.json").write_text('{"mcpServers": {}}')
-    changes = plan_install(CLIENTS["cursor"], USER, Folders(place.home), LAUNCH, Record(place.data), now_ms=1)
+    changes = plan_install(
+        installable()["cursor"], USER, Folders(place.home), LAUNCH, InstallRecord(place.data), now_ms=1
+    )
     created, changed = (change.diff() for change in changes)
     assert created.startswith("--- /dev/null\n+++ ")
     assert '\n-{"mcpServers": {}}\n\\ No newline at end of file\n+{"mcpServers": {"memory": ' in changed
@@ -234,7 +239,7 @@ def test_an_unreadable_record_says_what_to_do(place: Place) -> None:
     place.data.mkdir()
     (place.data / "registrations.json").write_text("{}")
     with pytest.raises(MemoryFault, match="Move it away"):
-        Record(place.data)
+        InstallRecord(place.data)
 
 
 def test_the_project_is_the_nearest_directory_with_git(tmp_path: Path) -> None:

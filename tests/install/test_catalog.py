@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.capture.settings import home_dir
-from mcp_memory.install.catalog import CLIENTS, Launch, is_our_hook, is_our_server, this_installation
+from mcp_memory.clients import installable
+from mcp_memory.clients.port import USER, Folders
+from mcp_memory.install.catalog import Launch, is_our_hook, is_our_server, this_installation, wanted_entries
 
 
 def test_the_registered_programs_exist() -> None:
@@ -39,10 +41,11 @@ def test_the_hook_runs_in_a_shell_and_captures_into_the_registered_home(tmp_path
     assert len(list((home / "spool").glob("*.json"))) == 1
 
 
-@pytest.mark.parametrize("client", list(CLIENTS))
+@pytest.mark.parametrize("client", list(installable()))
 def test_session_end_is_within_what_the_client_allows(client: str) -> None:
     launch = Launch("/p", "/h/hooks/capture.py", ("/s", "serve"))
-    seconds = {name: entry["timeout"] for name, entry in CLIENTS[client].handlers(launch).items()}
+    entries = wanted_entries(installable()[client], USER, Folders(Path("/home/ada")), launch).values()
+    seconds = {name: entry["timeout"] for part in entries for name, entry in part.hooks.items()}
     most = {"claude-code": 1, "codex": 3, "gemini": 10_000, "cursor": 10}[client]
     assert seconds[next(name for name in seconds if name.lower() == "sessionend")] <= most
     assert min(seconds.values()) >= (1_000 if client == "gemini" else 1)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.install import jsonc
-from mcp_memory.install.json_settings import find, register, withdraw
-from mcp_memory.install.jsonc import COMMENT, JsonError, load
+from mcp_memory.install import json_settings
+from mcp_memory.install.catalog import EditError
+from mcp_memory.install.json_settings import COMMENT, find, load, register, withdraw
 from tests.install.documents import BROKEN, EMPTY, EXACT, LAUNCH, MOVED, wanted
 
 ALL = {**EXACT, **EMPTY}
@@ -67,7 +67,7 @@ def test_a_moved_installation_is_repaired_in_place(text: str) -> None:
 
 @params(BROKEN)
 def test_a_file_that_cannot_be_understood_is_refused(text: str) -> None:
-    with pytest.raises(JsonError):
+    with pytest.raises(EditError):
         register(text, wanted("claude-code"))
 
 
@@ -108,8 +108,8 @@ def test_a_foreign_server_called_memory_is_left_alone_and_ours_takes_another_nam
 
 def test_what_the_user_added_to_our_server_survives_a_repair() -> None:
     text = register("{}", wanted("claude-code", LAUNCH))
-    text = jsonc.put(text, ("mcpServers", "memory", "env", "TZ"), "UTC")
-    text = jsonc.put(text, ("mcpServers", "memory", "disabled"), True)
+    text = json_settings.put(text, ("mcpServers", "memory", "env", "TZ"), "UTC")
+    text = json_settings.put(text, ("mcpServers", "memory", "disabled"), True)
     entry = load(register(text, wanted("claude-code", MOVED)))["mcpServers"]["memory"]
     assert entry["env"] == {"TZ": "UTC"}
     assert entry["disabled"] is True
@@ -117,7 +117,7 @@ def test_what_the_user_added_to_our_server_survives_a_repair() -> None:
 
 
 def test_the_last_of_repeated_names_is_the_one_that_is_edited() -> None:
-    assert jsonc.put('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
+    assert json_settings.put('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def test_the_last_of_repeated_names_is_the_one_that_is_edited() -> None:
     ],
 )
 def test_removing_takes_the_right_comma(text: str, path: tuple[str | int, ...], rest: str) -> None:
-    assert jsonc.remove(text, path) == rest
+    assert json_settings.remove(text, path) == rest
     load(rest)
 
 
 def test_an_error_names_the_line_and_column() -> None:
-    with pytest.raises(JsonError, match="line 3, column 3: a comma is missing"):
+    with pytest.raises(EditError, match="line 3, column 3: a comma is missing"):
         load('{\n  "a": 1\n  "b": 2\n}')
 
 
 def test_deep_nesting_is_refused_not_fatal() -> None:
-    with pytest.raises(JsonError, match="nested too deeply"):
+    with pytest.raises(EditError, match="nested too deeply"):
         load("[" * 100_000)
 
 

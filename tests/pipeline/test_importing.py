@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.clients import ADAPTERS
-from mcp_memory.clients.jsonl import GenericJsonl
-from mcp_memory.clients.port import BadLine, Folders, Told, TranscriptState
+from mcp_memory.clients import CLIENTS, jsonl
+from mcp_memory.clients.port import BadLine, Folders, TranscriptState
+from mcp_memory.domain.events import Captured
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
@@ -30,7 +30,7 @@ def write(path: Path, lines: list[Any]) -> Path:
 
 
 async def load(app: App, *paths: Path, **options: Any) -> Imported:
-    return await import_files(app.store, [(ADAPTERS["jsonl"], path) for path in paths], app.intaker, **options)
+    return await import_files(app.store, [(CLIENTS["jsonl"], path) for path in paths], app.intaker, **options)
 
 
 async def test_a_second_import_adds_nothing_and_still_counts(tmp_path: Path) -> None:
@@ -179,12 +179,12 @@ def json_lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-class Stumbling(GenericJsonl):
+class Stumbling:
     """A reader with a bug that a certain line brings out."""
 
-    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
-        for item in super().read(path, state):
-            if isinstance(item, Told) and "stumble" in item.event.text:
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+        for item in jsonl.read(path, state):
+            if isinstance(item, Captured) and "stumble" in item.text:
                 raise ZeroDivisionError("division by zero")
             yield item
 
@@ -252,7 +252,7 @@ async def test_a_project_that_opted_out_is_not_imported(tmp_path: Path) -> None:
     }
     path = write(tmp_path / "a.jsonl", [line])
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.store, [(ADAPTERS["claude-code"], path)], app.intaker)
+        result = await import_files(app.store, [(CLIENTS["claude-code"], path)], app.intaker)
     assert (result.events_new, result.events_known) == (0, 0)
 
 
@@ -273,7 +273,7 @@ async def test_a_file_that_vanished_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (SHARED / "data" / "transcripts").is_dir(), reason="the shared transcripts are not here")
 async def test_all_real_transcripts_are_imported_processed_and_navigable(tmp_path: Path) -> None:
-    adapter = ADAPTERS["claude-code"]
+    adapter = CLIENTS["claude-code"]
     paths = list(adapter.transcripts([SHARED / "data" / "transcripts"]))
     async with memory(tmp_path / "home") as app:
         result = await import_files(app.store, [(adapter, path) for path in paths], app.intaker, project="cli")

@@ -14,8 +14,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.app import App
-from mcp_memory.clients.port import BadLine, ClientAdapter, Hooked, Told, TranscriptState
-from mcp_memory.domain.events import EventQuery
+from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
+from mcp_memory.domain.events import Captured, EventQuery
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline import loop
 from mcp_memory.pipeline.importing import import_files
@@ -56,16 +56,16 @@ class Around:
 
     name = "claude-code"
 
-    def __init__(self, adapter: ClientAdapter) -> None:
+    def __init__(self, adapter: Client) -> None:
         self._adapter = adapter
 
-    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+    def hook(self, payload: Mapping[str, Any], received_ms: int) -> Reading:
         return self._adapter.hook(payload, received_ms)
 
-    def read(self, path: Path, state: TranscriptState) -> Iterator[Told | BadLine]:
+    def read(self, path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
         for item in self._adapter.read(path, state):
-            if isinstance(item, Told):
-                self.at(path, int(item.event.text.split()[1]))
+            if isinstance(item, Captured):
+                self.at(path, int(item.text.split()[1]))
             yield item
 
     def at(self, path: Path, number: int) -> None:
@@ -73,7 +73,7 @@ class Around:
 
 
 def read_by(app: App, around: type[Around]) -> None:
-    app.pipeline.adapters["claude-code"] = around(app.pipeline.adapters["claude-code"])  # type: ignore[assignment]
+    app.pipeline.clients["claude-code"] = around(app.pipeline.clients["claude-code"])  # type: ignore[assignment]
 
 
 async def pears(app: App) -> dict[str, int]:
@@ -154,7 +154,7 @@ async def test_a_server_can_answer_while_it_condenses_a_large_session(tmp_path: 
     async with memory(tmp_path / "home") as app:
         await stopped(app, path)
         assert await app.pipeline.lease.acquire()
-        await ingest(app.store, app.pipeline.adapters, app.intaker, Share(app.pipeline.lease, math.inf))
+        await ingest(app.store, app.pipeline.clients, app.intaker, Share(app.pipeline.lease, math.inf))
         [account] = await app.store.accounts_due(app.clock.now_ms(), 9)
         events = await app.store.events(EventQuery(session_id=account.session_id, through=account.turns[-1].place))
         turns = 0
@@ -225,7 +225,7 @@ async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path)
 
     async with memory(tmp_path / "home") as app:
         read_by(app, Failing)
-        adapter = app.pipeline.adapters["claude-code"]
+        adapter = app.pipeline.clients["claude-code"]
         for new in (13, 0):
             result = await import_files(app.store, [(adapter, odd), (adapter, even)], app.intaker)
             assert result.events_new == new

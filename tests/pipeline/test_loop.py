@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
-from mcp_memory.clients.port import Hooked
+from mcp_memory.clients.port import Reading
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import SegmentSummary
 from mcp_memory.errors import LeaseLost
@@ -77,17 +77,17 @@ async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with memory(tmp_path) as app:
-        adapter = app.pipeline.adapters["claude-code"]
+        adapter = app.pipeline.clients["claude-code"]
 
         class Breaking:
             name = "claude-code"
 
-            def hook(self, payload: Mapping[str, Any], received_ms: int) -> Hooked:
+            def hook(self, payload: Mapping[str, Any], received_ms: int) -> Reading:
                 if payload.get("prompt") == "odd":
                     raise KeyError("odd")
                 return adapter.hook(payload, received_ms)
 
-        app.pipeline.adapters["claude-code"] = Breaking()  # type: ignore[assignment]
+        app.pipeline.clients["claude-code"] = Breaking()  # type: ignore[assignment]
         for number, prompt in enumerate(("odd", "even")):
             payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": prompt, "prompt_id": prompt}
             await app.store.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])

@@ -103,7 +103,7 @@ async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reache
         for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Unheard"):
             fields = everywhere({"prompt": "Hi.", "tool_name": "Bash", "tool_input": {"command": "ls"}}, KEY)
             client.fire(event, **{**fields, "session_id": f"s {KEY}", "cwd": str(folder)})
-        adapters = app.pipeline.adapters
+        adapters = app.pipeline.clients
         sources = [(adapters["jsonl"], history), (adapters["claude-code"], client.transcript)]
         await import_files(app.store, sources, app.intaker)
         await app.pipeline.until_idle()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory import __version__
-from mcp_memory.install.catalog import CLIENTS
+from mcp_memory.clients import CLIENTS
 from release.manifests import cursor_link, documents, outdated, registry
 from tests.support import REPO
 
@@ -39,7 +39,7 @@ def test_a_registry_is_told_of_a_package_only_once_it_is_published() -> None:
 
 def test_the_plugin_hooks_every_event_that_install_does() -> None:
     hooks = json.loads((REPO / "hooks" / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == set(CLIENTS["claude-code"].events)
+    assert set(hooks) == set(CLIENTS["claude-code"].registered.events)
     for groups in hooks.values():
         (handler,) = groups[0]["hooks"]
         assert "${CLAUDE_PLUGIN_ROOT}/hooks/capture.py" in handler["command"]

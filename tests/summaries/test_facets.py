@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.clients.claude_transcript import read
-from mcp_memory.clients.port import Told, TranscriptState
-from mcp_memory.domain.events import Event, Role
+from mcp_memory.clients.port import TranscriptState
+from mcp_memory.domain.events import Captured, Event, Role
 from mcp_memory.domain.records import ActionItem, Facets
 from mcp_memory.models import tokens
 from mcp_memory.pipeline.ingest import Intaker
@@ -127,7 +127,7 @@ def real_sessions() -> list[list[Event]]:
     intaker = Intaker(65_536, 1_000, tokens.count_all)
     paths = sorted(TRANSCRIPTS.glob("*.jsonl"))
     return [
-        intaker.prepare([told.event for told in read(path, TranscriptState()) if isinstance(told, Told)])
+        intaker.prepare([told for told in read(path, TranscriptState()) if isinstance(told, Captured)])
         for path in paths
     ]
 

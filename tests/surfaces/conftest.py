@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory import sample
 from mcp_memory.app import open_app
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
 from tests.support import conversation
@@ -33,7 +33,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def build() -> None:
         async with open_app(settings_at(home)) as app:
-            await import_files(app.store, [(ADAPTERS["jsonl"], HISTORY)], app.intaker)
+            await import_files(app.store, [(CLIENTS["jsonl"], HISTORY)], app.intaker)
             await app.pipeline.until_idle()
             await app.pipeline.lease.release()
 

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.clients.jsonl import told_of
+from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.domain.events import Intake
 from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost
@@ -256,7 +256,7 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
         source = client.transcript
         if copied:
             source = source.rename(tmp_path / "copy.jsonl")
-        await import_files(app.store, [(app.pipeline.adapters["claude-code"], source)], app.intaker)
+        await import_files(app.store, [(app.pipeline.clients["claude-code"], source)], app.intaker)
         events = [event.text for _, event in await app.store.log(0, None, 99)]
         assert "The sky is, too." in events
         assert not [text for text in events if SECRET in text]
@@ -365,7 +365,7 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
 
 async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotten(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z")).event])
+        event = app.intaker.prepare([event_of_line(said("Mend the fence.", "2026-03-02T09:00:00Z"))])
         await app.store.add([Intake(tuple(event), f"/home/ada/{SECRET}.app", "")])
         failed = {
             "path": f"/home/ada/.claude/projects/-home-ada-{SECRET}-app/0.jsonl",
@@ -402,7 +402,7 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
 
 async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_one_it_claims(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        event = app.intaker.prepare([told_of(said("Mend the fence.", "2026-03-02T09:00:00Z", session="s2")).event])
+        event = app.intaker.prepare([event_of_line(said("Mend the fence.", "2026-03-02T09:00:00Z", session="s2"))])
         await learn(app, [said("Paint it.", "2026-03-02T09:00:00Z", session="s1", project="shop")])
         await app.store.add([Intake(tuple(event), "/home/ada/barn", "shop")])
         for root, label in (("/home/ada/barn", "shop"), ("", "shop"), ("/home/ada/barn", "")):

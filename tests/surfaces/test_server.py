@@ -19,7 +19,7 @@ from mcp_memory import sample
 from mcp_memory.app import open_app
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import server
@@ -151,7 +151,7 @@ async def test_what_another_process_stores_reaches_the_tree_while_the_server_run
     async with connected(blank) as client:
         assert "Nothing is remembered" in await ask(client, "toc_root")
         async with open_app(blank) as other:
-            await import_files(other.store, [(ADAPTERS["jsonl"], HISTORY)], other.intaker)
+            await import_files(other.store, [(CLIENTS["jsonl"], HISTORY)], other.intaker)
         answer = ""
         while "toc:year:2026" not in answer:
             answer = await ask(client, "toc_root")

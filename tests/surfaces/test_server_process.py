@@ -23,7 +23,7 @@ from mcp_types import TextContent
 
 from mcp_memory import sample
 from mcp_memory.app import open_app
-from mcp_memory.clients import ADAPTERS
+from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from tests.support import conversation, tell
@@ -148,7 +148,7 @@ async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tm
     ]
     history.write_text("\n".join(lines), encoding="utf-8")
     async with open_app(blank) as app:
-        await import_files(app.store, [(ADAPTERS["jsonl"], history)], app.intaker)
+        await import_files(app.store, [(CLIENTS["jsonl"], history)], app.intaker)
     async with served(blank) as server:
         await server.greet()
         await server.tell(ASK)
