@@ -9,7 +9,8 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
@@ -26,6 +27,7 @@ from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.times.resolve import TimeRange, resolve
 
 T = TypeVar("T")
+P = ParamSpec("P")
 MAX_BUDGET = 20_000
 MAX_AROUND = 20
 MAX_LIMIT = 50
@@ -36,6 +38,18 @@ _PHRASES = ("today", "yesterday", "this week", "last week", "this month", "last 
 _TOPICS = {Level.DAY: 40, Level.WEEK: 20, Level.MONTH: 12, Level.YEAR: 3}
 _TIME_DIGITS = 13
 _DIGITS = re.compile(r"[0-9]{0,15}")
+
+
+def at_one_moment(
+    method: Callable[Concatenate[Answers, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Answers, P], Coroutine[Any, Any, T]]:
+    """Let a method read all that its answer needs as of one moment, in one trip to the store."""
+
+    @wraps(method)
+    async def answer(answers: Answers, /, *args: P.args, **named: P.kwargs) -> T:
+        return await answers.at_once(lambda here: method(here, *args, **named))
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,7 @@ class Answers:
         return resolve(phrase, self.now, self.zone) if phrase and phrase.strip() else None
 
     async def at_once(self, work: Callable[[Answers], Coroutine[Any, Any, T]]) -> T:
-        """Read all that an answer needs as of one moment; `work` gets these answers as they are then."""
+        """What `work` makes of these answers as they are at one moment."""
         return await self.reader.at_once(lambda reader: work(replace(self, reader=reader)))
 
     async def scope(self, project: str | None) -> Scope:
@@ -79,35 +93,29 @@ class Answers:
         told = f"{events} event{'s' * (events != 1)} of {sessions} open session{'s' * (sessions != 1)}"
         return f" {told} will be summarized once there is a pause; {self.renderer.say(FOUND_NOW)}"
 
+    @at_one_moment
     async def toc_root(self, project: str | None, topic: str | None, budget: int, notice: str = "") -> Page:
         """The top of the tree; `notice` is something the reader should know about the memory itself."""
-
-        async def read(here: Answers) -> tuple[browse.Root, Scope, browse.Topic | None, str, str]:
-            scope = await here.scope(project)
-            branches = await browse.topic_of(here.reader, topic, scope)
-            root = await browse.toc_root(here.reader, scope, branches)
-            if root.years:
-                return root, scope, branches, "", ""
+        scope = await self.scope(project)
+        branches = await browse.topic_of(self.reader, topic, scope)
+        root, waiting = await browse.toc_root(self.reader, scope, branches), ""
+        if not root.years:
+            waiting = await self.waiting(scope)
             alone = scope.project is None or scope.alone
-            others = [] if alone else [slug for slug in await here.reader.slugs() if slug != scope.project]
-            elsewhere = f" Other projects: {', '.join(others[:8])}." if others else ""
-            return root, scope, branches, elsewhere, await here.waiting(scope)
+            others = [] if alone else [slug for slug in await self.reader.slugs() if slug != scope.project]
+            notice += f" Other projects: {', '.join(others[:8])}." if others else ""
+        return self.renderer.root(root, scope, branches, notice, checked(budget), waiting)
 
-        root, scope, branches, elsewhere, waiting = await self.at_once(read)
-        return self.renderer.root(root, scope, branches, notice + elsewhere, checked(budget), waiting)
-
+    @at_one_moment
     async def get_node(
         self, node_id: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        async def read(here: Answers) -> tuple[browse.NodeView, Scope, browse.Topic | None]:
-            named = not project and parse_node_id(node_id)[1]
-            scope = await (here.view() if named else here.scope(project))
-            view, branches = await browse.get_node(here.reader, scope, node_id, topic, outline=True)
-            return view, scope, branches
-
-        view, scope, branches = await self.at_once(read)
+        named = not project and parse_node_id(node_id)[1]
+        scope = await (self.view() if named else self.scope(project))
+        view, branches = await browse.get_node(self.reader, scope, node_id, topic, outline=True)
         return self.renderer.node(view, scope, branches, checked(budget), offset_of(cursor))
 
+    @at_one_moment
     async def versions(self, node_id: str | None) -> list[int]:
         """The versions behind what `get_node` shows, or `toc_root` without an id: they tell more than its words do.
 
@@ -121,50 +129,37 @@ class Answers:
         node = await node_of(self.reader, project, ref)
         return [node.version] if node else []
 
+    @at_one_moment
     async def browse_time(
         self, when: str, project: str | None, topic: str | None, budget: int, cursor: str | None
     ) -> Page:
-        async def read(here: Answers) -> tuple[browse.Timeline, Scope, browse.Topic | None, str]:
-            scope = await here.scope(project)
-            time, branches = await browse.browse_time(here.reader, scope, resolve(when, here.now, here.zone), topic)
-            if time.nodes:
-                return time, scope, branches, ""
-            days = await nearest_days(here.reader, scope.project, time.when.start_ms, time.when.end_ms)
+        scope, note = await self.scope(project), ""
+        time, branches = await browse.browse_time(self.reader, scope, resolve(when, self.now, self.zone), topic)
+        if not time.nodes:
+            days = await nearest_days(self.reader, scope.project, time.when.start_ms, time.when.end_ms)
             names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
-            nearest = f" The nearest days: {names}." if names else ""
-            return time, scope, branches, await here.waiting(scope) + nearest
-
-        time, scope, branches, note = await self.at_once(read)
+            note = await self.waiting(scope) + (f" The nearest days: {names}." if names else "")
         return self.renderer.timeline(time, scope, branches, checked(budget), offset_of(cursor), note)
 
+    @at_one_moment
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
-        async def read(here: Answers) -> tuple[browse.OpenedGrip, Scope]:
-            opened = await browse.expand_grip(here.reader, grip_id, few(before), few(after), spoken=True)
-            scope = await here.view()
-            scope.admit(opened.record.cited.project if opened.record.cited else "")
-            return opened, scope
-
-        opened, scope = await self.at_once(read)
+        opened = await browse.expand_grip(self.reader, grip_id, few(before), few(after), spoken=True)
+        scope = await self.view()
+        scope.admit(opened.record.cited.project if opened.record.cited else "")
         return self.renderer.grip(opened, scope, checked(budget))
 
+    @at_one_moment
     async def search(self, asked: Search) -> tuple[Found, str]:
         """The hits, and a note on how the question was understood."""
+        return await find_hits(self.reader, await self._wanted(asked), self.now, self.renderer.moment)
 
-        async def read(here: Answers) -> tuple[Found, str]:
-            return await find_hits(here.reader, await here._wanted(asked), here.now, here.renderer.moment)
-
-        return await self.at_once(read)
-
+    @at_one_moment
     async def teleport(self, asked: Search, budget: int) -> tuple[Found, Page]:
         """The hits with what belongs beside them, advice where there are few, and all of it as text."""
-
-        async def read(here: Answers) -> tuple[Found, str]:
-            wanted = await here._wanted(asked)
-            found, note = await find_hits(here.reader, wanted, here.now, here.renderer.moment)
-            found = await with_replies(here.reader, found, question_of(found.query))
-            return await advised(here.reader, wanted.scope, found), note
-
-        found, note = await self.at_once(read)
+        wanted = await self._wanted(asked)
+        found, note = await find_hits(self.reader, wanted, self.now, self.renderer.moment)
+        found = await with_replies(self.reader, found, question_of(found.query))
+        found = await advised(self.reader, wanted.scope, found)
         if found.hits and budget >= ROOMY * len(found.hits):
             note += told_when(asked.query, found.hits[0], self.now)
         return found, self.renderer.hits(found, checked(budget), note)

@@ -109,6 +109,13 @@ class Contexts:
     async def build(self, request: ContextRequest) -> Context:
         """The context of a focus, or of what a query finds, in at most `budget_tokens`."""
         request.check()
+        return await self.answers.at_once(lambda here: Contexts(here)._build(request))
+
+    async def page(self, request: ContextRequest) -> Page:
+        """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
+        return await self.answers.at_once(lambda here: Contexts(here)._page(request))
+
+    async def _build(self, request: ContextRequest) -> Context:
         tokens = Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
         position = await self.answers.reader.position()
         since = _reached(request.since, position) if request.since else None
@@ -136,8 +143,7 @@ class Contexts:
         removed = dict.fromkeys([*changes.removed, *gone])
         return Context(snapshot, changes.added, total(changes.added, tokens), tuple(removed), changes.kept)
 
-    async def page(self, request: ContextRequest) -> Page:
-        """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
+    async def _page(self, request: ContextRequest) -> Page:
         renderer = self.answers.renderer
         budget, count = checked(request.budget_tokens), renderer.count
 

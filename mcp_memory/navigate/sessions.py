@@ -37,16 +37,20 @@ class Sessions:
     answers: Answers
 
     async def view(self, session_id: str) -> SessionView:
-        reader = self.answers.reader
-        name = await session_name(reader, session_id)
-        tail = await reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
-        records = await reader.records(name, None)
-        if not tail and not records:
-            raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
-        project = tail[-1].project if tail else ""
-        (await self.answers.view()).admit(project)
-        own = await reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
-        return SessionView(name, project, records, tail, own[0] if own else None)
+        """All that is shown of a session, as of one moment."""
+
+        async def read(here: Answers) -> SessionView:
+            name = await session_name(here.reader, session_id)
+            tail = await here.reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
+            records = await here.reader.records(name, None)
+            if not tail and not records:
+                raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
+            project = tail[-1].project if tail else ""
+            (await here.view()).admit(project)
+            own = await here.reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
+            return SessionView(name, project, records, tail, own[0] if own else None)
+
+        return await self.answers.at_once(read)
 
     async def page(self, session_id: str, budget: int) -> tuple[SessionView, Page]:
         """The view, and as much of it as fits: the latest record first, then the latest messages."""

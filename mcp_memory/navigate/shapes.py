@@ -139,22 +139,16 @@ class Places(Protocol):
     def database(self) -> Path: ...
 
 
+_COUNTED = "schema timezone projects sessions events segments nodes grips inbox unknown".split()
+
+
 async def status(memory: Watched) -> dict[str, Any]:
     counts = await memory.store.counts(busy(memory.clock.now_ms()))
-    index = await memory.index.state()
-    places = memory.settings
-    return {
+    index, places = await memory.index.state(), memory.settings
+    files = [places.database, places.database.with_name(places.database.name + "-wal")]
+    facts = {
         "home": str(places.home),
-        "schema": counts.schema,
-        "timezone": counts.timezone,
-        "projects": counts.projects,
-        "sessions": counts.sessions,
-        "events": counts.events,
-        "segments": counts.segments,
-        "nodes": counts.nodes,
-        "grips": counts.grips,
-        "inbox": counts.inbox,
-        "unknown": counts.unknown,
+        **{name: getattr(counts, name) for name in _COUNTED},
         "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
         "open_segments": counts.open_segments,
         "backlog": {
@@ -164,19 +158,17 @@ async def status(memory: Watched) -> dict[str, Any]:
         },
         "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
         "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
-        "db_bytes": _bytes(places.database),
+        "db_bytes": sum(file.stat().st_size for file in files if file.exists()),
         "index": {"kind": index.kind, "state": index.state, **({"bytes": index.own_bytes} if index.own_bytes else {})},
         **(await memory.ledger.facts()),
         "compactions": _compactions(await memory.store.compactions()),
         "lease": counts.lease,
         "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in counts.set_aside],
-        **({"note": _unread(counts.unknown)} if counts.unknown else {}),
     }
-
-
-def _unread(count: int) -> str:
-    payloads = f"{count} payloads are" if count > 1 else "1 payload is"
-    return f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
+    if counts.unknown:
+        payloads = f"{counts.unknown} payloads are" if counts.unknown > 1 else "1 payload is"
+        facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
+    return facts
 
 
 def _compactions(found: Compactions) -> dict[str, Any]:
@@ -196,9 +188,3 @@ def _compactions(found: Compactions) -> dict[str, Any]:
             for record, session in found.latest
         ]
     return facts | ({"failed": found.failed} if found.failed else {})
-
-
-def _bytes(path: Path) -> int:
-    """The database with its write-ahead log."""
-    files = [path, path.with_name(path.name + "-wal")]
-    return sum(file.stat().st_size for file in files if file.exists())
