@@ -22,15 +22,14 @@ from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import SettingsError, how_to_add
 from mcp_memory.models import tokens
+from mcp_memory.models.port import Ledger
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor, Condenser
 from mcp_memory.pipeline.ingest import Intaker
 from mcp_memory.pipeline.loop import Pipeline
 from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
 from mcp_memory.store.port import Clock, IndexKeeper, Store
-from mcp_memory.store.sqlite.backup import Backups
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.ledger import SqliteLedger
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
@@ -72,7 +71,7 @@ class App:
     typed: bool
     #: Whether it answers agents, who may not read everything.
     served: bool
-    ledger: SqliteLedger
+    ledger: Ledger
     index: IndexKeeper
     #: The model that is set, and what it upgrades; none for the extractive summarizer.
     caller: Caller | None = None
@@ -130,18 +129,17 @@ async def open_app(
         intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
         chosen = settings.summarizer
         cap = chosen.daily_token_cap if chosen.kind != "extractive" else 0
-        ledger = SqliteLedger(store.database, spending, zone, cap, chosen.price_table)
+        ledger = store.ledger(spending, zone, cap, chosen.price_table)
         caller = _caller(settings, ledger, spending)
         if caller:
             stack.push_async_callback(caller.close)
         compactor = _compactor(settings, store, clock)
         upgrades = _upgrades(store, caller, compactor, zone) if caller else None
-        backups = Backups(store.database, settings.backup.keep, store.lease("backup"), spending)
         yield App(
             settings=settings,
             store=store,
             intaker=intaker,
-            pipeline=_pipeline(settings, store, intaker, clock, zone, compactor, upgrades, keeper, backups),
+            pipeline=_pipeline(settings, store, intaker, clock, zone, compactor, upgrades, keeper, spending),
             index=keeper,
             clock=clock,
             zone=zone,
@@ -186,7 +184,7 @@ def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> Ind
     return WhooshKeeper(store.database, settings.whoosh)
 
 
-def _caller(settings: Settings, ledger: SqliteLedger, clock: Clock) -> Caller | None:
+def _caller(settings: Settings, ledger: Ledger, clock: Clock) -> Caller | None:
     """The model that is set. Its parts are imported only if there is one."""
     chosen = settings.summarizer
     if chosen.kind == "extractive":
@@ -231,7 +229,7 @@ def _pipeline(
     compactor: Compactor,
     upgrades: Upgrades | None,
     keeper: IndexKeeper,
-    backups: Backups,
+    spending: Clock,
 ) -> Pipeline:
     async def zone_of_days() -> ZoneInfo:
         return ZoneInfo(await store.timezone(zone.key))
@@ -250,7 +248,7 @@ def _pipeline(
         spool=settings.spool,
         clock=clock,
         count_all=tokens.count_all,
-        backup=backups.refresh,
+        backup=lambda: store.refresh_backups(settings.backup.keep, spending),
         upgrades=upgrades,
     )
 

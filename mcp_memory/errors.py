@@ -45,6 +45,18 @@ def how_to_add(extra: str) -> str:
     return f"in the clone of mcp-memory: uv tool install '.[{extra}]' (or: pip install '.[{extra}]')"
 
 
+class Problem(NamedTuple):
+    """What is wrong, why that is so or matters, and the command or step that mends it."""
+
+    what: str
+    why: str
+    fix: str
+
+
+class Damage(Problem):
+    """The database file itself is not whole."""
+
+
 class Step(NamedTuple):
     """What to do next: how an agent calls it, and how it is typed on the command line."""
 

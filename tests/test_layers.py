@@ -62,6 +62,20 @@ def test_the_hook_needs_nothing_but_the_standard_library(path: object) -> None:
     assert names <= sys.stdlib_module_names | {"mcp_memory"}
 
 
+#: Who may speak to SQLite: its engine, and the hook's own inbox. An index of its own reads the engine's file.
+SQLITE = ("store/sqlite/", "store/whoosh/", "capture/inbox.py")
+
+
+@pytest.mark.parametrize("path", [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")])
+def test_only_the_engine_knows_sqlite(path: str) -> None:
+    if not path.startswith(SQLITE):
+        assert not {name.split(".")[0] for name in imports(path)} & {"sqlite3", "aiosqlite"}
+        # The engine is opened in one place; elsewhere it is asked through the port. Looking at a file that cannot be
+        # opened is the exception.
+        engine = {name.split(".")[3] for name in imports(path) if name.startswith("mcp_memory.store.sqlite.")}
+        assert engine <= {"app.py": {"store", "fts5"}, "surfaces/doctor.py": {"diagnosis", "repair"}}.get(path, set())
+
+
 @pytest.mark.parametrize("folder", ["mcp_memory", "tests"])
 def test_modules_stay_small(folder: str) -> None:
     long = {str(path.relative_to(REPO)): len(path.read_text().splitlines()) for path in (REPO / folder).rglob("*.py")}

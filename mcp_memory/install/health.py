@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.clients.port import PROJECT, USER, Client, Folders
-from mcp_memory.errors import MemoryFault
+from mcp_memory.errors import MemoryFault, Problem
 from mcp_memory.install import apply
 from mcp_memory.install.catalog import HOME_VARIABLE, SECOND_NAME, EditError, FoundEntries, Launch
 from mcp_memory.install.json_settings import load
-from mcp_memory.store.sqlite.diagnosis import Problem
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import random
-import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -27,6 +23,7 @@ from mcp_memory.errors import (
     ModelTimeout,
     ModelUnusable,
     Passing,
+    Problem,
     RateLimited,
     RequestRefused,
     SummarizerError,
@@ -37,8 +34,6 @@ from mcp_memory.models.forms import SCHEMAS, A, Question, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
 from mcp_memory.store.port import Clock
-from mcp_memory.store.sqlite.diagnosis import Problem
-from mcp_memory.store.sqlite.place import uri
 
 #: What providers add to a prompt: the tool or schema, and the roles.
 _FRAME_TOKENS = 120
@@ -363,19 +358,16 @@ def fingerprint(kind: str, models: Sequence[str], base_url: str, api_key: str) -
 _MEANWHILE = "Until then summaries are extractive; they are upgraded by themselves afterwards."
 
 
-def model_problems(database: Path, kind: str, models: Sequence[str], base_url: str, api_key: str) -> list[Problem]:
-    """What keeps this model from writing summaries, for `doctor`: read without opening the memory."""
-    return list(_problems(database, kind, models, base_url, api_key))
-
-
-def _problems(database: Path, kind: str, models: Sequence[str], base_url: str, api_key: str) -> Iterator[Problem]:
+def model_problems(
+    states: Mapping[str, Any], kind: str, models: Sequence[str], base_url: str, api_key: str
+) -> Iterator[Problem]:
+    """What keeps this model from writing summaries, for `doctor`; `states` is what the ledger keeps of models."""
     if find_spec(kind) is None:
         fix = how_to_add(kind)
         yield Problem(f"the package {kind} is not installed", f"summarizer.kind is {kind}. {_MEANWHILE}", fix)
     if not api_key and not base_url:
         fix = f"Set {kind.upper()}_API_KEY, or summarizer.api_key_file in config.toml."
         yield Problem(f"there is no key for {kind}", _MEANWHILE, fix)
-    states = _states(database)
     stopped = states.get(STOPPED, {})
     if stopped and stopped.get("fingerprint") == fingerprint(kind, models, base_url, api_key):
         fix = "Correct the key or the other settings of [summarizer]; the model is asked again once they have changed."
@@ -385,14 +377,3 @@ def _problems(database: Path, kind: str, models: Sequence[str], base_url: str, a
         until = datetime.fromtimestamp(breaker.open_until_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
         fix = f"See whether the model answers at all; it is asked again after {until}."
         yield Problem(f"{kind} failed {breaker.failures} times in a row", f"{breaker.reason} {_MEANWHILE}", fix)
-
-
-def _states(database: Path) -> dict[str, Any]:
-    if not database.exists():
-        return {}
-    try:
-        connection = sqlite3.connect(uri(database), uri=True, timeout=2)
-        with contextlib.closing(connection):
-            return {name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")}
-    except sqlite3.Error:  # told by the examination of the database itself
-        return {}

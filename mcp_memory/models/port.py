@@ -85,6 +85,10 @@ class PlannedCall:
     max_output_tokens: int
 
 
+#: Dollars for a million tokens of input and of output, by model.
+Prices = Mapping[str, tuple[float, float]]
+
+
 class Ledger(Protocol):
     """Every call to a model, written down before it is made, and the answers that were paid for."""
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWri
 from mcp_memory.domain.terms import Term
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import LeaseLost
+from mcp_memory.models.port import Ledger, Prices
 
 T = TypeVar("T")
 
@@ -364,6 +366,9 @@ class WorkStore(Protocol):
     async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
         """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
 
+    def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
+        """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
+
     async def changes(self) -> int:
         """A number that is another one whenever someone else has written."""
 
@@ -400,6 +405,12 @@ class AdminStore(Protocol):
 
     async def backup(self, target: Path) -> None:
         """A complete copy as of now, readable by this program."""
+
+    async def refresh_backups(self, keep: int, clock: Clock) -> None:
+        """Make a checked copy of its own if one is due, and keep the newest so many."""
+
+    def copies(self) -> list[Path]:
+        """All copies that the program made of the memory: what is forgotten must go from them too."""
 
     def is_replaced(self) -> bool:
         """Whether what was opened is no longer what is there under its name."""

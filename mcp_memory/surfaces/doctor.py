@@ -22,12 +22,12 @@ from mcp_memory.capture.settings import read_flat
 from mcp_memory.clients import installable, user_folders
 from mcp_memory.clients.port import PROJECT, Client, Folders
 from mcp_memory.config import Settings
-from mcp_memory.errors import MemoryFault, SettingsError
+from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError
 from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, InstallRecord
 from mcp_memory.install.catalog import project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.diagnosis import Damage, Facts, Problem
+from mcp_memory.store.sqlite.diagnosis import Facts
 from mcp_memory.store.whoosh.diagnosis import index_problems
 from mcp_memory.surfaces import output
 
@@ -147,7 +147,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     if chosen.kind != "extractive":
         from mcp_memory.models.caller import model_problems
 
-        problems += model_problems(settings.database, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
+        problems += model_problems(facts.models, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
     home = user_folders(config.environment())
     installed: list[Entry] = []
     try:

@@ -18,7 +18,7 @@ from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
 from mcp_memory.navigate.scope import grip_key, session_name
-from mcp_memory.store.sqlite.backup import copies_of
+from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
@@ -132,13 +132,13 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
     found, reach = await app.store.forget(wish, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    made, others = await to_thread.run_sync(_copies, app.settings.database)
+    made, others = await to_thread.run_sync(_copies, app.store, app.settings.database)
     if not dry_run:
         # Files first: whoever is interrupted between them and the database asks again, and loses nothing else.
         await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
         found, _ = await app.store.forget(wish, dry_run=False)
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept.
-        await to_thread.run_sync(_remove, copies_of(app.settings.database), app.settings.home)
+        await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
     found = replace(found, inbox=found.inbox + len(spooled))
     if dry_run:
         outcome = Outcome(found, made, others)
@@ -171,9 +171,9 @@ def _spooled(folder: Path, reach: Coverage) -> list[Path]:
     return found
 
 
-def _copies(database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _copies(store: Store, database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Copies of the memory beside it: those that this program made, and all others, whole or damaged."""
-    made = tuple(copies_of(database))
+    made = tuple(store.copies())
     found = []
     for path in sorted(database.parent.iterdir()):
         with suppress(OSError):

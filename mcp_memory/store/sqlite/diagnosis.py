@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -13,11 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mcp_memory.domain.events import ulid
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
-from mcp_memory.errors import UPDATE
+from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sqlite.database import DUE
 from mcp_memory.store.sqlite.log import SET_ASIDE
 from mcp_memory.store.sqlite.migrations import EMPTY, create, latest, rescue_of
@@ -37,19 +39,6 @@ _REPAIR = "mcp-memory doctor --repair"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong, why that is so or matters, and the command or step that mends it."""
-
-    what: str
-    why: str
-    fix: str
-
-
-class Damage(Problem):
-    """The database file itself is not whole."""
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """What the database tells about capture. `last_ms` is the latest event of each client, waiting ones included.
 
@@ -66,6 +55,8 @@ class Facts:
     unknown: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: Whether something was erased and has not been scrubbed from the file yet.
     unscrubbed: bool = False
+    #: What is kept about models, by name: why one was stopped, and how often it failed.
+    models: dict[str, Any] = field(default_factory=dict)
 
 
 def disk(home: Path) -> list[Problem]:
@@ -249,8 +240,18 @@ def _facts(connection: sqlite3.Connection) -> Facts:
     last = dict(connection.execute(_LAST).fetchall())
     aside = tuple(connection.execute(SET_ASIDE).fetchall())
     unknown = {client: (count, last_ms) for client, count, last_ms in connection.execute(_UNKNOWN)}
-    due = bool(connection.execute(DUE).fetchone())
-    return Facts(last, oldest, waiting, max(last.values(), default=None), held_by, until_ms, aside, unknown, due)
+    return Facts(
+        last_ms=last,
+        oldest_waiting_ms=oldest,
+        waiting=waiting,
+        newest_ms=max(last.values(), default=None),
+        holder=held_by,
+        lease_until_ms=until_ms,
+        set_aside=aside,
+        unknown=unknown,
+        unscrubbed=bool(connection.execute(DUE).fetchone()),
+        models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
+    )
 
 
 def has_captured(path: Path) -> bool:

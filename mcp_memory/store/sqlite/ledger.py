@@ -11,7 +11,7 @@ from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Upgrade
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.errors import CapReached
-from mcp_memory.models.port import PlannedCall
+from mcp_memory.models.port import PlannedCall, Prices
 from mcp_memory.store.port import Clock
 from mcp_memory.store.sqlite.database import ERASURES, Database, Transaction
 from mcp_memory.store.sqlite.nodes import (
@@ -19,9 +19,6 @@ from mcp_memory.store.sqlite.nodes import (
     write_grips,
     write_nodes,
 )
-
-#: Dollars for a million tokens of input and of output.
-Prices = Mapping[str, tuple[float, float]]
 
 _DAY_MS = 86_400_000
 #: An answer that was not asked for again in this time is thrown away.

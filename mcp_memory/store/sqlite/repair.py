@@ -28,10 +28,10 @@ from zoneinfo import ZoneInfo
 
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.domain.records import digest
-from mcp_memory.errors import NotFound, StoreBusy, StoreError, StoreFull
+from mcp_memory.errors import Damage, NotFound, StoreBusy, StoreError, StoreFull
 from mcp_memory.store.sqlite.backup import backups_of
 from mcp_memory.store.sqlite.database import Transaction, told
-from mcp_memory.store.sqlite.diagnosis import Damage, examine
+from mcp_memory.store.sqlite.diagnosis import examine
 from mcp_memory.store.sqlite.migrations import create, latest, remove_partial, rescue_of, version_of
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.records import forget_records

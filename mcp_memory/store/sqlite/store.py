@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing, suppress
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +15,14 @@ from anyio import to_thread
 from mcp_memory.domain.events import TIMES
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.errors import StoreFull
-from mcp_memory.store.port import ReadStore, SearchIndex
+from mcp_memory.models.port import Prices
+from mcp_memory.store.port import Clock, ReadStore, SearchIndex
+from mcp_memory.store.sqlite.backup import Backups, copies_of
 from mcp_memory.store.sqlite.briefs import BriefPart
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import forget, look
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.ledger import UpgradePart
+from mcp_memory.store.sqlite.ledger import SqliteLedger, UpgradePart
 from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
 from mcp_memory.store.sqlite.migrations import backup
 from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
@@ -107,6 +110,15 @@ class SqliteStore(
             await to_thread.run_sync(copy)
         except (OSError, sqlite3.Error) as error:
             raise StoreFull(f"{target} cannot be written: {error}. Name another place.") from error
+
+    async def refresh_backups(self, keep: int, clock: Clock) -> None:
+        await Backups(self._database, keep, self.lease("backup"), clock).refresh()
+
+    def copies(self) -> list[Path]:
+        return copies_of(self._database.path)
+
+    def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> SqliteLedger:
+        return SqliteLedger(self._database, clock, zone, cap, prices)
 
     def is_replaced(self) -> bool:
         return self._database.is_replaced()

@@ -8,8 +8,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
-from mcp_memory.errors import how_to_add
-from mcp_memory.store.sqlite.diagnosis import Problem
+from mcp_memory.errors import Problem, how_to_add
 from mcp_memory.store.sqlite.migrations import latest
 from mcp_memory.store.whoosh.position import REACHED, Reached, Verdict, generation, judge, read_position
 

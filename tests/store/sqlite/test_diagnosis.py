@@ -13,9 +13,9 @@ import pytest
 from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import MESSAGES, EventQuery
-from mcp_memory.errors import StoreCorrupt
+from mcp_memory.errors import Damage, StoreCorrupt
 from mcp_memory.store.sqlite.database import explain
-from mcp_memory.store.sqlite.diagnosis import Damage, database, spool
+from mcp_memory.store.sqlite.diagnosis import database, spool
 from tests.support import StoppedClock, conversation, learn, tell
 
 pytestmark = pytest.mark.anyio
