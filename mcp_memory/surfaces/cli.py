@@ -56,14 +56,8 @@ class Command:
     def __init__(
         self, name: str, help: str, run: str, *arguments: Argument, needs: Needs = Needs.MEMORY, logged: bool = False
     ) -> None:
-        self.name, self.help, self.run, self.arguments, self.needs, self.logged = (
-            name,
-            help,
-            run,
-            arguments,
-            needs,
-            logged,
-        )
+        self.name, self.help, self.run = name, help, run
+        self.arguments, self.needs, self.logged = arguments, needs, logged
 
 
 class Names:
