@@ -21,7 +21,6 @@ from mcp_memory.app import open_app
 from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.search.hits import Search
 
 SESSIONS = 50
 _TOLD = "told.jsonl"
@@ -69,7 +68,7 @@ async def _rank(home: Path, question: Mapping[str, Any], meant: set[str]) -> int
     """The rank of the first session that holds evidence, sessions being ranked by their best hit; 0 if none does."""
     async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home) as app:
         await import_files(app.store, [(CLIENTS["jsonl"], home / _TOLD)], app.intaker)
-        found, _ = await app.answers.search(Search(question["question"], "*", limit=MANY))
+        found, _ = await app.answers.search(question["question"], "*", limit=MANY)
     ranked = list(dict.fromkeys(hit.session_id for hit in found.hits if hit.session_id))
     return next((rank for rank, session in enumerate(ranked, 1) if session in meant), 0)
 

@@ -23,7 +23,6 @@ from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.terms import Columns
-from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.whoosh.position import Position, reached
 from mcp_memory.store.whoosh.source import portion
@@ -189,7 +188,7 @@ async def _timings(home: Path, queries: Sequence[str], project: str) -> dict[str
             for number, query in enumerate(queries):
                 for kind, app in (("fts5", fts5), ("whoosh", whoosh)):
                     started = time.perf_counter()
-                    await app.answers.search(Search(query, project))
+                    await app.answers.search(query, project)
                     taken[kind][number].append(time.perf_counter() - started)
     return {kind: [min(tries) for tries in each] for kind, each in taken.items()}
 
@@ -214,7 +213,7 @@ async def _shares(home: Path, kind: str, questions: Set) -> dict[str, float]:
     sums = dict.fromkeys(("hit@1", "hit@10", "R@5", "R@10"), 0.0)
     async with _opened(home, kind) as app:
         for line in lines:
-            found, _ = await app.answers.search(Search(line["question"], line.get("project", "*")))
+            found, _ = await app.answers.search(line["question"], line.get("project", "*"))
             evidence = evidence_of(line)
             for name in sums:
                 first = found.hits[: int(name.partition("@")[2])]

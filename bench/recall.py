@@ -11,7 +11,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.pipeline.importing import import_files
-from mcp_memory.search.hits import BANDS, Hit, Search
+from mcp_memory.search.hits import BANDS, Hit
 
 BUDGET, MANY = 1_000, 50
 #: Each search counts by its fastest try, as in the benchmark of teleport.
@@ -141,10 +141,10 @@ def _sessions(database: Path) -> dict[str, str]:
 
 
 async def _ask(app: App, bare: sqlite3.Connection, question: Mapping[str, Any], sessions: Mapping[str, str]) -> Asked:
-    asked = Search(question["question"], question.get("project", "*"))
-    taken = [await both_ways(app, bare, asked) for _ in range(TRIES)]
-    found, _ = await app.answers.search(asked)
-    many, page = await app.answers.teleport(replace(asked, limit=MANY), BUDGET)
+    asked = question["question"], question.get("project", "*")
+    taken = [await both_ways(app, bare, *asked) for _ in range(TRIES)]
+    found, _ = await app.answers.search(*asked)
+    many, page = await app.answers.teleport(*asked, budget=BUDGET, limit=MANY)
     evidence = evidence_of(question)
     right = [bool(evidence & named(hit)) for hit in found.hits]
     within = _share(evidence, many.hits[: page.shown])

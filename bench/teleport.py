@@ -14,7 +14,6 @@ from bench.histories import LANGUAGE, PROJECTS, invented, opened
 from bench.measure import Figure, median, ms, p95
 from mcp_memory.app import App
 from mcp_memory.domain.terms import terms_of
-from mcp_memory.search.hits import Search
 from mcp_memory.search.question import question_of
 
 QUERIES = 60
@@ -59,20 +58,20 @@ async def _timings(
     bare: list[list[float]] = [[] for _ in queries]
     for _ in range(TRIES):
         for number, query in enumerate(queries):
-            one, other = await both_ways(app, table, Search(query, project))
+            one, other = await both_ways(app, table, query, project)
             ours[number].append(one)
             bare[number].append(other)
     return [min(taken) for taken in ours], [min(taken) for taken in bare]
 
 
-async def both_ways(app: App, table: sqlite3.Connection, asked: Search) -> tuple[float, float]:
+async def both_ways(app: App, table: sqlite3.Connection, query: str, project: str) -> tuple[float, float]:
     """The seconds of a search, and those of one bare query for the same words, stop words left out as well."""
-    words = dict.fromkeys(word for term in terms_of(asked.query) for word in term.words)
+    words = dict.fromkeys(word for term in terms_of(query) for word in term.words)
     match = " OR ".join(f'"{word}"' for word in words)
     # A question that comes again is not read anew; here it is each time.
     question_of.cache_clear()
     started = time.perf_counter()
-    await app.answers.search(asked)
+    await app.answers.search(query, project)
     middle = time.perf_counter()
     table.execute(_BARE, (match,)).fetchall()
     return middle - started, time.perf_counter() - middle

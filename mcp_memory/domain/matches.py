@@ -24,7 +24,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class IndexEntry:
     """A document of the index: a node, or an event with the first grip that cites it and its segment."""
 
     document: Event | Node
@@ -48,7 +48,7 @@ class Candidate:
         return self.document.level.label if isinstance(self.document, Node) else "event"
 
 
-class Spot(NamedTuple):
+class Message(NamedTuple):
     """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
 
     number: int
@@ -63,13 +63,20 @@ class Spot(NamedTuple):
 class Pool:
     """What the index offers for a question.
 
-    `spots` come best first; after the first `matched` of them come messages that only stand beside one. `beside` names,
-    for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
+    `messages` come best first; after the first `matched` of them come those that only stand beside one. `beside`
+    names, for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
     each term occurs, by its expression; exact where it is rare.
     """
 
-    spots: tuple[Spot, ...]
+    messages: tuple[Message, ...]
     matched: int
     beside: Mapping[int, tuple[int, ...]]
     frequencies: Mapping[str, int]
     documents: int
+
+    def merged(self, other: Pool) -> Pool:
+        """Both pools as one, each message once, with the other's frequencies."""
+        matched = {each.number: each for pool in (self, other) for each in pool.messages[: pool.matched]}
+        rest = {each.number: each for pool in (self, other) for each in pool.messages if each.number not in matched}
+        messages = (*matched.values(), *rest.values())
+        return Pool(messages, len(matched), {**self.beside, **other.beside}, other.frequencies, other.documents)

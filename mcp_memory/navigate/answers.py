@@ -20,8 +20,8 @@ from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
 from mcp_memory.navigate.scope import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.time_questions import find_hits, told_when
-from mcp_memory.search.hits import KINDS, Found, Search, Wanted, offset_of, with_replies
-from mcp_memory.search.question import question_of
+from mcp_memory.search.hits import Results, with_replies
+from mcp_memory.search.question import KINDS, Query, offset_of, question_of
 from mcp_memory.search.retrieval import advised, nearest_days
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.times.resolve import TimeRange, resolve
@@ -149,29 +149,61 @@ class Answers:
         return self.renderer.grip(opened, scope, checked(budget))
 
     @at_one_moment
-    async def search(self, asked: Search) -> tuple[Found, str]:
+    async def search(
+        self,
+        text: str,
+        project: str | None = None,
+        when: str | None = None,
+        *,
+        kind: str | None = None,
+        limit: int = 10,
+        cursor: str | None = None,
+        diverse: bool = False,
+    ) -> tuple[Results, str]:
         """The hits, and a note on how the question was understood."""
-        return await find_hits(self.reader, await self._wanted(asked), self.now, self.renderer.moment)
+        query = await self._query(text, project, when, kind, limit, cursor, diverse)
+        return await find_hits(self.reader, query, self.now, self.renderer.moment)
 
     @at_one_moment
-    async def teleport(self, asked: Search, budget: int) -> tuple[Found, Page]:
-        """The hits with what belongs beside them, advice where there are few, and all of it as text."""
-        wanted = await self._wanted(asked)
-        found, note = await find_hits(self.reader, wanted, self.now, self.renderer.moment)
+    async def teleport(
+        self,
+        text: str,
+        project: str | None = None,
+        when: str | None = None,
+        *,
+        budget: int,
+        kind: str | None = None,
+        limit: int = 10,
+        cursor: str | None = None,
+        diverse: bool = False,
+    ) -> tuple[Results, Page]:
+        """The hits with the replies to them, advice where there are few, and all of it as text."""
+        query = await self._query(text, project, when, kind, limit, cursor, diverse)
+        found, note = await find_hits(self.reader, query, self.now, self.renderer.moment)
         found = await with_replies(self.reader, found, question_of(found.query))
-        found = await advised(self.reader, wanted.scope, found)
+        found = await advised(self.reader, query.scope, found)
         if found.hits and budget >= ROOMY * len(found.hits):
-            note += told_when(asked.query, found.hits[0], self.now)
+            note += told_when(text, found.hits[0], self.now)
         return found, self.renderer.hits(found, checked(budget), note)
 
-    async def _wanted(self, asked: Search) -> Wanted:
-        scope = await self.scope(asked.project)
-        if asked.limit < 1:
-            raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {asked.limit}; 5 to 10 is usual.")
-        limit, offset, when = min(asked.limit, MAX_LIMIT), offset_of(asked.cursor), self.when(asked.when)
-        if asked.kind and asked.kind not in KINDS:
-            raise UsageError(f"{asked.kind!r} is not a kind; known are {', '.join(KINDS)}.")
-        return Wanted(scope, asked.query, when, None, asked.kind or None, limit, offset, asked.diverse)
+    async def _query(
+        self,
+        text: str,
+        project: str | None,
+        when: str | None,
+        kind: str | None,
+        limit: int,
+        cursor: str | None,
+        diverse: bool,
+    ) -> Query:
+        """What is asked, its project, time and place in the list understood."""
+        scope = await self.scope(project)
+        if limit < 1:
+            raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
+        offset, time = offset_of(cursor), self.when(when)
+        if kind and kind not in KINDS:
+            raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
+        return Query(scope, text, time, None, kind or None, min(limit, MAX_LIMIT), offset, diverse)
 
     async def complete(self, argument: str, typed: str) -> list[str]:
         """What the argument of a prompt or of a resource's address may go on with, in the project in scope.

@@ -16,10 +16,10 @@ from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, parse_node_id
 from mcp_memory.errors import SEE_ALL, NotFound, UsageError
 from mcp_memory.navigate.scope import grip_key, no_grip, node_of, ref_of
-from mcp_memory.search.hits import LEVELS, Hit, Wanted, with_replies
+from mcp_memory.search.hits import Hit, with_replies
 from mcp_memory.search.passages import passage_of
-from mcp_memory.search.question import Question, question_of
-from mcp_memory.search.retrieval import teleport
+from mcp_memory.search.question import LEVELS, Query, Question, question_of
+from mcp_memory.search.retrieval import search
 from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
@@ -147,7 +147,7 @@ async def topic_of(
     narrow = within is not None and within[1] - within[0] <= _NARROW_MS
     when = TimeRange("", *within) if within and narrow else None
     question = question_of(text)
-    found = await teleport(reader, Wanted(scope, text, when, kind="event", limit=_HITS))
+    found = await search(reader, Query(scope, text, when, kind="event", limit=_HITS))
     found = await with_replies(reader, found, question)
     worth: dict[Branch, float] = {}
     if len(found.hits) < _ENOUGH:

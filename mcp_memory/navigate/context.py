@@ -43,7 +43,6 @@ from mcp_memory.errors import (
 from mcp_memory.navigate.answers import Answers, checked
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.scope import ALL, grip_key, ref_of, session_name
-from mcp_memory.search.hits import Search
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20
@@ -240,7 +239,7 @@ class Surroundings:
 
     async def _found(self, query: str, scope: Scope) -> Focus:
         """The best find of a query, with the others beside it."""
-        found, _ = await self.answers.search(Search(query, scope.project or ALL, limit=self.request.top_k + 1))
+        found, _ = await self.answers.search(query, scope.project or ALL, limit=self.request.top_k + 1)
         places = []
         for hit in found.hits:
             if hit.role:

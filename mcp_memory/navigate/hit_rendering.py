@@ -125,22 +125,22 @@ class HitLines:
             target = _target(hit, whole=True, words=True)
             head = f"1. {hit.score:.2f} {hit.band} · {moment} {role}{where} · {target}{lack}\n  "
             lines = [_Line(head, hit.passage, _share(at, hit), _MOST_BEST)]
-        if hit.reply and not self._is_told_above(hit.reply.event_id, at):
+        if hit.reply and not self._is_told_above(hit.reply.id, at):
             # A reply that is a hit as well stands here with its number.
-            number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.event_id in each.event_ids), "")
-            head = f"  → {number}{hit.reply.event.role} {short_grip_id(hit.reply.event.key)} "
+            number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.id in each.event_ids), "")
+            head = f"  → {number}{hit.reply.role} {short_grip_id(parse_ulid(hit.reply.id)[1])} "
             lines.append(_Line(head, hit.reply.passage, self._reply_share(at)))
         return lines
 
     def _is_told_above(self, event_id: str, at: int) -> bool:
         """Whether an event was shown already, as a hit or as the reply to one."""
         above = self.hits[:at]
-        return any(event_id in hit.event_ids or (hit.reply and hit.reply.event_id == event_id) for hit in above)
+        return any(event_id in hit.event_ids or (hit.reply and hit.reply.id == event_id) for hit in above)
 
     def _reply_share(self, at: int) -> float:
         """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
         hit = self.hits[at]
-        own = [_share(1, other) for other in self.hits if hit.reply and hit.reply.event_id in other.event_ids]
+        own = [_share(1, other) for other in self.hits if hit.reply and hit.reply.id in other.event_ids]
         return _share(at, hit) + sum(own)
 
 

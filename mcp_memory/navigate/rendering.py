@@ -20,8 +20,8 @@ from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
 from mcp_memory.navigate.hit_rendering import DEEP, HitLines
-from mcp_memory.search.hits import Found, Hit
-from mcp_memory.search.passages import Mark, Passage
+from mcp_memory.search.hits import Hit, Results
+from mcp_memory.search.passages import Passage, TermMark
 from mcp_memory.times.resolve import TimeRange
 
 SMALLEST_BUDGET = 60
@@ -122,11 +122,11 @@ class Ids:
         line = f"* {when} {hit.role} {name}{deep} {safe(hit.passage.window(width))}"
         self._told.add(hit.id)
         reply = hit.reply
-        if reply is None or reply.event_id in self._told:
+        if reply is None or reply.id in self._told:
             return (line,)
-        self._told.add(reply.event_id)
+        self._told.add(reply.id)
         words = safe(reply.passage.window(width))
-        return line, f"* → {reply.event.role} {short_grip_id(reply.event.key)} {words}"
+        return line, f"* → {reply.role} {short_grip_id(parse_ulid(reply.id)[1])} {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ class Renderer:
             pieces.append(item(title, *lines, *bullets))
         return self.page(head, pieces, errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS), budget, errors.MORE_OF_TIME)
 
-    def hits(self, found: Found, budget: int, note: str = "") -> Page:
+    def hits(self, found: Results, budget: int, note: str = "") -> Page:
         """The hits of a search; `note` tells how the question was understood."""
         when, hits, advice = found.when, found.hits, found.advice
         times = f" in {self.range(when)}" if when else ""
@@ -376,7 +376,7 @@ class Renderer:
         record, cited = opened.record, opened.record.cited
         pieces = []
         if cited and opened.end - opened.start != len(cited.text):
-            whole = Passage(cited.text, opened.start, (Mark(opened.start, 0, 1.0),))
+            whole = Passage(cited.text, opened.start, (TermMark(opened.start, 0, 1.0),))
             pieces.append(aside(f"in: {safe(whole.window(width))}"))
         told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
         told += [("after", event) for event in record.after]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.records import Compactions
 from mcp_memory.domain.segments import busy
 from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
-from mcp_memory.search.hits import Found, Hit, Reply, cursor_of
+from mcp_memory.search.hits import Hit, Results
+from mcp_memory.search.question import cursor_of
 from mcp_memory.store.port import Clock, IndexKeeper, ReadStore
 from mcp_memory.times.resolve import TimeRange
 
@@ -69,7 +70,7 @@ def time_shape(when: TimeRange) -> dict[str, Any]:
     return {"phrase": when.phrase, "start": iso(when.start_ms), "end": iso(when.end_ms)}
 
 
-def found_shape(found: Found, tokens: int, titles: Mapping[str, str]) -> dict[str, Any]:
+def found_shape(found: Results, tokens: int, titles: Mapping[str, str]) -> dict[str, Any]:
     """What a search found. `titles` are those of segments, by their ids: events are called after theirs."""
     return {
         "query": found.query,
@@ -103,14 +104,13 @@ def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
     }
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
+def _reply(reply: Hit) -> dict[str, Any]:
     """The answer to a hit, in short."""
-    event = reply.event
     return {
-        "id": event.event_id,
-        "grip_id": event_grip_id(event.timestamp_ms, event.key),
-        "role": str(event.role),
-        "start_time": iso(event.timestamp_ms),
+        "id": reply.id,
+        "grip_id": reply.grip_id,
+        "role": reply.role,
+        "start_time": iso(reply.start_ms),
         "snippet": reply.passage.window(_SNIPPET),
     }
 

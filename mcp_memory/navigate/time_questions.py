@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.lexicon import expressions
-from mcp_memory.search.hits import Found, Hit, Order, Wanted
-from mcp_memory.search.question import asks_for_anything, question_of
-from mcp_memory.search.retrieval import found_in, teleport
+from mcp_memory.search.hits import Hit, Results
+from mcp_memory.search.question import Order, Query, asks_for_anything, question_of
+from mcp_memory.search.retrieval import search, search_time
 from mcp_memory.store.port import ReadStore
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import TimeRange
@@ -32,57 +32,57 @@ _WORDINGS = expressions("time_questions")
 
 
 async def find_hits(
-    reader: ReadStore, wanted: Wanted, now: datetime, moment: Callable[[int], str]
-) -> tuple[Found, str]:
+    reader: ReadStore, query: Query, now: datetime, moment: Callable[[int], str]
+) -> tuple[Results, str]:
     """The hits and a note: in the time that is given, else rather in the one that the question names."""
-    if wanted.when:
-        return await _in_time(reader, wanted, wanted.when), ""
-    if len(wanted.query) > _QUESTION:
-        return await teleport(reader, wanted), ""
-    named = find(wanted.query, now, now.tzinfo or UTC)
+    if query.when:
+        return await _in_time(reader, query, query.when), ""
+    if len(query.text) > _QUESTION:
+        return await search(reader, query), ""
+    named = find(query.text, now, now.tzinfo or UTC)
     if named:
-        return await _in_named_time(reader, wanted, *named, moment)
+        return await _in_named_time(reader, query, *named, moment)
     # A question that names neither a topic nor a time: what were we doing, where did we leave off?
-    if _WORDINGS["asks"].search(wanted.query) and _is_all("left_off", wanted.query):
-        told = await _latest(reader, wanted.scope.project, wanted.query)
+    if _WORDINGS["asks"].search(query.text) and _is_all("left_off", query.text):
+        told = await _latest(reader, query.scope.project, query.text)
         if told:
-            return await found_in(reader, replace(wanted, order=told[1]), told[0]), ""
-    return await teleport(reader, wanted), ""
+            return await search_time(reader, replace(query, order=told[1]), told[0]), ""
+    return await search(reader, query), ""
 
 
-async def _in_time(reader: ReadStore, wanted: Wanted, when: TimeRange) -> Found:
+async def _in_time(reader: ReadStore, query: Query, when: TimeRange) -> Results:
     """What was said in a time; if nothing else is asked for, what the tree says of it, as soon as it does."""
-    scope = await _asks_for_time(reader, wanted.scope, wanted.query)
+    scope = await _asks_for_time(reader, query.scope, query.text)
     if scope:
-        order = _order_of(wanted.query)
-        told = await found_in(reader, replace(wanted, scope=scope, order=order), when)
+        order = _order_of(query.text)
+        told = await search_time(reader, replace(query, scope=scope, order=order), when)
         if told.hits:
             return told
-    return await teleport(reader, replace(wanted, when=when))
+    return await search(reader, replace(query, when=when))
 
 
 async def _in_named_time(
-    reader: ReadStore, wanted: Wanted, time: TimeRange, rest: str, moment: Callable[[int], str]
-) -> tuple[Found, str]:
+    reader: ReadStore, query: Query, time: TimeRange, rest: str, moment: Callable[[int], str]
+) -> tuple[Results, str]:
     """What was said in a time that the question names beside the `rest`, before all else; or else at any time."""
-    without = replace(wanted, query=rest)
-    if await _asks_for_time(reader, wanted.scope, rest):
+    without = replace(query, text=rest)
+    if await _asks_for_time(reader, query.scope, rest):
         return await _in_time(reader, without, time), ""
-    if not await reader.is_silent(wanted.within(time)):
-        found = await teleport(reader, replace(without, favoured=time))
+    if not await reader.is_silent(query.within(time)):
+        found = await search(reader, replace(without, favoured=time))
         within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
         if within:
             # Where only a kind of outcome is named beside a time, the decisions of any other time are no answer.
             return replace(found, hits=within) if _is_all("outcomes", rest) else found, ""
-    found = await teleport(reader, wanted)
+    found = await search(reader, query)
     # Whether something that was said holds a word beyond the rest of the question: one that names the time. Where only
     # summaries were found they are those of times near by, whose dates have the same words.
     others = {term.shown for term in question_of(rest).terms}
     said = [hit for hit in found.hits if hit.role]
     if others and said and all(word in others for hit in said for word in hit.matched):
         # The phrase was no word of the matter, such as the date in a file's name, and does not lack now.
-        found = await teleport(reader, without)
-    asked = time.told(moment) if wanted.limit <= _FEW else repr(time.phrase)
+        found = await search(reader, without)
+    asked = time.told(moment) if query.limit <= _FEW else repr(time.phrase)
     return found, f" Nothing was found in {asked}, so all times were searched."
 
 

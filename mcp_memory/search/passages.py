@@ -32,7 +32,7 @@ _AGAIN = 0.05
 _BACK = 2
 
 
-class Mark(NamedTuple):
+class TermMark(NamedTuple):
     """A place in a text where a word of the question stands, and how much that word tells."""
 
     place: int
@@ -46,7 +46,7 @@ class Passage:
 
     text: str
     focus: int
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TermMark, ...] = ()
     cues: tuple[re.Pattern[str], ...] = ()
     units: frozenset[int] = frozenset()
     _known: dict[int, tuple[float, int]] = field(default_factory=dict, compare=False, repr=False)
@@ -167,11 +167,11 @@ def passages_of(
 
 def _passage(question: Question, text: str, weights: Sequence[float], places: Places) -> Passage:
     telling = weights or [unit.weight for unit in question.units]
-    marks = sorted([Mark(place, unit, telling[unit]) for unit, each in places.items() for place in each[:_MARKS]])
+    marks = sorted([TermMark(place, unit, telling[unit]) for unit, each in places.items() for place in each[:_MARKS]])
     return Passage(text, _focus(marks), tuple(marks[:_MARKS]), question.cues, frozenset(places))
 
 
-def _focus(marks: Sequence[Mark]) -> int:
+def _focus(marks: Sequence[TermMark]) -> int:
     """Where the first window begins that holds the most different units."""
     best, focus, first = 0, 0, 0
     inside: dict[int, int] = {}

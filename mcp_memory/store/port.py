@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import Event, EventQuery, Intake
-from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
@@ -46,7 +46,7 @@ class SearchIndex(Protocol):
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
-    ) -> list[Candidate]:
+    ) -> list[IndexEntry]:
         """The best documents for any of these terms, best first, of these kinds, of this project and time."""
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
@@ -136,7 +136,7 @@ class ReadStore(SearchIndex, Protocol):
 
     # search, besides what the index finds
 
-    async def candidates(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+    async def candidates(self, numbers: Sequence[int]) -> dict[int, IndexEntry]:
         """Events by their numbers, with their segments and the grips that cite them."""
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from mcp_memory.navigate.scope import ALL, node_of, ref_of
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
 from mcp_memory.pipeline.ingest import remember
-from mcp_memory.search.hits import Search, offset_of
+from mcp_memory.search.question import offset_of
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
@@ -119,10 +119,16 @@ async def grip(app: App, options: argparse.Namespace) -> Answer:
 
 async def search(app: App, options: argparse.Namespace) -> Answer:
     budget = _budget(options, 20_000 if options.json else BUDGET)
-    asked = Search(
-        options.query, options.project, options.when, options.kind, options.limit, options.cursor, options.diverse
+    found, page = await app.answers.teleport(
+        options.query,
+        options.project,
+        options.when,
+        budget=budget,
+        kind=options.kind,
+        limit=options.limit,
+        cursor=options.cursor,
+        diverse=options.diverse,
     )
-    found, page = await app.answers.teleport(asked, budget)
     if not options.json:
         return _fitted(app, page, _budget(options))
     shown = len(found.hits)

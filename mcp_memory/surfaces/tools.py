@@ -110,7 +110,7 @@ class Tools:
         renderer = (await self.memory.app()).answers.renderer
         from mcp_memory.domain.budget import with_count
         from mcp_memory.navigate.answers import checked
-        from mcp_memory.search.hits import cursor_of, offset_of
+        from mcp_memory.search.question import cursor_of, offset_of
 
         room, start = max(checked(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
         page = await self._page(budget, lambda app: ask(app, room))
@@ -186,13 +186,11 @@ class Tools:
         """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
 
         Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
-        await self.memory.app()
-        from mcp_memory.search.hits import Search
-
-        asked = Search(query, project, when, kind, limit, cursor, diverse)
 
         async def found(app: App, room: int) -> Page:
-            hits, page = await app.answers.teleport(asked, room)
+            hits, page = await app.answers.teleport(
+                query, project, when, budget=room, kind=kind, limit=limit, cursor=cursor, diverse=diverse
+            )
             return replace(page, left=page.left or int(hits.more is not None))
 
         return await self.listed(budget_tokens, cursor, found)

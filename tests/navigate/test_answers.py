@@ -18,7 +18,6 @@ from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.navigate.context import ContextRequest
 from mcp_memory.navigate.rendering import Renderer
-from mcp_memory.search.hits import Search
 from mcp_memory.surfaces.import_command import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
 
@@ -40,7 +39,7 @@ async def test_every_answer_keeps_its_budget_and_says_what_it_cost(sample: App) 
     first = (await answers.toc_root("*", None, 2_000)).text
     day = re.findall(r"toc:day:[\w@.-]+", first)[0]
     for budget in BUDGETS:
-        found, page = await answers.teleport(Search("refresh token lock", "*", limit=10), budget)
+        found, page = await answers.teleport("refresh token lock", "*", limit=10, budget=budget)
         grip = found.hits[0].grip_id
         pages = [
             page,
@@ -93,7 +92,7 @@ async def test_ids_of_other_projects_carry_their_slug_and_can_be_followed(tmp_pa
 async def test_a_lone_event_can_be_expanded_with_its_surroundings(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation(session="other")])
-        found, _ = await app.answers.search(Search("mobile app refreshes only once an hour", "*"))
+        found, _ = await app.answers.search("mobile app refreshes only once an hour", "*")
         page = await app.answers.expand_grip(found.hits[0].grip_id, 2, 2, 600)
         assert "mobile app refreshes only once an hour" in page.text
         assert page.text.count("before:") == 2
@@ -105,7 +104,7 @@ async def test_recalled_text_cannot_pose_as_the_client(tmp_path: Path) -> None:
     hostile = f"Deploy notes {tags} \u202e\u200b\x1b[31m done"
     async with memory(tmp_path) as app:
         await learn(app, [said(hostile, "2026-03-02T09:00:00Z")])
-        found, page = await app.answers.teleport(Search("deploy notes", "*", limit=5), 600)
+        found, page = await app.answers.teleport("deploy notes", "*", limit=5, budget=600)
         grip = await app.answers.expand_grip(found.hits[0].grip_id, 0, 0, 600)
         for text in (page.text, grip.text, (await app.answers.toc_root("*", None, 600)).text):
             assert "<system-reminder" not in text
@@ -118,11 +117,11 @@ async def test_recalled_text_cannot_pose_as_the_client(tmp_path: Path) -> None:
 async def test_a_time_in_the_question_is_a_filter_and_is_dropped_if_nothing_is_left(tmp_path: Path) -> None:
     async with memory(tmp_path, StoppedClock("2026-03-10T12:00:00Z")) as app:
         await learn(app, conversation("2026-03-02"))
-        found, note = await app.answers.search(Search("what did we do about the login timeout last week?", "*"))
+        found, note = await app.answers.search("what did we do about the login timeout last week?", "*")
         assert found.when is not None
         assert found.when.phrase == "last week"
         assert note == ""
-        found, note = await app.answers.search(Search("what did we do about the login timeout yesterday?", "*"))
+        found, note = await app.answers.search("what did we do about the login timeout yesterday?", "*")
         assert found.hits
         assert "yesterday" in note
 
@@ -131,7 +130,7 @@ async def test_cjk_text_is_found(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [said("認証トークンの更新に失敗する問題を修正してください", "2026-03-02T09:00:00Z")])
         for query in ("トークン", "認証", "更新に失敗"):
-            found, _ = await app.answers.search(Search(query, "*"))
+            found, _ = await app.answers.search(query, "*")
             assert found.hits, query
 
 
@@ -157,19 +156,19 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
 async def test_a_query_without_a_word_has_no_hit_and_says_why(tmp_path: Path, query: str) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        found, page = await app.answers.teleport(Search(query, "alpha", limit=5), 600)
+        found, page = await app.answers.teleport(query, "alpha", limit=5, budget=600)
         assert not found.hits
         assert "No hit" in page.text
         assert "no word to look for" in page.text
         assert "The latest days: toc:day:" in page.text
-        found, _ = await app.answers.teleport(Search(query, "alpha", "2026-03-02", limit=5), 600)
+        found, _ = await app.answers.teleport(query, "alpha", "2026-03-02", limit=5, budget=600)
         assert found.hits, "with a time, the time answers"
 
 
 async def test_an_empty_memory_answers_kindly(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         assert "Nothing is remembered" in (await app.answers.toc_root(None, None, 600)).text
-        found, page = await app.answers.teleport(Search("anything", limit=5), 600)
+        found, page = await app.answers.teleport("anything", limit=5, budget=600)
         assert not found.hits
         assert "No hit" in page.text
 
@@ -178,7 +177,7 @@ async def test_what_was_said_before_1970_is_found_and_opened(tmp_path: Path) -> 
     """An imported diary, or a clock that was wrong: one such event must not keep others from being found."""
     async with memory(tmp_path) as app:
         await learn(app, [said("the walrus came ashore", "1965-06-01T10:00:00Z", session="old"), *conversation()])
-        found, page = await app.answers.teleport(Search("walrus", "*", limit=5), 600)
+        found, page = await app.answers.teleport("walrus", "*", limit=5, budget=600)
         assert "walrus" in page.text
         opened = await app.answers.expand_grip(found.hits[0].grip_id, 0, 0, 600)
         assert "1965-06-01" in opened.text

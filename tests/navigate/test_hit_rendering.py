@@ -10,7 +10,6 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.models import tokens
-from mcp_memory.search.hits import Search
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +33,7 @@ async def harbour(tmp_path: Path) -> AsyncIterator[App]:
 
 
 async def hits_of(app: App, budget: int, limit: int = 5) -> str:
-    return (await app.answers.teleport(Search("harbour gate tide metres", "*", limit=limit), budget))[1].text
+    return (await app.answers.teleport("harbour gate tide metres", "*", limit=limit, budget=budget))[1].text
 
 
 async def test_the_passage_is_the_one_that_matters_wherever_it_stands(harbour: App) -> None:
@@ -91,6 +90,6 @@ async def test_the_project_is_named_where_there_are_several(tmp_path: Path) -> N
                 said("The gate closes at six.", "2026-03-02T10:00:00Z", session="s2", project="beta"),
             ],
         )
-        _, page = await app.answers.teleport(Search("gate", "*", limit=5), 400)
+        _, page = await app.answers.teleport("gate", "*", limit=5, budget=400)
         assert "@alpha" in page.text
         assert "@beta" in page.text

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.search.hits import Search
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +26,11 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 
 async def told(app: App, query: str, project: str = "alpha", when: str | None = None) -> str:
-    return (await app.answers.teleport(Search(query, project, when, limit=5), 400))[1].text
+    return (await app.answers.teleport(query, project, when, limit=5, budget=400))[1].text
 
 
 async def test_an_unknown_word_is_answered_with_known_ones_spelled_almost_so(app: App) -> None:
-    found, page = await app.answers.teleport(Search("bukcet", "alpha", limit=5), 400)
+    found, page = await app.answers.teleport("bukcet", "alpha", limit=5, budget=400)
     assert not found.hits
     assert found.advice is not None
     assert dict(found.advice.near) == {"bukcet": ("bucket",)}
@@ -39,19 +38,19 @@ async def test_an_unknown_word_is_answered_with_known_ones_spelled_almost_so(app
 
 
 async def test_a_verb_with_its_particle_is_one_unknown_word(app: App) -> None:
-    found, _ = await app.answers.teleport(Search("rollback", "alpha", limit=5), 400)
+    found, _ = await app.answers.teleport("rollback", "alpha", limit=5, budget=400)
     assert found.advice is not None
     assert dict(found.advice.near) == {"rollback": ()}
 
 
 async def test_every_suggestion_is_a_word_that_finds_something(app: App) -> None:
-    found, _ = await app.answers.teleport(Search("tokne kisok bukkets", "alpha", limit=5), 400)
+    found, _ = await app.answers.teleport("tokne kisok bukkets", "alpha", limit=5, budget=400)
     assert found.advice is not None
     assert set(found.advice.near) == {"tokne", "kisok", "bukkets"}
     for others in found.advice.near.values():
         assert others
         for word in others:
-            assert (await app.answers.search(Search(word, "*")))[0].hits
+            assert (await app.answers.search(word, "*"))[0].hits
 
 
 async def test_a_weak_answer_names_the_word_that_may_be_a_slip(app: App) -> None:
@@ -90,7 +89,7 @@ async def test_a_time_in_which_nothing_was_said_is_answered_with_the_days_neares
 
 
 async def test_a_time_that_was_dropped_is_not_among_the_missing_words(app: App) -> None:
-    found, page = await app.answers.teleport(Search("token bucket per kiosk on 2026-01-07", "alpha", limit=5), 400)
+    found, page = await app.answers.teleport("token bucket per kiosk on 2026-01-07", "alpha", limit=5, budget=400)
     assert "Nothing was found in '2026-01-07' = 2026-01-07 00:00 to 2026-01-07 23:59, so all times" in page.text
     assert not found.hits[0].missing
 
@@ -102,7 +101,7 @@ async def test_a_date_that_is_a_word_of_the_matter_is_still_looked_for(tmp_path:
             said("Mend it.", "2026-03-02T09:01:00Z"),
         ]
         await learn(app, lines)
-        found, _ = await app.answers.teleport(Search("which fixture of 2025-01-07 is wrong?", "alpha", limit=5), 400)
+        found, _ = await app.answers.teleport("which fixture of 2025-01-07 is wrong?", "alpha", limit=5, budget=400)
         assert "2025-01-07" in found.hits[0].matched
 
 
@@ -119,4 +118,4 @@ async def test_a_hit_outside_of_a_time_that_is_only_preferred_does_not_pass_for_
 
 async def test_an_empty_memory_has_no_advice_to_give(tmp_path: Path) -> None:
     async with memory(tmp_path / "empty") as empty:
-        assert "No hit" in (await empty.answers.teleport(Search("anything", limit=5), 400))[1].text
+        assert "No hit" in (await empty.answers.teleport("anything", limit=5, budget=400))[1].text

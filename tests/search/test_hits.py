@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.search.hits import Found, Search
+from mcp_memory.search.hits import Results
 from tests.support import learn, memory, said
 
 pytestmark = pytest.mark.anyio
 
 
-async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Found, str]:
+async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Results, str]:
     async with memory(app_home) as app:
         await learn(app, lines)
-        found, page = await app.answers.teleport(Search(query, "*", limit=5), 600)
+        found, page = await app.answers.teleport(query, "*", limit=5, budget=600)
         return found, page.text
 
 
@@ -29,7 +29,7 @@ async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
     found, text = await asked(tmp_path, lines, "how long does a refresh token live")
     reply = found.hits[0].reply
     assert reply is not None
-    assert reply.event.text == "Fourteen days, sliding with every use."
+    assert reply.passage.text == "Fourteen days, sliding with every use."
     assert "→ " in text
     assert "Fourteen days, sliding" in text
     assert text.count("Fourteen days, sliding") == 1

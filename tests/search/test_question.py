@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.search.hits import Search
 from mcp_memory.search.question import folded, question_of
 from tests.support import learn, memory, said
 
@@ -18,7 +17,7 @@ WRITTEN = ("refreshToken", "refresh_token", "refresh-token", "RefreshToken", "re
 @pytest.mark.parametrize("asked", WRITTEN)
 @pytest.mark.parametrize("told", WRITTEN)
 def test_an_identifier_is_found_however_it_is_written(asked: str, told: str) -> None:
-    assert all(question_of(asked).holds(f"we call {told} here"))
+    assert all(question_of(asked).held([f"we call {told} here"])[0])
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_an_identifier_is_found_however_it_is_written(asked: str, told: str) -> 
     ],
 )
 def test_a_word_is_found_in_its_forms(asked: str, told: str) -> None:
-    assert question_of(asked).holds(told) == [True]
+    assert question_of(asked).held([told])[0] == [True]
 
 
 SHORT_AND_LONG = [
@@ -49,13 +48,13 @@ SHORT_AND_LONG = [
 
 @pytest.mark.parametrize(("short", "long"), SHORT_AND_LONG)
 def test_an_abbreviation_is_found_by_its_long_form_and_back(short: str, long: str) -> None:
-    assert all(question_of(f"which {short}").holds(f"It is the {long} that fails."))
-    assert all(question_of(f"which {long}").holds(f"It is the {short} that fails."))
+    assert all(question_of(f"which {short}").held([f"It is the {long} that fails."])[0])
+    assert all(question_of(f"which {long}").held([f"It is the {short} that fails."])[0])
 
 
 @pytest.mark.parametrize(("asked", "told"), [("auth", "the author"), ("prod", "a product"), ("pull", "the PR")])
 def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) -> None:
-    assert question_of(asked).holds(told) == [False]
+    assert question_of(asked).held([told])[0] == [False]
 
 
 @pytest.mark.parametrize(
@@ -71,12 +70,12 @@ def test_a_word_asked_for_in_both_forms_is_one_thing() -> None:
 
 
 def test_parts_of_an_identifier_are_no_abbreviations() -> None:
-    assert not any(question_of("load_config").holds("the configuration"))
+    assert not any(question_of("load_config").held(["the configuration"])[0])
 
 
 @pytest.mark.parametrize(("asked", "told"), [("art", "start"), ("use", "user"), ("log", "login"), ("数据", "据数")])
 def test_a_part_of_another_word_is_not_the_word(asked: str, told: str) -> None:
-    assert question_of(asked).holds(told) == [False]
+    assert question_of(asked).held([told])[0] == [False]
 
 
 def test_what_i_did_is_looked_for_in_my_words_and_what_you_told_me_in_yours() -> None:
@@ -104,9 +103,9 @@ def test_folding_keeps_every_character_in_its_place(text: str) -> None:
 def test_any_question_can_be_asked_of_any_text(asked: str, text: str) -> None:
     question = question_of(asked)
     assert question.places([text])[0].keys() == {
-        question.unit_of[at] for at, held in enumerate(question.holds(text)) if held
+        question.unit_of[at] for at, held in enumerate(question.held([text])[0]) if held
     }
-    assert len(question.holds(text)) == len(question.terms)
+    assert len(question.held([text])[0]) == len(question.terms)
 
 
 _PIECES = st.lists(st.sampled_from(["refresh", "Token", "token", "children", "child", "É", " ", "_", "\n"]), max_size=8)
@@ -125,7 +124,7 @@ def test_texts_are_searched_together_as_each_by_itself(texts: list[str]) -> None
 )  # fmt: skip
 def test_a_verb_with_its_particle_is_found_however_it_is_written(asked: str, told: str) -> None:
     question = question_of(asked)
-    held = dict(zip([term.shown for term in question.terms], question.holds(told), strict=True))
+    held = dict(zip([term.shown for term in question.terms], question.held([told])[0], strict=True))
     assert any(held[term.shown] for term in question.terms if term.compound)
 
 
@@ -170,7 +169,7 @@ async def test_what_is_written_so_comes_before_what_has_its_parts(
     lines += [said(f"tulips of row {day}", f"2026-03-1{day}T09:00:00Z", session=f"t{day}") for day in range(9)]
     async with memory(tmp_path) as app:
         await learn(app, lines)
-        found, _ = await app.answers.search(Search(query, "*"))
+        found, _ = await app.answers.search(query, "*")
         assert found.hits[0].passage.text == text
 
 

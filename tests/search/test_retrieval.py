@@ -15,7 +15,8 @@ from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import UsageError
-from mcp_memory.search.hits import KINDS, Hit, Search
+from mcp_memory.search.hits import Hit
+from mcp_memory.search.question import KINDS
 from tests.support import conversation, learn, memory, said, tell
 
 
@@ -24,7 +25,7 @@ def at(minute: int, day: str = "2026-03-02") -> str:
 
 
 async def hits(app: App, query: str, **more: Any) -> list[Hit]:
-    found, _ = await app.answers.search(Search(query, "*", **more))
+    found, _ = await app.answers.search(query, "*", **more)
     return found.hits
 
 
@@ -147,10 +148,10 @@ async def test_a_time_in_the_question_favours_what_was_said_then(tmp_path: Path)
     ]
     async with memory(tmp_path) as app:
         await learn(app, lines)
-        found, note = await app.answers.search(Search("what was the cache changed to on March 10?", "*"))
+        found, note = await app.answers.search("what was the cache changed to on March 10?", "*")
         assert (found.hits[0].passage.text, note) == ("The cache was changed to memcached.", "")
         assert found.when is not None
-        dropped, note = await app.answers.search(Search("what was the cache changed to on January 5?", "*"))
+        dropped, note = await app.answers.search("what was the cache changed to on January 5?", "*")
         assert "January 5" in note
         assert dropped.when is None
         assert len(dropped.hits) >= 3
@@ -174,12 +175,12 @@ async def test_a_question_of_time_alone_is_not_answered_by_its_common_words(
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *lines])
         query = "what did we do?" if more else "what did we do on 2 March?"
-        found, page = await app.answers.teleport(Search(query, "*", more.get("when"), limit=10), 400)
+        found, page = await app.answers.teleport(query, "*", more.get("when"), limit=10, budget=400)
         assert {hit.kind for hit in found.hits} == {"segment"}
         assert all(hit.node_id.startswith("toc:segment:2026-03-02") for hit in found.hits)
         assert found.hits[0].missing == ()
         assert short_grip_id(parse_ulid(found.hits[0].event_ids[0])[1]) in page.text
-        nothing, page = await app.answers.teleport(Search("what did we do on 7 January?", "*", limit=10), 400)
+        nothing, page = await app.answers.teleport("what did we do on 7 January?", "*", limit=10, budget=400)
         assert nothing.hits == []
         assert "'7 January' = 2026-01-07" in page.text
 
@@ -238,8 +239,8 @@ async def test_absent_topics_score_low(tmp_path: Path) -> None:
 async def test_a_page_goes_on_where_the_last_ended(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said(f"budget plan {minute}", at(minute), session=f"s{minute}") for minute in range(9)])
-        first, _ = await app.answers.search(Search("budget plan", "*", limit=5))
-        second, _ = await app.answers.search(Search("budget plan", "*", limit=5, cursor="at:5"))
+        first, _ = await app.answers.search("budget plan", "*", limit=5)
+        second, _ = await app.answers.search("budget plan", "*", limit=5, cursor="at:5")
         texts = [hit.passage.text for hit in (*first.hits, *second.hits)]
         assert (first.more, second.more) == (5, None)
         assert len(set(texts)) == 9
@@ -249,7 +250,7 @@ async def test_a_page_goes_on_where_the_last_ended(tmp_path: Path) -> None:
 async def test_hits_of_other_projects_are_counted_when_there_is_none_here(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said("hello", at(0)), said("the flux capacitor", at(1), session="s2", project="beta")])
-        found, _ = await app.answers.search(Search("flux capacitor", "alpha"))
+        found, _ = await app.answers.search("flux capacitor", "alpha")
         assert (found.hits, found.elsewhere) == ([], {"beta": 1})
 
 
@@ -257,7 +258,7 @@ async def test_hits_of_other_projects_are_counted_when_there_is_none_here(tmp_pa
 async def test_many_hits_in_few_tokens_carry_short_ids_that_open(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said(f"budget plan {minute}", at(minute), session=f"s{minute}") for minute in range(30)])
-        found, page = await app.answers.teleport(Search("budget plan", "*", limit=30), 1_000)
+        found, page = await app.answers.teleport("budget plan", "*", limit=30, budget=1_000)
         short = short_grip_id(parse_grip_id(found.hits[0].grip_id)[1])
         assert page.tokens <= 1_000
         assert page.shown >= 20
@@ -363,7 +364,7 @@ async def test_a_passage_that_is_repeated_in_other_messages_is_shown_once_in_a_s
     lines.append(said(original, "2026-03-01T09:00:00Z", role="assistant", session="s0"))
     async with memory(tmp_path) as app:
         await learn(app, lines)
-        found, _ = await app.answers.search(Search("how does the importer resume after a crash?", "*"))
+        found, _ = await app.answers.search("how does the importer resume after a crash?", "*")
         assert original in [hit.passage.text for hit in found.hits[:2]]
 
 
@@ -372,10 +373,10 @@ async def test_a_passage_that_is_repeated_in_other_messages_is_shown_once_in_a_s
 async def test_a_time_alone_is_answered_in_the_kind_that_is_asked_for(tmp_path: Path, kind: str) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation("2026-05-05", "s2")])
-        found, note = await app.answers.search(Search("what did we do in March?", "*", kind=kind))
+        found, note = await app.answers.search("what did we do in March?", "*", kind=kind)
         assert not note
         assert {hit.kind for hit in found.hits} == {kind}
         assert kind == "year" or all(hit.start_ms < 1_775_000_000_000 for hit in found.hits)
         assert all(hit.grip_id for hit in found.hits)
-        narrow, _ = await app.answers.search(Search("what did we do?", "*", when="2026-03-02", kind=kind, limit=1))
+        narrow, _ = await app.answers.search("what did we do?", "*", when="2026-03-02", kind=kind, limit=1)
         assert [hit.kind for hit in narrow.hits] == [kind]

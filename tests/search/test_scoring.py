@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.matches import Pool, Spot
-from mcp_memory.search.hits import Search
-from mcp_memory.search.scoring import Weighed, closing, name_end, only_asks, scores, speakers
+from mcp_memory.domain.matches import Message, Pool
+from mcp_memory.search.scoring import Match, closing, name_end, only_asks, scores, speakers
 from tests.support import memory, said, tell
 
 
 def pool(*texts: str, role: str = "user") -> Pool:
-    spots = tuple(Spot(number, 1, number, "user_message", role, text) for number, text in enumerate(texts))
-    return Pool(spots, len(spots), {}, {}, len(spots))
+    messages = tuple(Message(number, 1, number, "user_message", role, text) for number, text in enumerate(texts))
+    return Pool(messages, len(messages), {}, {}, len(messages))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +55,13 @@ def test_names_are_known_where_most_messages_begin_with_one() -> None:
     ],
 )
 def test_a_message_only_asks_if_it_ends_with_a_question_and_tells_nothing_of_its_speaker(text: str, asks: bool) -> None:
-    assert only_asks(Spot(1, 1, 1, "assistant_message", "assistant", text)) is asks
+    assert only_asks(Message(1, 1, 1, "assistant_message", "assistant", text)) is asks
 
 
 def test_what_a_user_asks_an_agent_leads_to_the_answer_and_so_does_not_only_ask() -> None:
-    assert not only_asks(Spot(1, 1, 1, "user_message", "user", "Which colour shall it have?"))
-    assert only_asks(Spot(1, 1, 1, "user_message", "user", "Bob: Which colour shall it have?"))
-    assert not only_asks(Spot(1, 1, 1, "tool_result", "tool", "Bash: continue?"))
+    assert not only_asks(Message(1, 1, 1, "user_message", "user", "Which colour shall it have?"))
+    assert only_asks(Message(1, 1, 1, "user_message", "user", "Bob: Which colour shall it have?"))
+    assert not only_asks(Message(1, 1, 1, "tool_result", "tool", "Bash: continue?"))
 
 
 @pytest.mark.anyio
@@ -74,7 +73,7 @@ async def test_an_answer_comes_before_its_equals_and_before_a_question_with_the_
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search(Search("banner colour", "*"))
+        found, _ = await app.answers.search("banner colour", "*")
         assert [(hit.session_id, hit.role) for hit in found.hits] == [
             ("a", "assistant"),
             ("b", "assistant"),
@@ -94,17 +93,17 @@ async def test_a_named_person_is_found_by_what_they_said_before_what_was_said_to
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search(Search("how was Ann's sailing trip", "*"))
+        found, _ = await app.answers.search("how was Ann's sailing trip", "*")
         assert [hit.session_id for hit in found.hits] == ["a", "b"]
 
 
 def test_the_last_of_several_messages_by_an_agent_sums_up_unless_what_stands_beside_it_is_not_known() -> None:
     roles = ("user", "assistant", "assistant")
-    spots = {number: Spot(number, 1, number, "message", role, "text") for number, role in enumerate(roles)}
+    messages = {number: Message(number, 1, number, "message", role, "text") for number, role in enumerate(roles)}
     beside = {1: (0, 2), 2: (1, 0)}
-    assert closing(Pool(tuple(spots.values()), 3, beside, {}, 3), spots) == {2}
-    assert closing(Pool(tuple(spots.values()), 3, {1: (0,)}, {}, 3), spots) == set()
-    assert closing(Pool(tuple(spots.values()), 3, {2: (1, 0, 7)}, {}, 3), spots) == set()
+    assert closing(Pool(tuple(messages.values()), 3, beside, {}, 3), messages) == {2}
+    assert closing(Pool(tuple(messages.values()), 3, {1: (0,)}, {}, 3), messages) == set()
+    assert closing(Pool(tuple(messages.values()), 3, {2: (1, 0, 7)}, {}, 3), messages) == set()
 
 
 @pytest.mark.anyio
@@ -116,16 +115,16 @@ async def test_what_sums_up_a_session_comes_before_the_steps_that_led_to_it(tmp_
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        found, _ = await app.answers.search(Search("tokenizer loop", "*"))
+        found, _ = await app.answers.search("tokenizer loop", "*")
         assert found.hits[0].source_ids == ("s1/2026-03-02T10:03:00Z/assistant",)
 
 
-def weighed(value: float, *near: int, alike: int | None = None) -> Weighed:
+def weighed(value: float, *near: int, alike: int | None = None) -> Match:
     others = frozenset(() if alike is None else (alike,))
-    return Weighed(Spot(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near), {}, others)
+    return Match(Message(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near), {}, others)
 
 
-def ranked(*first: int, alike: int | None = None) -> list[Weighed]:
+def ranked(*first: int, alike: int | None = None) -> list[Match]:
     return [weighed(9.0, *first, alike=alike), *(weighed(3.0 - 0.1 * place, 0) for place in range(12))]
 
 

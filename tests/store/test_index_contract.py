@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
-from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.stems import porter
@@ -59,7 +59,7 @@ async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:
 
 async def texts(app: App, query: str, **filters: object) -> list[str]:
     found = await pool(app, query, **filters)  # type: ignore[arg-type]
-    return [spot.text for spot in found.spots[: found.matched]]
+    return [message.text for message in found.messages[: found.matched]]
 
 
 async def search(
@@ -71,7 +71,7 @@ async def search(
     start_ms: int | None = None,
     end_ms: int | None = None,
     limit: int = 20,
-) -> list[Candidate]:
+) -> list[IndexEntry]:
     return await app.store.search(terms_of(query), Within(project, start_ms, end_ms), kinds=kinds, limit=limit)
 
 
@@ -178,7 +178,7 @@ async def test_what_the_user_said_counts_more(tmp_path: Path, kind: str) -> None
         roles = ("tool", "assistant", "user")
         await store(app, [said("the gateway failed", at(n), role=role, session=role) for n, role in enumerate(roles)])
         found = await pool(app, "gateway")
-        assert [spot.role for spot in found.spots[: found.matched]] == ["user", "assistant", "tool"]
+        assert [message.role for message in found.messages[: found.matched]] == ["user", "assistant", "tool"]
 
 
 async def test_what_is_found_is_bounded_by_the_limit(tmp_path: Path, kind: str) -> None:
@@ -220,7 +220,7 @@ async def test_common_words_are_sought_where_the_speaker_said_them(tmp_path: Pat
         asked = terms_of("walrus penguin harbour")
         theirs = await app.store.pool(asked, Within(), cited=False, limit=50, speaker="user")
         anyones = await app.store.pool(asked, Within(), cited=False, limit=50)
-        assert {spot.role for spot in theirs.spots[: theirs.matched]} == {"user"}
+        assert {message.role for message in theirs.messages[: theirs.matched]} == {"user"}
         assert (theirs.matched, anyones.matched) == (12, 2)
 
 
@@ -228,9 +228,9 @@ async def test_neighbours_are_messages_of_the_same_session(tmp_path: Path, kind:
     async with memory(tmp_path, kind) as app:
         await learn(app, [*conversation(), said("elsewhere", "2026-03-02T09:04:10Z", session="s2")])
         found = await pool(app, "mobile")
-        spots = {spot.number: spot for spot in found.spots}
+        messages = {message.number: message for message in found.messages}
         (beside,) = found.beside.values()
-        assert [spots[number].text[:12] for number in beside] == ["The cause is", "I will look ", "All 12 sessi"]
+        assert [messages[number].text[:12] for number in beside] == ["The cause is", "I will look ", "All 12 sessi"]
 
 
 async def test_project_time_and_citation_filter(tmp_path: Path, kind: str) -> None:
@@ -238,12 +238,12 @@ async def test_project_time_and_citation_filter(tmp_path: Path, kind: str) -> No
     async with memory(tmp_path, kind) as app:
         await learn(app, [*conversation(), *conversation("2026-03-05", "s2", "beta")])
         assert len(await texts(app, "timeout")) == 4
-        assert {spot.session for spot in (await pool(app, "timeout", project="beta")).spots} == {2}
+        assert {message.session for message in (await pool(app, "timeout", project="beta")).messages} == {2}
         assert await texts(app, "timeout", project="nowhere") == []
         assert await texts(app, "timeout", start_ms=0, end_ms=march) == []
         assert len(await texts(app, "timeout", start_ms=march, end_ms=later)) == 2
         cited = await pool(app, "session ttl", cited=True)
-        read = await app.store.candidates([spot.number for spot in cited.spots])
+        read = await app.store.candidates([message.number for message in cited.messages])
         assert read
         assert all(candidate.grip_id for candidate in read.values())
 
@@ -278,7 +278,7 @@ async def test_what_is_read_at_once_is_the_same_as_what_is_read_one_by_one(tmp_p
 
         async def look(reader: ReadStore) -> tuple[Pool, list[str]]:
             found = await reader.pool(terms_of("login timeout"), Within(), cited=False, limit=5)
-            assert await reader.candidates([spot.number for spot in found.spots])
+            assert await reader.candidates([message.number for message in found.messages])
             return found, await reader.at_once(lambda again: again.slugs())
 
         found, slugs = await app.store.at_once(look)
@@ -311,7 +311,7 @@ async def test_what_was_forgotten_is_not_found(tmp_path: Path, kind: str) -> Non
         assert await texts(app, "timeout")
 
 
-def name_of(found: Candidate) -> str:
+def name_of(found: IndexEntry) -> str:
     return found.document.node_id if isinstance(found.document, Node) else found.document.event_id
 
 

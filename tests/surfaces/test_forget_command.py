@@ -21,7 +21,6 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
-from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Transaction
 from mcp_memory.surfaces import forget_command
 from mcp_memory.surfaces.forget_command import carry_out, key_of
@@ -154,7 +153,7 @@ async def test_every_option_leaves_no_trace_in_any_table_or_file(tmp_path: Path,
         assert await tables_with_words(app) == set()
         assert traces(tmp_path) == []
         assert {node.project for node in await all_nodes(app)} == {"beta"}
-        assert (await app.answers.search(Search("session tests pass", "beta")))[0].hits
+        assert (await app.answers.search("session tests pass", "beta"))[0].hits
         await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
     assert traces(tmp_path) == []
 
@@ -167,7 +166,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         for session, prompt in (("s1", f"Remember that the {SECRET} plan starts in May."), ("s1", "Something else.")):
             await app.store.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
         await app.pipeline.until_idle()
-        hits, _ = await app.answers.search(Search(SECRET, "*"))
+        hits, _ = await app.answers.search(SECRET, "*")
         wish = Wish(event_key=await key_of(app, hits.hits[0].event_ids[0]))
         promised = await carry_out(app, wish, dry_run=True)
         done = await carry_out(app, wish, dry_run=False)
@@ -175,7 +174,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         assert (done.found.events, done.found.inbox) == (1, 1)
         assert (await database_of(app).value("SELECT count(*) FROM inbox")) == 1
         assert traces(tmp_path) == []
-        assert (await app.answers.search(Search("mobile app refreshes", "alpha")))[0].hits
+        assert (await app.answers.search("mobile app refreshes", "alpha"))[0].hits
 
 
 async def test_a_reader_of_an_earlier_state_is_told_of_and_the_words_go_when_it_has_ended(
@@ -357,7 +356,7 @@ async def test_the_rest_of_the_session_stays_and_is_summarized_anew(tmp_path: Pa
     async with memory(tmp_path) as app:
         await filled(app)
         await carry_out(app, Wish(match=SECRET), dry_run=False)
-        hits, _ = await app.answers.search(Search("mobile app refreshes", "alpha"))
+        hits, _ = await app.answers.search("mobile app refreshes", "alpha")
         assert hits.hits
         assert {node.project for node in await all_nodes(app)} == {"alpha", "beta"}
         await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.matches import Pool, Spot, Within
+from mcp_memory.domain.matches import Message, Pool, Within
 from mcp_memory.domain.stems import beginning
 from mcp_memory.domain.terms import Term, match_expression, shorten_tool
 from mcp_memory.store.sqlite.database import Reads, Row
@@ -56,7 +56,7 @@ _LITTLE = 1_000
 _SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
 _ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
 _EVER = 1 << 62
-_SPOTS = (
+_MESSAGES = (
     "SELECT e.id, e.session, e.timestamp_ms, e.type, e.role, "
     f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
     "FROM event e WHERE e.id IN ({marks})"
@@ -93,10 +93,10 @@ async def pool(
         said = _said(connection, within)
         numbers = _ranked(connection, match, where, values, limit, said <= _LITTLE) if match and said else []
         starts = _starts(terms, counts)
-        spots = _spots(connection, numbers, starts)
-        if len(numbers) == limit and is_flooded(spots):
-            spots = _spots(connection, _originals(connection, match, where, values, limit), starts)
-        return _beside_of(connection, spots, cited, documents, counts)
+        messages = _messages(connection, numbers, starts)
+        if len(numbers) == limit and is_flooded(messages):
+            messages = _messages(connection, _originals(connection, match, where, values, limit), starts)
+        return _beside_of(connection, messages, cited, documents, counts)
 
     return await database.read(read)
 
@@ -139,19 +139,19 @@ def _pool_of(
     documents: int,
     counts: dict[str, int],
 ) -> Pool:
-    spots = _spots(connection, numbers, _starts(terms, counts))
-    return _beside_of(connection, spots, cited, documents, counts)
+    messages = _messages(connection, numbers, _starts(terms, counts))
+    return _beside_of(connection, messages, cited, documents, counts)
 
 
 def _beside_of(
-    connection: sqlite3.Connection, spots: list[Spot], cited: bool, documents: int, counts: dict[str, int]
+    connection: sqlite3.Connection, messages: list[Message], cited: bool, documents: int, counts: dict[str, int]
 ) -> Pool:
-    messages = [spot.number for spot in spots if spot.role in ("user", "assistant")]
-    beside = _beside(connection, messages[: max(BESIDE, len(spots) // 3)])
-    known = {spot.number for spot in spots}
+    spoken = [message.number for message in messages if message.role in ("user", "assistant")]
+    beside = _beside(connection, spoken[: max(BESIDE, len(messages) // 3)])
+    known = {message.number for message in messages}
     others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
-    around = [] if cited else _spots(connection, list(others))
-    return Pool((*spots, *around), len(spots), beside, counts, documents)
+    around = [] if cited else _messages(connection, list(others))
+    return Pool((*messages, *around), len(messages), beside, counts, documents)
 
 
 @dataclass(slots=True)
@@ -235,13 +235,13 @@ def _ranked(
     return [number for (number,) in connection.execute(sql, (match, *values, limit))]
 
 
-def is_flooded(spots: Sequence[Spot]) -> bool:
+def is_flooded(messages: Sequence[Message]) -> bool:
     """Whether much of what was offered is said over and over, so that other words may not have been offered at all."""
-    least = (1 - _REPEATED) * len(spots)
+    least = (1 - _REPEATED) * len(messages)
     # Most texts are told apart by how they begin.
-    if len({spot.text[:_BEGIN].translate(_NO_FIGURES) for spot in spots}) >= least:
+    if len({message.text[:_BEGIN].translate(_NO_FIGURES) for message in messages}) >= least:
         return False
-    return len({_gist(spot.text[:_END], spot.text[-_END:]) for spot in spots}) < least
+    return len({_gist(message.text[:_END], message.text[-_END:]) for message in messages}) < least
 
 
 def _gist(head: str, tail: str) -> str:
@@ -280,15 +280,15 @@ def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]],
     return [*chosen, *others][:limit]
 
 
-def _spots(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Spot]:
-    found = {row[0]: _spot(Spot(*row), starts) for row in _by_number(connection, _SPOTS, numbers)}
+def _messages(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Message]:
+    found = {row[0]: _message(Message(*row), starts) for row in _by_number(connection, _MESSAGES, numbers)}
     return [found[number] for number in numbers if number in found]
 
 
-def _spot(spot: Spot, starts: Sequence[str]) -> Spot:
-    if spot.role == "tool":
-        return spot._replace(text=shorten_tool(spot.text, *_OF_TOOL))
-    return spot if len(spot.text) <= LONGEST else spot._replace(text=_told_of(spot.text, starts))
+def _message(message: Message, starts: Sequence[str]) -> Message:
+    if message.role == "tool":
+        return message._replace(text=shorten_tool(message.text, *_OF_TOOL))
+    return message if len(message.text) <= LONGEST else message._replace(text=_told_of(message.text, starts))
 
 
 def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.terms import Term, match_expression
 from mcp_memory.domain.toc import Level, NodeRef
@@ -51,7 +51,7 @@ async def search(
     within: Within,
     kinds: frozenset[str] | None,
     limit: int,
-) -> list[Candidate]:
+) -> list[IndexEntry]:
     """The best candidates of the project and time. Filtering comes after ranking, and before it only if need be."""
     match = match_expression(terms)
     if not match:
@@ -89,9 +89,9 @@ async def load(
     limit: int,
     within: Within,
     kinds: frozenset[str] | None,
-) -> list[Candidate]:
+) -> list[IndexEntry]:
     """Read the documents in portions, best first, until there are enough that pass."""
-    kept: list[Candidate] = []
+    kept: list[IndexEntry] = []
     for start in range(0, len(ranked), limit):
         for candidate in await _read(database, ranked[start : start + limit]):
             if within.project and candidate.project != within.project:
@@ -106,7 +106,7 @@ async def load(
     return kept[:limit]
 
 
-def _touches(candidate: Candidate, within: Within) -> bool:
+def _touches(candidate: IndexEntry, within: Within) -> bool:
     """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
     found, start_ms, end_ms = candidate.document, within.start_ms, within.end_ms
     if isinstance(found, Event):
@@ -118,25 +118,25 @@ def _touches(candidate: Candidate, within: Within) -> bool:
     return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
 
 
-async def _read(database: Reads, ranked: Sequence[Row]) -> list[Candidate]:
+async def _read(database: Reads, ranked: Sequence[Row]) -> list[IndexEntry]:
     ids: dict[int, list[int]] = {EVENT: [], NODE: []}
     for rowid, _ in ranked:
         ids[rowid % 4].append(rowid // 4)
-    found: dict[int, Candidate] = {}
+    found: dict[int, IndexEntry] = {}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
         found[row[12] * 4 + EVENT] = _event(row)
     rows = await _fetch(database, _NODES, ids[NODE])
     for row, node in zip(rows, await nodes_of(database, rows), strict=True):
-        found[row[18] * 4 + NODE] = Candidate(node)
+        found[row[18] * 4 + NODE] = IndexEntry(node)
     return [found[rowid] for rowid, _ in ranked if rowid in found]
 
 
-async def events(database: Reads, numbers: Sequence[int]) -> dict[int, Candidate]:
+async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntry]:
     """Events by number, each with its segment and the first grip that cites it."""
     return await database.read(_events, numbers) if numbers else {}
 
 
-def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Candidate]:
+def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
     marks = ",".join("?" * len(numbers))
     cited: dict[int, str] = {}
     for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
@@ -145,10 +145,10 @@ def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int,
     return {row[12]: _event(row, cited.get(row[12], "")) for row in rows}
 
 
-def _event(row: Row, grip: str = "") -> Candidate:
+def _event(row: Row, grip: str = "") -> IndexEntry:
     """The candidate of a row of `_EVENTS`."""
     segment = NodeRef(Level.SEGMENT, row[13]).node_id() if row[13] else ""
-    return Candidate(event_of(row), grip, segment)
+    return IndexEntry(event_of(row), grip, segment)
 
 
 async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
@@ -169,7 +169,7 @@ class Fts5Index:
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
-    ) -> list[Candidate]:
+    ) -> list[IndexEntry]:
         return await search(self._database, terms, within, kinds, limit)
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import KEY_BYTES, Event, EventQuery
-from mcp_memory.domain.matches import Candidate, Within
+from mcp_memory.domain.matches import IndexEntry, Within
 from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
@@ -368,7 +368,7 @@ class SqliteReader:
         rows = await self._reads.fetch(_CITED, (project, int(Level.SEGMENT), *span, limit))
         return [event_grip_id(timestamp_ms, key) for timestamp_ms, key in rows]
 
-    async def candidates(self, numbers: Sequence[int]) -> dict[int, Candidate]:
+    async def candidates(self, numbers: Sequence[int]) -> dict[int, IndexEntry]:
         return await candidates(self._reads, numbers)
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:

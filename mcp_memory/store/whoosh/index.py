@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from mcp_memory.domain.matches import Candidate, Pool, Within
+from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.terms import Term
 from mcp_memory.store.port import SearchIndex
 from mcp_memory.store.sqlite.candidates import (
@@ -70,12 +70,12 @@ class WhooshIndex:
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
-    ) -> list[Candidate]:
+    ) -> list[IndexEntry]:
         wanted = {NODE if kind != "event" else EVENT for kind in kinds} if kinds else {EVENT, NODE}
         found = await self._find(Asked(terms, wanted, SCANNED))
         if found is None:
             return await self._otherwise.search(terms, within, kinds=kinds, limit=limit)
-        kept: list[Candidate] = []
+        kept: list[IndexEntry] = []
         for start in range(0, len(found.ranked), _CHUNK):
             part = await self._fitting(found.ranked[start : start + _CHUNK], within)
             kept += await load(self._database, part, limit, within, kinds)
@@ -95,7 +95,7 @@ class WhooshIndex:
         if found is None:
             return await self._otherwise.pool(terms, within, cited=cited, limit=limit, speaker=speaker)
         pool = await pool_of(self._database, terms, numbers, cited, found.documents, found.counts)
-        if len(numbers) == limit and is_flooded(pool.spots[: pool.matched]):
+        if len(numbers) == limit and is_flooded(pool.messages[: pool.matched]):
             deeper = await self._find(replace(asked, limit=DEEPEST)) or found
             numbers = await self._kept(deeper, where, values, DEEPEST)
             numbers = await few_of_each(self._database, numbers, limit)

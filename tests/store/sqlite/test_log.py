@@ -8,7 +8,6 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.events import Captured, EventType, Intake, Role
-from mcp_memory.search.hits import Search
 from tests.support import conversation, memory, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +86,7 @@ async def test_two_accounts_of_one_compaction_are_one(tmp_path: Path) -> None:
 async def test_events_can_be_found_before_any_segment_closes(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said("The zephyrium gateway listens on port 48613.", "2026-05-31T23:59:59Z")])
-        found, _ = await app.answers.search(Search("zephyrium port", "*"))
+        found, _ = await app.answers.search("zephyrium port", "*")
         assert found.hits[0].passage.text == "The zephyrium gateway listens on port 48613."
 
 
@@ -138,5 +137,5 @@ async def test_odd_texts_are_stored_and_found(tmp_path: Path) -> None:
         lines = [said(text, f"2026-03-02T09:0{n}:00Z") for n, text in enumerate(texts)]
         assert await tell(app, lines) == len(texts)
         await app.pipeline.until_idle()
-        found, _ = await app.answers.search(Search("kept", "*", limit=20))
+        found, _ = await app.answers.search("kept", "*", limit=20)
         assert len({event_id for hit in found.hits for event_id in hit.event_ids}) == len(texts)

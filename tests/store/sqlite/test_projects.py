@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.search.hits import Search
 from mcp_memory.store.sqlite.database import Transaction
 from tests.support import all_nodes, conversation, database_of, learn, memory, said
 
@@ -22,7 +21,7 @@ async def test_a_merge_gives_one_tree_and_keeps_every_word(tmp_path: Path) -> No
         nodes = await all_nodes(app)
         assert {node.project for node in nodes} == {"alpha"}
         assert {node.ref.key for node in nodes if node.level == 3} == {"2026-03-02", "2026-03-03"}
-        found, _ = await app.answers.search(Search("mobile app", "alpha"))
+        found, _ = await app.answers.search("mobile app", "alpha")
         assert {hit.session_id for hit in found.hits if hit.kind in ("event", "grip")} == {"s1", "s2"}
         await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
 

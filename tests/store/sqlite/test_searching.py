@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 def texts(found: Pool) -> list[str]:
-    return [spot.text for spot in found.spots[: found.matched]]
+    return [message.text for message in found.messages[: found.matched]]
 
 
 async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(

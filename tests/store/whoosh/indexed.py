@@ -33,7 +33,7 @@ async def state(app: App) -> str:
 async def found(app: App, query: str) -> list[str]:
     """What is found by whichever index answers."""
     pool = await app.store.pool(terms_of(query), Within(), cited=False, limit=50)
-    return [spot.text for spot in pool.spots[: pool.matched]]
+    return [message.text for message in pool.messages[: pool.matched]]
 
 
 async def found_by_whoosh(app: App, query: str) -> list[str]:

@@ -230,7 +230,7 @@ async def test_many_small_commits_leave_few_segments(tmp_path: Path) -> None:
 
 async def pool_of_all(app: App) -> set[str]:
     pool = await app.store.pool(terms_of("walrus"), Within(), cited=False, limit=500)
-    return {spot.text for spot in pool.spots[: pool.matched]}
+    return {message.text for message in pool.messages[: pool.matched]}
 
 
 async def test_a_long_history_is_taken_in_by_bounded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
