@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from mcp_memory.clients.port import BadLine, Client
 from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
-from mcp_memory.pipeline.ingest import Cleared, Intaker, checkpoint_name, is_enough, portions
+from mcp_memory.pipeline.ingest import Cleared, Intaker, by_session, checkpoint_name, is_enough, portions
 from mcp_memory.store.port import LogStore, Trial
 
 _TURN_SECONDS = 0.0002
@@ -47,7 +50,6 @@ class _Batch:
     """Events of one or several files, with the place that each file was read up to."""
 
     told: list[Captured] = field(default_factory=list)
-    texts: list[Cleared] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
     intakes: list[Intake] = field(default_factory=list)
@@ -74,32 +76,27 @@ async def import_files(
     place = (project_root, "" if project_root else project) if project else None
     saved = {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources if path not in passing}
     trial = log.trial() if dry_run else None
-    reader = _Reader(sources, saved, intaker, place, passing)
+    importer = _Importer(sources, saved, intaker, place, passing)
     known = sum(int(position.get("events", 0)) for position in saved.values())
     result = Imported(files=len(sources), events_known=known)
     total = sum([await to_thread.run_sync(_size, path) for _, path in sources])
-    with alone():
-        async with _taking_turns(), anyio.create_task_group() as group:
-            send, receive = anyio.create_memory_object_stream[_Batch](1)
-            group.start_soon(reader.read_into, send, name="reading transcripts")
-            async with receive:
-                async for batch in receive:
-                    await _store(log, trial, batch, result)
-                    progress(min(batch.read, total), total)
+    usual = sys.getswitchinterval()
+    # Let the threads take turns often: else each statement waits until the reading thread has a pause.
+    sys.setswitchinterval(_TURN_SECONDS)
+    try:
+        with alone():
+            async with anyio.create_task_group() as group:
+                send, receive = anyio.create_memory_object_stream[_Batch](1)
+                group.start_soon(importer.read_into, send, name="reading transcripts")
+                async with receive:
+                    async for batch in receive:
+                        await _store(log, trial, batch, result)
+                        progress(min(batch.read, total), total)
+    finally:
+        sys.setswitchinterval(usual)
     progress(total, total)
     result.seconds = round(time.monotonic() - started, 3)
     return result
-
-
-@asynccontextmanager
-async def _taking_turns() -> AsyncIterator[None]:
-    """Let the threads of an import take turns often: else each statement waits until the reading thread has a pause."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 async def _store(log: LogStore, trial: Trial | None, batch: _Batch, result: Imported) -> None:
@@ -111,35 +108,27 @@ async def _store(log: LogStore, trial: Trial | None, batch: _Batch, result: Impo
     else:
         fresh = await trial.add(batch.intakes)
         added = sum(len(intake.events) for intake in fresh)
+        projects, months = Counter(result.projects), Counter(result.months)
         for intake in fresh:
-            _count(intake, result)
+            # A name that a directory claims may not count, so that the directory is told.
+            projects[(intake.root or intake.label).removeprefix("label:")] += len(intake.events)
+            months.update(local_day(event.timestamp_ms, UTC).isoformat()[:7] for event in intake.events)
+        result.projects, result.months = dict(projects), dict(months)
     result.events_new += added
     result.events_known += sum(len(intake.events) for intake in batch.intakes) - added
 
 
-def _count(intake: Intake, result: Imported) -> None:
-    # A name that a directory claims may not count, so that the directory is told.
-    name = (intake.root or intake.label).removeprefix("label:")
-    result.projects[name] = result.projects.get(name, 0) + len(intake.events)
-    for event in intake.events:
-        month = local_day(event.timestamp_ms, UTC).isoformat()[:7]
-        result.months[month] = result.months.get(month, 0) + 1
-
-
-class _Reader:
+@dataclass(slots=True)
+class _Importer:
     """Reads the files one after the other, in batches that may hold several of them."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        saved: Mapping[Path, Mapping[str, Any]],
-        intaker: Intaker,
-        place: tuple[str, str] | None,
-        passing: Collection[Path],
-    ) -> None:
-        self._sources, self._saved, self._intaker, self._given = sources, saved, intaker, place
-        self._passing = passing
-        self._roots: dict[str, tuple[str, str] | None] = {}
+    sources: Sequence[Source]
+    saved: Mapping[Path, Mapping[str, Any]]
+    intaker: Intaker
+    #: Root and label of the project that everything goes into, if one is given.
+    place: tuple[str, str] | None
+    passing: Collection[Path]
+    _roots: dict[str, tuple[str, str] | None] = field(default_factory=dict)
 
     async def read_into(self, send: MemoryObjectSendStream[_Batch]) -> None:
         with ThreadPoolExecutor(1) as counting:
@@ -152,23 +141,26 @@ class _Reader:
 
     def _counted(self, counting: Executor) -> Iterator[_Batch]:
         """The batches ready to be stored; while the tokens of one are counted, the next is read."""
-        waiting: tuple[_Batch, Future[list[int]]] | None = None
-        for batch in self._batches():
-            batch.texts = self._intaker.clear(batch.told)
-            counted = counting.submit(self._intaker.count, batch.told, batch.texts)
+        waiting: tuple[_Batch, list[Cleared], Future[list[int]]] | None = None
+        for batch in chain(self._batches(), [None]):
+            counted = None
+            if batch:
+                texts = self.intaker.clear(batch.told)
+                counted = batch, texts, counting.submit(self.intaker.count, batch.told, texts)
             if waiting:
-                yield self._prepared(waiting[0], waiting[1].result())
-            waiting = batch, counted
-        if waiting:
-            yield self._prepared(waiting[0], waiting[1].result())
+                done, texts, future = waiting
+                events = self.intaker.events(done.told, texts, future.result())
+                done.intakes = by_session(events, partial(self._place, done.told))
+                yield done
+            waiting = counted
 
     def _batches(self) -> Iterator[_Batch]:
         batch, before = _Batch(), 0
-        for client, path in self._sources:
-            for part in portions(client, path, self._saved.get(path, {})):
+        for client, path in self.sources:
+            for part in portions(client, path, self.saved.get(path, {})):
                 batch.told += part.told
                 batch.bad += part.bad
-                if path not in self._passing:
+                if path not in self.passing:
                     batch.positions[checkpoint_name(path)] = part.position
                 batch.read = before + part.position["offset"]
                 if is_enough(batch.told):
@@ -179,26 +171,15 @@ class _Reader:
             before += _size(path)
         yield batch
 
-    def _prepared(self, batch: _Batch, counted: list[int]) -> _Batch:
-        """Group the events by session, ready to be stored."""
-        events = self._intaker.events(batch.told, batch.texts, counted)
-        groups: dict[tuple[str, str], list[int]] = {}
-        for index, event in enumerate(events):
-            groups.setdefault((event.client, event.session_id), []).append(index)
-        for indexes in groups.values():
-            place = self._place(batch.told[indexes[0]])
-            if place:
-                batch.intakes.append(Intake(tuple(events[index] for index in indexes), *place))
-        return batch
-
-    def _place(self, told: Captured) -> tuple[str, str] | None:
+    def _place(self, told: Sequence[Captured], index: int) -> tuple[str, str] | None:
         """Root and label of the project a session belongs to, worked out once per directory; None if it opted out."""
-        if self._given or told.project:
-            return self._given or ("", told.project)
-        if told.cwd not in self._roots:
-            found = detect(told.cwd, {})
-            self._roots[told.cwd] = (found.root, found.label) if found.enabled else None
-        return self._roots[told.cwd]
+        project, cwd = told[index].project, told[index].cwd
+        if self.place or project:
+            return self.place or ("", project)
+        if cwd not in self._roots:
+            found = detect(cwd, {})
+            self._roots[cwd] = (found.root, found.label) if found.enabled else None
+        return self._roots[cwd]
 
 
 def _unfinished(path: Path, position: Mapping[str, Any]) -> list[BadLine]:

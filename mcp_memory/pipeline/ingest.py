@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,8 +28,28 @@ from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, 
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.port import Clock, InboxRow, LogStore, Share, Store
 
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+SPOOL_BATCH = 500
+#: Events that are stored at once, and how many characters they, or the payloads of a batch, may have together. Fewer
+#: would cost more commits; with more, an import has nothing to overlap with storing the last ones.
+PORTION = 150
+PORTION_CHARS = 4_000_000
+#: A hook writes a file within milliseconds; one that is unfinished after this time stays so.
+ABANDONED_SECONDS = 60
+#: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
+TWICE_WITHIN_MS = 5_000
+_SEEN = "inbox"
+_FIELDS = ("received_ms", "client", "root", "label", "payload")
+#: The client that notes are from.
+CLIENT = "mcp-memory"
+
 CountAll = Callable[[Sequence[str]], list[int]]
+#: A text without secrets, and whether it was cut.
 Cleared = tuple[Clean, bool]
+#: When a payload was received, its client, root and label of its project, and itself.
+SpoolRow = tuple[int, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +67,16 @@ class Intaker:
 
     def clear(self, captured: Sequence[Captured]) -> list[Cleared]:
         """The texts without secrets and no longer than the limit, and whether they were cut."""
-        texts = [
-            clip(redact(looked_through(clean(item.text), self.max_event_bytes)), self.max_event_bytes)
-            for item in captured
-        ]
+        most = self.max_event_bytes
+        texts = [clip(redact(looked_through(clean(item.text), most)), most) for item in captured]
         # White space alone says nothing: such an event is kept for its time, without a text.
         return [(Clean(text if text.strip() else ""), cut) for text, cut in texts]
 
     def count(self, captured: Sequence[Captured], texts: Sequence[Cleared]) -> list[int]:
         """One tokenizer pass for all of them."""
-        return self.count_all(
-            [
-                text[: self.tool_result_chars] if item.role is Role.TOOL else text
-                for item, (text, _) in zip(captured, texts, strict=True)
-            ]
-        )
+        pairs = zip(captured, texts, strict=True)
+        most = self.tool_result_chars
+        return self.count_all([text[:most] if item.role is Role.TOOL else text for item, (text, _) in pairs])
 
     def events(self, captured: Sequence[Captured], texts: Sequence[Cleared], counted: Sequence[int]) -> list[Event]:
         return [
@@ -82,6 +98,18 @@ class Intaker:
         ]
 
 
+def by_session(events: Sequence[Event], place_of: Callable[[int], tuple[str, str] | None]) -> list[Intake]:
+    """Events in the order they came, grouped by session, each with root and label of the project of its first event.
+
+    Sessions that have no place are left out.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, event in enumerate(events):
+        groups.setdefault((event.client, event.session_id), []).append(index)
+    placed = [(indexes, place_of(indexes[0])) for indexes in groups.values()]
+    return [Intake(tuple(events[index] for index in indexes), *place) for indexes, place in placed if place]
+
+
 def _named(name: str) -> str:
     """A client's own name for something. A secret in it is taken out, and what is left still tells it from others."""
     clear = redact(clean(name))
@@ -99,22 +127,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-logger = logging.getLogger(__name__)
-
-BATCH = 500
-SPOOL_BATCH = 500
-#: Events that are stored at once, and how many characters they, or the payloads of a batch, may have together. Fewer
-#: would cost more commits; with more, an import has nothing to overlap with storing the last ones.
-PORTION = 150
-PORTION_CHARS = 4_000_000
-#: A hook writes a file within milliseconds; one that is unfinished after this time stays so.
-ABANDONED_SECONDS = 60
-#: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
-TWICE_WITHIN_MS = 5_000
-_SEEN = "inbox"
-_FIELDS = ("received_ms", "client", "root", "label", "payload")
-
-
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """What was taken from the inbox and stored; `more`: there is more to take."""
@@ -124,22 +136,13 @@ class Ingested:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """A part of a transcript: its events, the lines that could not be read, and the checkpoint after it."""
-
-    told: list[Captured]
-    bad: list[BadLine]
-    position: dict[str, Any]
-
-
 @dataclass(slots=True)
-class _Batch:
-    """What one round of the inbox comes to."""
+class _Round:
+    """What one round of the inbox comes to; an event comes with root and label of the project it was captured in."""
 
-    told: list[tuple[Captured, str, str]] = field(default_factory=list)
-    fallback: list[tuple[Captured, str, str]] = field(default_factory=list)
-    transcripts: dict[Path, tuple[Client, str, str]] = field(default_factory=dict)
+    told: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
+    fallback: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
+    transcripts: dict[Path, tuple[Client, tuple[str, str]]] = field(default_factory=dict)
     consumed: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     compacting: list[tuple[str, str]] = field(default_factory=list)
@@ -153,25 +156,43 @@ async def ingest(log: LogStore, clients: Mapping[str, Client], intaker: Intaker,
     name them stay, and the next round goes on from there.
     """
     waiting = await log.inbox(BATCH)
-    rows = _within(waiting, PORTION_CHARS)
+    # As many of the first rows as have so many characters, and one in any case.
+    sizes = accumulate(len(row.payload) for row in waiting)
+    rows = waiting[: max(1, sum(size <= PORTION_CHARS for size in sizes))]
     if not rows:
         return Ingested(0, 0)
-    batch = _Batch()
+    batch, added = _Round(), 0
     seen = await log.checkpoint(_SEEN)
     for row in rows:
         _take(row, clients, batch, seen)
-    added = 0
-    for path, (client, root, label) in batch.transcripts.items():
+
+    async def store(*, rows_too: bool = False) -> int:
+        """Store what has come together so far; in the end with the rows it came from."""
+        told, checkpoints = batch.told, batch.checkpoints
+        batch.told, batch.checkpoints = [], {}
+        events = await to_thread.run_sync(intaker.prepare, [event for event, _ in told])
+        return await log.add(
+            by_session(events, lambda index: told[index][1]),
+            checkpoints=checkpoints,
+            consumed=batch.consumed if rows_too else (),
+            unknown=batch.unknown if rows_too else (),
+            compacting=batch.compacting if rows_too else (),
+            lease_token=share.token,
+        )
+
+    for path, (client, place) in batch.transcripts.items():
         name = checkpoint_name(path)
         saved = await log.checkpoint(name)
-        parts = iter(()) if is_set_aside(path, saved) else portions(client, path, saved)
+        # A file that could not be read and has not changed since is set aside.
+        failed = _mark(path) and _mark(path) == saved.get("failed", {}).get("file")
+        parts = iter(()) if failed else portions(client, path, saved)
         while (part := await to_thread.run_sync(next, parts, None)) is not None:
             for line in part.bad:
                 logger.warning("%s, line %s: %s", line.path, line.line, line.reason)
-            batch.told += [(event, root, label) for event in part.told]
+            batch.told += [(event, place) for event in part.told]
             batch.checkpoints[name] = part.position
-            if is_enough([event for event, _, _ in batch.told]):
-                added += await _store(log, batch, intaker, share)
+            if is_enough([event for event, _ in batch.told]):
+                added += await store()
                 # A file whose place has not moved would be read from its start again.
                 if share.is_over() and part.position["offset"] > saved.get("offset", 0):
                     return Ingested(0, added, more=True)
@@ -179,7 +200,7 @@ async def ingest(log: LogStore, clients: Mapping[str, Client], intaker: Intaker,
     # Not before the rows leave the inbox, or the next round would take them for repeats of themselves.
     newest = max(seen.values(), default=0)
     batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
-    added += await _store(log, batch, intaker, share, rows_too=True)
+    added += await store(rows_too=True)
     return Ingested(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
 
 
@@ -188,83 +209,72 @@ def is_enough(events: Sequence[Captured]) -> bool:
     return len(events) >= PORTION or sum(len(event.text) for event in events) >= PORTION_CHARS
 
 
-def _within(rows: Sequence[InboxRow], chars: int) -> Sequence[InboxRow]:
-    """As many of the first rows as have so many characters, and one in any case."""
-    for count, row in enumerate(rows):
-        chars -= len(row.payload)
-        if chars < 0:
-            return rows[: count or 1]
-    return rows
-
-
-async def _store(log: LogStore, batch: _Batch, intaker: Intaker, share: Share, *, rows_too: bool = False) -> int:
-    """Store what has come together so far; in the end with the rows it came from."""
-    told, checkpoints = batch.told, batch.checkpoints
-    batch.told, batch.checkpoints = [], {}
-    return await log.add(
-        await to_thread.run_sync(_prepare, told, intaker),
-        checkpoints=checkpoints,
-        consumed=batch.consumed if rows_too else (),
-        unknown=batch.unknown if rows_too else (),
-        compacting=batch.compacting if rows_too else (),
-        lease_token=share.token,
-    )
-
-
-def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Batch, seen: dict[str, int]) -> None:
-    client, reading = _understand(row, clients)
-    if reading.unknown:
-        batch.unknown.append(row.id)
-        return
-    batch.consumed.append(row.id)
-    if _came_twice(row, seen):
-        return
-    if reading.compacting:
-        batch.compacting.append((client, reading.session_id))
-    batch.told += [(event, row.root, row.label) for event in reading.events]
-    batch.fallback += [(event, row.root, row.label) for event in reading.fallback]
-    if reading.transcript:
-        batch.transcripts[reading.transcript] = (clients[client], row.root, row.label)
-
-
-def _came_twice(row: InboxRow, seen: dict[str, int]) -> bool:
-    """Whether the same payload came a moment ago; what else it may be the same as, its events' keys tell."""
-    name = hashlib.blake2b(f"{row.client} {row.payload}".encode("utf-8", "replace"), digest_size=8).hexdigest()
-    before, seen[name] = seen.get(name), row.received_ms
-    return before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS
-
-
-def _understand(row: InboxRow, clients: Mapping[str, Client]) -> tuple[str, Reading]:
-    """Which client the payload is from, and what it means."""
+def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Round, seen: dict[str, int]) -> None:
+    """Add what a payload means to the round. One of no known form is kept as it is."""
     try:
         payload = json.loads(row.payload)
     except (ValueError, RecursionError):
         payload = None
-    if not isinstance(payload, dict):
-        return row.client, Reading(unknown=True)
-    client = client_of(payload, row.client)
-    if client not in clients:
-        return client, Reading(unknown=True)
-    try:
-        return client, clients[client].hook(payload, row.received_ms)
-    except Exception:
-        # One odd payload must not stop the capture of all that come after it; it is kept as it is.
-        logger.exception("A payload of %s could not be read and was kept", client)
-        return client, Reading(unknown=True)
+    client, reading = row.client, Reading(unknown=True)
+    if isinstance(payload, dict):
+        client = client_of(payload, row.client)
+        try:
+            reading = clients[client].hook(payload, row.received_ms) if client in clients else reading
+        except Exception:
+            # One odd payload must not stop the capture of all that come after it.
+            logger.exception("A payload of %s could not be read and was kept", client)
+    if reading.unknown:
+        batch.unknown.append(row.id)
+        return
+    batch.consumed.append(row.id)
+    # Whether the same payload came a moment ago; what else it may be the same as, its events' keys tell.
+    name = hashlib.blake2b(f"{row.client} {row.payload}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    before, seen[name] = seen.get(name), row.received_ms
+    if before is not None and abs(row.received_ms - before) <= TWICE_WITHIN_MS:
+        return
+    place = row.root, row.label
+    if reading.compacting:
+        batch.compacting.append((client, reading.session_id))
+    batch.told += [(event, place) for event in reading.events]
+    batch.fallback += [(event, place) for event in reading.fallback]
+    if reading.transcript:
+        batch.transcripts[reading.transcript] = (clients[client], place)
 
 
-def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[Portion]:
-    """A transcript from its checkpoint on, in portions that are fit to be stored at once.
+@dataclass(frozen=True, slots=True)
+class TranscriptPart:
+    """A part of a transcript: its events, the lines that could not be read, and the checkpoint after it."""
 
-    Whatever its reader meets, the last portion says so: the file is set aside, and others are not kept waiting.
+    told: list[Captured]
+    bad: list[BadLine]
+    position: dict[str, Any]
+
+
+def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[TranscriptPart]:
+    """A transcript from its checkpoint on, in parts that are fit to be stored at once.
+
+    Whatever its reader meets, the last part says so: the file is set aside, and others are not kept waiting. The file
+    may be one of any kind, and its reader err.
     """
     state = TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
     events = int(saved.get("events", 0))
     items = iter(client.read(path, state))
     while True:
-        found, failure = _some(items)
-        told = [item for item in found if isinstance(item, Captured)]
-        bad = [item for item in found if isinstance(item, BadLine)]
+        told: list[Captured] = []
+        bad: list[BadLine] = []
+        chars, failure = 0, None
+        try:
+            for item in items:
+                if isinstance(item, BadLine):
+                    bad.append(item)
+                else:
+                    told.append(item)
+                    chars += len(item.text)
+                if len(told) + len(bad) >= PORTION or chars >= PORTION_CHARS:
+                    break
+        except Exception as error:
+            failure = error
+        found = bool(told or bad)
         events += len(told)
         position = position_of(state, events)
         if failure:
@@ -273,24 +283,9 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[P
             bad.append(BadLine(str(path), line, reason))
             position["failed"] = {"path": redact(str(path)), "line": line, "reason": reason, "file": _mark(path)}
         # Even with nothing found: the place after the last line is known only now.
-        yield Portion(told, bad, position)
+        yield TranscriptPart(told, bad, position)
         if failure or not found:
             return
-
-
-def _some(items: Iterator[Captured | BadLine]) -> tuple[list[Captured | BadLine], Exception | None]:
-    """The next items, and what kept the reader from going on. The file may be one of any kind, and its reader err."""
-    found: list[Captured | BadLine] = []
-    chars = 0
-    try:
-        for item in items:
-            found.append(item)
-            chars += len(item.text) if isinstance(item, Captured) else 0
-            if len(found) >= PORTION or chars >= PORTION_CHARS:
-                break
-    except Exception as error:
-        return found, error
-    return found, None
 
 
 def reason_of(error: Exception) -> str:
@@ -301,11 +296,6 @@ def reason_of(error: Exception) -> str:
     return f"its reader failed ({type(error).__name__} in {Path(last.filename).name}:{last.lineno})"
 
 
-def is_set_aside(path: Path, saved: Mapping[str, Any]) -> bool:
-    """Whether the file could not be read and has not changed since."""
-    return bool(_mark(path)) and _mark(path) == saved.get("failed", {}).get("file")
-
-
 def _mark(path: Path) -> str:
     """What changes with a file: its content, or who may read it."""
     try:
@@ -313,74 +303,6 @@ def _mark(path: Path) -> str:
     except OSError:
         return ""
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
-
-
-def _prepare(told: Sequence[tuple[Captured, str, str]], intaker: Intaker) -> list[Intake]:
-    """Events in the order they came, grouped by session."""
-    events = intaker.prepare([item for item, _, _ in told])
-    groups: dict[tuple[str, str], list[int]] = {}
-    for index, (item, _, _) in enumerate(told):
-        groups.setdefault((item.client, item.session_id), []).append(index)
-    return [
-        Intake(tuple(events[index] for index in indexes), told[indexes[0]][1], told[indexes[0]][2])
-        for indexes in groups.values()
-    ]
-
-
-async def drain_spool(log: LogStore, folder: Path, share: Share) -> int:
-    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside.
-
-    What was read before an erasure took its file away must not come back, so it is posted under the lease only.
-    """
-    await to_thread.run_sync(_settle, folder)
-    paths = await to_thread.run_sync(lambda: sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else [])
-    rows = await to_thread.run_sync(_read_spool, paths)
-    good = [(path, row) for path, row in rows if row]
-    if good:
-        await log.post([row for _, row in good], share.token)
-    for path, row in rows:
-        if row:
-            path.unlink(missing_ok=True)
-        elif path.exists():
-            path.rename(path.with_suffix(".unreadable"))
-            logger.warning("%s is no capture and was set aside.", path)
-    return len(good)
-
-
-def _read_spool(paths: Sequence[Path]) -> list[tuple[Path, tuple[int, str, str, str, str] | None]]:
-    """What the first of the files hold, until it is enough for one round."""
-    rows, chars = [], 0
-    for path in paths:
-        rows.append((path, row := _spooled(path)))
-        chars += len(row[-1]) if row else 0
-        if chars > PORTION_CHARS:
-            break
-    return rows
-
-
-def _settle(folder: Path) -> None:
-    """Finish what a hook was killed at: a whole file gets its name, half of one is of no use to anyone."""
-    before = time.time() - ABANDONED_SECONDS
-    for path in folder.glob("*.json.tmp"):
-        with suppress(OSError):  # another server may be at it
-            if path.stat().st_mtime < before:
-                path.rename(path.with_suffix("")) if _spooled(path) else path.unlink()
-
-
-def _spooled(path: Path) -> tuple[int, str, str, str, str] | None:
-    """What a file holds, if it can go into the inbox: one that cannot must not keep all others out."""
-    if not path.is_file():  # a pipe would be waited for
-        return None
-    try:
-        row = json.loads(path.read_text("utf-8"))
-        received, client, root, label, payload = (row[name] for name in _FIELDS)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
-        return None
-    if received < 0 or received not in TIMES:
-        return None
-    return received, clean(client), clean(root), clean(label), clean(payload)
 
 
 def checkpoint_name(path: Path) -> str:
@@ -398,7 +320,55 @@ def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
     return {**asdict(state), "memory": redact_json(asdict(state)["memory"]), "events": events}
 
 
-CLIENT = "mcp-memory"
+async def drain_spool(log: LogStore, folder: Path, share: Share) -> int:
+    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside.
+
+    What was read before an erasure took its file away must not come back, so it is posted under the lease only.
+    """
+    files = await to_thread.run_sync(_read_spool, folder)
+    rows = [row for _, row in files if row]
+    if rows:
+        await log.post(rows, share.token)
+    for path, row in files:
+        if row:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            path.rename(path.with_suffix(".unreadable"))
+            logger.warning("%s is no capture and was set aside.", path)
+    return len(rows)
+
+
+def _read_spool(folder: Path) -> list[tuple[Path, SpoolRow | None]]:
+    """What the first of the files hold, until it is enough for one round."""
+    before = time.time() - ABANDONED_SECONDS
+    for path in folder.glob("*.json.tmp"):
+        # Finish what a hook was killed at: a whole file gets its name, half of one is of no use to anyone.
+        with suppress(OSError):  # another server may be at it
+            if path.stat().st_mtime < before:
+                path.rename(path.with_suffix("")) if _spooled(path) else path.unlink()
+    files, chars = [], 0
+    for path in sorted(folder.glob("*.json"))[:SPOOL_BATCH] if folder.is_dir() else ():
+        files.append((path, row := _spooled(path)))
+        chars += len(row[-1]) if row else 0
+        if chars > PORTION_CHARS:
+            break
+    return files
+
+
+def _spooled(path: Path) -> SpoolRow | None:
+    """What a file holds, if it can go into the inbox: one that cannot must not keep all others out."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    try:
+        row = json.loads(path.read_text("utf-8"))
+        received, client, root, label, payload = (row[name] for name in _FIELDS)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(received, int) or not all(isinstance(value, str) for value in (client, root, label, payload)):
+        return None
+    if received < 0 or received not in TIMES:
+        return None
+    return received, clean(client), clean(root), clean(label), clean(payload)
 
 
 class Desk(Protocol):

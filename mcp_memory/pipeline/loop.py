@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 
@@ -54,17 +54,11 @@ class Done:
 
     @property
     def anything(self) -> bool:
-        return bool(
-            self.more or self.inbox or self.events or self.segments or self.nodes or self.sessions or self.indexed
-        )
+        return any(astuple(self))
 
     def add(self, other: Done) -> None:
-        self.inbox += other.inbox
-        self.events += other.events
-        self.segments += other.segments
-        self.nodes += other.nodes
-        self.sessions += other.sessions
-        self.indexed += other.indexed
+        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)

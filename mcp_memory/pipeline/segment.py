@@ -13,27 +13,22 @@ BATCH = 64
 async def segment(store: SegmentStore, rules: Rules, now_ms: int, lease_token: int) -> int:
     """Cut up to a batch of sessions; returns how many segments were new or changed."""
     await store.expire(now_ms - rules.gap_ms)
-    cuts: list[SavedCut] = [
-        (cutting, *compare(cutting, cut(cutting.marks, rules, now_ms, cutting.start)))
-        for cutting in await store.dirty(BATCH, rules.overlap_ms)
-    ]
+    cuts: list[SavedCut] = []
+    for cutting in await store.dirty(BATCH, rules.overlap_ms):
+        wanted = [_described(cutting, found) for found in cut(cutting.marks, rules, now_ms, cutting.start)]
+        stored = {segment.key: segment for segment in cutting.stored}
+        fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
+        kept = {segment.key for segment in wanted}
+        cuts.append((cutting, fresh, [segment for segment in cutting.stored if segment.key not in kept]))
     if cuts:
         await store.save_cuts(cuts, lease_token)
     return sum(len(fresh) + len(removed) for _, fresh, removed in cuts)
 
 
-def compare(cutting: Cutting, cuts: list[Cut]) -> tuple[list[StoredSegment], list[StoredSegment]]:
-    """Which segments are new or changed, and which stored ones are no more."""
-    wanted = [describe(cutting, found) for found in cuts]
-    stored = {segment.key: segment for segment in cutting.stored}
-    fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
-    kept = {segment.key for segment in wanted}
-    return fresh, [segment for segment in cutting.stored if segment.key not in kept]
-
-
-def describe(cutting: Cutting, found: Cut) -> StoredSegment:
+def _described(cutting: Cutting, found: Cut) -> StoredSegment:
     marks, numbers = cutting.marks, cutting.numbers
     own = marks[found.first : found.last]
+    hashed = hashlib.blake2b(b"".join(mark.key for mark in own) + bytes([found.closed]), digest_size=12)
     return StoredSegment(
         key=found.key(cutting.session_key, marks),
         start_ms=own[0].timestamp_ms,
@@ -45,9 +40,5 @@ def describe(cutting: Cutting, found: Cut) -> StoredSegment:
         events=len(own),
         tokens=sum(mark.tokens for mark in own),
         closed=found.closed,
-        input_hash=_hash([mark.key for mark in own], found.closed),
+        input_hash=hashed.hexdigest(),
     )
-
-
-def _hash(keys: list[bytes], closed: bool) -> str:
-    return hashlib.blake2b(b"".join(keys) + bytes([closed]), digest_size=12).hexdigest()
