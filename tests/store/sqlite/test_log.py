@@ -26,12 +26,6 @@ async def stored(app: App) -> list[tuple[str, tuple[str, ...]]]:
     return [(event.text, event.source_ids) for _, event in await app.store.log(0, None, 99)]
 
 
-async def test_adding_twice_adds_nothing(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        assert await tell(app, conversation()) == 8
-        assert await tell(app, conversation()) == 0
-
-
 async def test_ids_are_the_same_in_every_memory(tmp_path: Path) -> None:
     found = []
     for home in ("one", "two"):
@@ -40,29 +34,6 @@ async def test_ids_are_the_same_in_every_memory(tmp_path: Path) -> None:
             found.append([event.event_id for _, event in await app.store.log(0, None, 99)])
     assert found[0] == found[1]
     assert found[0] == sorted(found[0])
-
-
-async def test_hook_and_transcript_of_one_message_are_one_event_with_both_names(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        assert await add(app, prompt("prompt:p1", "Fix the build", 1_000, "hook", ("p1",))) == 1
-        assert await add(app, prompt("prompt:p1", "Fix the build", 1_020, "transcript", ("uuid-1",))) == 0
-        assert await stored(app) == [("Fix the build", ("uuid-1", "p1"))]
-
-
-async def test_the_same_words_told_by_two_sources_within_two_minutes_are_one(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        assert await add(app, prompt("hook:1", "Fix  the build", 1_000, "hook")) == 1
-        assert await add(app, prompt("line:u1", "Fix the build", 121_000, "transcript", ("u1",))) == 0
-        assert await add(app, prompt("line:u2", "Fix the build", 121_001, "transcript", ("u2",))) == 1
-        assert [ids for _, ids in await stored(app)] == [("u1",), ("u2",)]
-
-
-async def test_the_same_words_said_twice_by_one_source_are_two(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        assert (
-            await add(app, prompt("line:u1", "yes", 1_000, "transcript"), prompt("line:u2", "yes", 2_000, "transcript"))
-            == 2
-        )
 
 
 async def test_a_fallback_is_stored_only_if_the_transcript_did_not_tell_it(tmp_path: Path) -> None:
@@ -74,44 +45,11 @@ async def test_a_fallback_is_stored_only_if_the_transcript_did_not_tell_it(tmp_p
         assert [text for text, _ in await stored(app)] == ["Done.", "Really done."]
 
 
-async def test_two_accounts_of_one_compaction_are_one(tmp_path: Path) -> None:
-    def compaction(key: str, text: str, via: str) -> Captured:
-        return Captured("claude-code", "s1", key, 1_000, EventType.COMPACTION, Role.SYSTEM, text, (), {"via": via})
-
-    async with memory(tmp_path) as app:
-        assert await add(app, compaction("line:u1", "This session is continued. Summary: all well.", "transcript")) == 1
-        assert await add(app, compaction("compact:1", "Summary: all well.", "hook")) == 0
-
-
 async def test_events_can_be_found_before_any_segment_closes(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, [said("The zephyrium gateway listens on port 48613.", "2026-05-31T23:59:59Z")])
         found, _ = await app.answers.search("zephyrium port", "*")
         assert found.hits[0].passage.text == "The zephyrium gateway listens on port 48613."
-
-
-async def test_a_session_stays_in_the_project_it_began_in(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        await add(app, prompt("a", "one", 1_000, "hook"))
-        event = app.intaker.prepare([prompt("b", "two", 2_000, "hook")])[0]
-        await app.store.add([Intake((event,), "/projects/beta")])
-        assert [info.slug for info in await app.store.projects()] == ["alpha"]
-
-
-async def test_two_roots_of_one_name_get_two_slugs_and_a_given_name_joins_its_project(tmp_path: Path) -> None:
-    async with memory(tmp_path) as app:
-        for session, root, label in (
-            ("a", "/x/app", ""),
-            ("b", "/y/app", ""),
-            ("c", "", "app"),
-            ("d", "C:\\z\\App2", ""),
-        ):
-            line = Captured("c", session, "k", 1_000, EventType.USER_MESSAGE, Role.USER, "hello there")
-            await app.store.add([Intake(tuple(app.intaker.prepare([line])), root, label)])
-        infos = {info.slug: info.sessions for info in await app.store.projects()}
-    assert infos["app"] == 2
-    assert infos["app2"] == 1
-    assert len(infos) == 3
 
 
 async def test_long_texts_are_cut_in_the_middle_and_marked(tmp_path: Path) -> None:

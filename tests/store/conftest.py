@@ -1,0 +1,14 @@
+"""The engines that every test of the store's contract is run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.store.engines import ENGINES, Open
+
+
+@pytest.fixture(params=ENGINES)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    return ENGINES[request.param](tmp_path)

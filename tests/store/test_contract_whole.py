@@ -1,0 +1,245 @@
+"""The contract of a store as a whole: one moment for one answer, spending, leases, forgetting, what is made anew."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.matches import Within
+from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.segments import SavedCut, busy
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import CapReached, LeaseLost
+from mcp_memory.models.port import Ledger, PlannedCall
+from mcp_memory.store.port import ReadStore, Store
+from tests.store.engines import DAY_REF, ENGINES, HOUR, LATER, START, Open, add, build, said, talk, texts
+from tests.support import StoppedClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_one_answer_is_read_from_one_moment(opened: Open) -> None:
+    """A writer commits between two reads of one answer, which sees nothing of it; the next answer sees all."""
+    reading, written = threading.Event(), threading.Event()
+
+    async def twice(reader: ReadStore) -> tuple[int, int]:
+        first = len(await reader.events(EventQuery()))
+        reading.set()
+        assert written.wait(20)
+        return first, len(await reader.log(0, None, 99))
+
+    async with opened() as store, opened() as other:
+        await add(store, said("One.", 0))
+        seen: list[tuple[int, int]] = []
+
+        async def answer() -> None:
+            seen.append(await store.at_once(twice))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            await anyio.to_thread.run_sync(reading.wait, 20)
+            await add(other, said("Two.", 1))
+            await add(store, said("Three.", 2))
+            written.set()
+        seen.append(await store.at_once(twice))
+    assert seen == [(1, 1), (3, 3)]
+
+
+async def test_what_is_read_at_once_is_what_is_read_one_by_one(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *talk())
+        await build(store)
+
+        async def read(reader: ReadStore) -> list[object]:
+            nodes = await reader.nodes(NodeQuery("alpha"))
+            return [nodes, await reader.events(EventQuery()), await reader.position(), await reader.slugs()]
+
+        assert await store.at_once(read) == await read(store)
+        # Whoever has one moment already stays in it.
+        assert await store.at_once(lambda reader: reader.at_once(read)) == await read(store)
+
+
+async def test_words_and_silence_are_told_by_what_was_said(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *talk(), said("The cache again.", 5))
+        assert await store.known(["cache", "zeppelin"]) == {"cache": 3}
+        assert await store.is_silent(Within("alpha", START + HOUR, START + 2 * HOUR))
+        assert await store.is_silent(Within("nowhere", START, START + HOUR))
+        assert not await store.is_silent(Within("alpha", START, START + HOUR))
+
+
+# spending
+
+
+def call(tokens: int) -> PlannedCall:
+    return PlannedCall("segment", "toc:day:2026-03-02", "test-model", tokens, 100)
+
+
+async def test_two_processes_together_do_not_spend_more_than_the_cap(opened: Open) -> None:
+    refused: list[str] = []
+
+    async def spend(ledger: Ledger) -> None:
+        for _ in range(4):
+            try:
+                await ledger.reserve(call(200))
+            except CapReached as error:
+                refused.append(str(error))
+
+    async with opened() as one, opened() as two:
+        ledgers = [store.ledger(StoppedClock(), UTC, 1_500, {}) for store in (one, two)]
+        async with anyio.create_task_group() as tasks:
+            for ledger in ledgers:
+                tasks.start_soon(spend, ledger)
+        assert (len(refused), await ledgers[0].room()) == (3, 0)
+
+
+async def test_what_a_call_took_is_settled_and_its_answer_kept(opened: Open) -> None:
+    clock = StoppedClock()
+    async with opened() as store:
+        ledger = store.ledger(clock, UTC, 1_000, {"test-model": (1.0, 5.0)})
+        number = await ledger.reserve(call(500))
+        assert await ledger.room() == 400
+        await ledger.settle(number, "ok", 300, 50, 9)
+        assert await ledger.answer("question") is None
+        await ledger.keep("question", "answer")
+        await ledger.set_state("breaker", {"failures": 2})
+        facts = (await ledger.facts())["llm"]
+        assert (await ledger.room(), await ledger.answer("question")) == (650, "answer")
+        assert (await ledger.state("breaker"), await ledger.state("other")) == ({"failures": 2}, {})
+        assert (facts["calls"], facts["today"], facts["cost"]) == (1, 350, 0.0006)
+        clock.move(days=1)
+        assert await ledger.room() == 1_000
+
+
+# work
+
+
+async def test_there_is_work_until_all_is_in_the_tree(opened: Open) -> None:
+    async def waits(store: Store) -> bool:
+        return await store.has_work(LATER, busy(LATER), LATER - HOUR)
+
+    async with opened() as store:
+        assert not await waits(store)
+        await add(store, *talk())
+        assert await waits(store)
+        await build(store)
+        lease = store.lease()
+        assert await lease.acquire()
+        assert lease.token
+        await store.settle_accounts(await store.accounts_due(LATER, 9), lease.token)
+        for source in await store.outdated_briefs(9):
+            await store.save_brief(source, "A brief.", LATER, lease.token)
+        assert not await waits(store)
+
+
+async def test_a_lease_has_one_holder_and_who_lost_it_cannot_write(opened: Open) -> None:
+    async with opened() as store, opened() as other:
+        lease, another, third = store.lease(), other.lease(), other.lease("else")
+        assert (await lease.acquire(), await third.acquire()) == (True, True)
+        token = lease.token
+        assert token
+        await add(store, *talk())
+        cuts: list[SavedCut] = [(cutting, [], []) for cutting in await store.dirty(9, 0)]
+        await lease.release()
+        assert await another.acquire()
+        assert another.holds()
+        assert another.token
+        assert another.token > token
+        for write in (store.save_cuts(cuts, token), store.settle_accounts(await store.accounts_due(LATER, 9), token)):
+            with pytest.raises(LeaseLost):
+                await write
+        assert len(await store.dirty(9, 0)) == 1
+
+
+async def test_a_change_by_someone_else_is_told(opened: Open) -> None:
+    async with opened() as store, opened() as other:
+        before = await store.changes()
+        assert await store.changes() == before
+        await add(other, said("One.", 0))
+        assert await store.changes() != before
+
+
+# the memory as a whole
+
+
+async def test_what_was_forgotten_is_nowhere_and_does_not_come_back(opened: Open) -> None:
+    async with opened() as store:
+        secret = said("The osprey plan is secret.", 2, via="transcript")
+        await add(store, *talk(), secret, *talk("s2", day=1))
+        await build(store)
+        then = await store.position()
+        counted, _ = await store.forget(Wish(match="osprey"), dry_run=True)
+        assert len(await store.events(EventQuery())) == 5
+        done, coverage = await store.forget(Wish(match="osprey"), dry_run=False)
+        assert (counted.events, done) == (1, counted)
+        assert coverage.covers(LATER, "/home/ada/alpha", "", "an Osprey")
+        assert await store.grip(secret.key, 1, 1) is None
+        assert await store.known(["osprey"]) == {}
+        assert await store.nodes(NodeQuery("alpha", (DAY_REF,), at=then)) == []
+        assert DAY_REF in await store.gone("alpha", [DAY_REF], DAY_REF, then)
+        assert await store.erased(then) == (set(), {"s1"})
+        retold = said("The osprey plan is secret.", 2.5, via="hook")
+        assert (await add(store, secret), await add(store, retold)) == (0, 0)
+        await build(store)
+        assert await store.nodes(NodeQuery("alpha", (DAY_REF,)))
+        assert not await store.scrub(5_000)
+
+
+@pytest.mark.parametrize(
+    ("wish", "left"),
+    [
+        (Wish(session_id="s1"), ["Two."]),
+        (Wish(project="beta"), ["One."]),
+        (Wish(before_ms=START + 1), ["Two."]),
+        (Wish(event_key=said("Two.", 1, session="s2").key), ["One."]),
+    ],
+)
+async def test_a_session_a_project_a_time_or_an_event_is_forgotten(opened: Open, wish: Wish, left: list[str]) -> None:
+    async with opened() as store:
+        await add(store, said("One.", 0), root="/home/ada/alpha")
+        await add(store, said("Two.", 1, session="s2"), root="/home/ada/beta")
+        found, _ = await store.forget(wish, dry_run=False)
+        assert (found.events, found.sessions, await texts(store, EventQuery())) == (1, 1, left)
+
+
+async def test_a_rebuild_makes_the_same_tree_in_the_days_of_another_zone(opened: Open) -> None:
+    async with opened() as store:
+        assert (await store.timezone("Europe/Berlin"), await store.timezone("UTC")) == ("Europe/Berlin",) * 2
+        await add(store, *talk())
+        await build(store)
+        before = await store.nodes(NodeQuery("alpha"))
+        await store.rebuild("UTC")
+        assert (await store.timezone("Europe/Berlin"), await store.nodes(NodeQuery())) == ("UTC", [])
+        await build(store)
+        after = await store.nodes(NodeQuery("alpha"))
+        assert [(node.ref, node.title, node.bullets) for node in after] == [
+            (node.ref, node.title, node.bullets) for node in before
+        ]
+        assert await store.mend("UTC")
+        assert len(await store.nodes(NodeQuery(level=Level.SEGMENT))) == 1
+
+
+async def test_counts_tell_how_much_of_everything_there_is(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *talk(), *talk("s2", day=1))
+        await build(store)
+        counts = await store.counts()
+    assert (counts.projects, counts.sessions, counts.events, counts.segments) == (1, 2, 4, 2)
+    assert (counts.dirty_sessions, counts.dirty_segments, counts.dirty_nodes) == (0, 0, 0)
+    assert counts.last_event_ms == talk(day=1)[-1].timestamp_ms
+
+
+async def test_a_copy_holds_what_there_was_and_can_be_opened(tmp_path: Path, opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *talk())
+        (tmp_path / "copy").mkdir()
+        await store.backup(tmp_path / "copy" / "memory.db")
+        await add(store, said("Later.", 9))
+    async with ENGINES["sqlite"](tmp_path / "copy")() as copy:
+        assert len(await copy.events(EventQuery())) == 2
