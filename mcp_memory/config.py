@@ -17,7 +17,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.settings import home_dir, keep
-from mcp_memory.domain.compaction import parse_table
 from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"
@@ -138,6 +137,8 @@ def _prices(value: Any) -> str:
 
 def _lengths(value: Any) -> str:
     """`model=tokens, …`; a table of the same in config.toml."""
+    from mcp_memory.domain.compaction import parse_table  # few set it, and a server has no time to load it
+
     if isinstance(value, dict):
         value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
     try:

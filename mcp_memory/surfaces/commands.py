@@ -6,14 +6,16 @@ Each answers with a dictionary for --json, with a text, or with 0 if it has prin
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mcp_memory.app import App
-from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.records import body_lines
-from mcp_memory.domain.text import clean
-from mcp_memory.domain.toc import Level, parse_node_id
+from mcp_memory.domain.text import clean, safe
+from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import checked, few
@@ -62,7 +64,21 @@ async def toc(app: App, options: argparse.Namespace) -> Answer:
         return f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
     if topic:
         nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
-    return output.tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
+    return tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
+
+
+def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
+    """The table of contents, indented by level; `note` is what to say if there is none."""
+    if not nodes:
+        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
+        return output.text(f"Nothing is summarized yet.{hint}")
+    for node in nodes:
+        indent = "  " * int(node.level)
+        output.write(f"{indent}{output.bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
+        if node.level is Level.DAY:
+            for bullet in node.bullets[:3]:
+                output.write(f"{indent}  - {safe(bullet.text, 140)}\n")
+    return 0
 
 
 async def node(app: App, options: argparse.Namespace) -> Answer:
@@ -84,7 +100,13 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
         shape["history"] = [
             node_shape(version, scope) for version in await app.store.nodes(NodeQuery(project, (ref,), versions=True))
         ]
-    return shape if options.json else output.history(shape)
+    if options.json:
+        return shape
+    lines = []
+    for version in shape["history"]:
+        lines.append(f"v{version['version']} {version['written_by']} {safe(version['title'])}")
+        lines += [f"  - {safe(bullet['text'], 160)}" for bullet in version["bullets"]]
+    return "\n".join(lines)
 
 
 async def grip(app: App, options: argparse.Namespace) -> Answer:
@@ -179,7 +201,7 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
 async def projects(app: App, options: argparse.Namespace) -> Answer:
     if options.action != "list":
         return await _change_projects(app, options)
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "slug": info.slug,
             "path": info.root.removeprefix("label:"),
@@ -190,7 +212,12 @@ async def projects(app: App, options: argparse.Namespace) -> Answer:
         }
         for info in await app.store.projects()
     ]
-    return {"projects": found} if options.json else output.projects(found)
+    if options.json:
+        return {"projects": found}
+    for project in found:
+        counts = f"{project['sessions']} sessions, {project['events']} events"
+        output.write(f"{output.bold(project['slug'])}  {counts}  {safe(project['path'])}\n")
+    return 0 if found else "No project is in memory yet."
 
 
 async def context(app: App, options: argparse.Namespace) -> Answer:

@@ -1,23 +1,19 @@
-"""How the command line prints: plain text for pipes, colours and progress bars only on a terminal."""
+"""How the program speaks: plain text for pipes, colours and progress bars only on a terminal, and a log of its work.
+
+Whatever takes time to import is imported when it is used: a server sets up its log before its first answer.
+"""
 
 from __future__ import annotations
 
 import json
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-from mcp_memory.domain.nodes import Node
-from mcp_memory.domain.text import clean, clean_json, safe
-from mcp_memory.domain.toc import Level
-
-if TYPE_CHECKING:
-    from mcp_memory.domain.toc import Scope
 import logging
 import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mcp_memory.capture.settings import private_dir
 
@@ -27,10 +23,15 @@ Answer = Mapping[str, Any] | str | int
 _USEFUL = 100
 #: Work that is done sooner shows nothing while it goes on.
 MOMENT_SECONDS = 0.7
+LOG_NAME = "mcp-memory.log"
+#: From this size on a log is put aside when the next process begins one; the one before that is gone then.
+LOG_BYTES = 1_000_000
 
 
 def document(value: Mapping[str, Any]) -> int:
     """One JSON document. Agents read it as they read text, so that it is cleaned of the same."""
+    from mcp_memory.domain.text import clean_json
+
     print(json.dumps(clean_json(value), ensure_ascii=True, indent=1))
     return 0
 
@@ -43,6 +44,8 @@ def result(answer: Answer) -> int:
 
 
 def fail(message: str, *, as_json: bool) -> None:
+    from mcp_memory.domain.text import clean
+
     if as_json:
         print(json.dumps({"error": clean(message)}))
     print(f"mcp-memory: {clean(message)}", file=sys.stderr)
@@ -56,55 +59,35 @@ def too_small(budget: int) -> None:
     )
 
 
+def bold(value: str) -> str:
+    return f"\x1b[1m{value}\x1b[0m" if sys.stdout.isatty() else value
+
+
 def text(value: str) -> int:
-    _write(clean(value) + "\n")
+    from mcp_memory.domain.text import clean
+
+    write(clean(value) + "\n")
     return 0
 
 
-def _write(value: str) -> None:
+def write(value: str) -> None:
     """Print, whatever the console can encode."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
 
 
-def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
-    """The table of contents, indented by level; `note` is what to say if there is none."""
-    if not nodes:
-        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
-        return text(f"Nothing is summarized yet.{hint}")
-    for node in nodes:
-        indent = "  " * int(node.level)
-        _write(f"{indent}{_bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
-        if node.level is Level.DAY:
-            for bullet in node.bullets[:3]:
-                _write(f"{indent}  - {safe(bullet.text, 140)}\n")
-    return 0
-
-
-def history(shape: Mapping[str, Any]) -> int:
-    for version in shape["history"]:
-        _write(f"v{version['version']} {version['written_by']} {safe(version['title'])}\n")
-        for bullet in version["bullets"]:
-            _write(f"  - {safe(bullet['text'], 160)}\n")
-    return 0
-
-
 def facts(values: Mapping[str, Any]) -> int:
+    """Names and values in two columns."""
+    from mcp_memory.domain.text import safe
+
     width = max(len(name) for name in values)
     for name, value in values.items():
         # Lists are for programs; what they hold is counted.
         value = len(value) if isinstance(value, list) else value
         parts = value.items() if isinstance(value, Mapping) else ()
         shown = ", ".join(f"{key} {item}" for key, item in parts if not isinstance(item, list)) if parts else value
-        _write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else safe(str(shown))}\n")
+        write(f"{name.replace('_', ' '):<{width}}  {'–' if shown in (None, {}) else safe(str(shown))}\n")
     return 0
-
-
-def projects(found: Sequence[Mapping[str, Any]]) -> int:
-    for project in found:
-        counts = f"{project['sessions']} sessions, {project['events']} events"
-        _write(f"{_bold(project['slug'])}  {counts}  {safe(project['path'])}\n")
-    return 0 if found else text("No project is in memory yet.")
 
 
 def agreed(question: str) -> bool | None:
@@ -138,7 +121,15 @@ def spinner(label: str, *, enabled: bool) -> Iterator[None]:
         yield
         return
     over = threading.Event()
-    thread = threading.Thread(target=_spin, args=(label, over), name="spinner", daemon=True)
+
+    def spin() -> None:
+        if not over.wait(MOMENT_SECONDS):
+            from rich.console import Console
+
+            with Console(stderr=True).status(label):
+                over.wait()
+
+    thread = threading.Thread(target=spin, name="spinner", daemon=True)
     thread.start()
     try:
         yield
@@ -147,29 +138,10 @@ def spinner(label: str, *, enabled: bool) -> Iterator[None]:
         thread.join()
 
 
-def _spin(label: str, over: threading.Event) -> None:
-    if over.wait(MOMENT_SECONDS):
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(label):
-        over.wait()
-
-
-def _bold(value: str) -> str:
-    return f"\x1b[1m{value}\x1b[0m" if sys.stdout.isatty() else value
-
-
-LOG_NAME = "mcp-memory.log"
-#: From this size on a log is put aside when the next process begins one; the one before that is gone then.
-LOG_BYTES = 1_000_000
-
-
 class _RedactedLines(logging.Formatter):
     """Lines without secrets: an error may quote what it was about."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # A server writes its log before its first answer, and seldom has anything to say then.
         from mcp_memory.capture.redaction import redact
 
         return redact(super().format(record))

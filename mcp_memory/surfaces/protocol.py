@@ -46,7 +46,6 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from mcp_memory.capture.clipping import clean
 from mcp_memory.errors import (
     BadId,
     MemoryFault,
@@ -219,6 +218,7 @@ class MendedMessages(ObjectReceiveStream[Any]):
 
 def _mended(line: str) -> SessionMessage | None:
     """The message of a line in which only halves of characters, or its depth, are wrong."""
+    from mcp_memory.capture.clipping import clean
 
     def whole(value: Any) -> Any:
         if isinstance(value, str):
