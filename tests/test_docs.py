@@ -20,6 +20,7 @@ from mcp_memory.capture.redaction import rules
 from mcp_memory.clients import CLIENTS, default_places, installable
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.surfaces import cli
 from mcp_memory.surfaces.server import Memory, build_server
 from mcp_memory.times.resolve import resolve
@@ -188,6 +189,14 @@ def test_the_documented_json_shapes_are_those_of_the_commands(answer: Answer) ->
     status = answer("status")
     assert status.keys() == shown["status"].keys()
     assert status["backlog"].keys() == shown["status"]["backlog"].keys()
+
+
+def test_every_kind_of_bullet_is_documented_with_its_label() -> None:
+    rows = re.findall(r"^\| (`[a-z`, ]+`) \| ([^|]*)\|", read("docs/CLI.md"), re.M)
+    told = {name: set(label.strip().split(", ")) for names, label in rows for name in re.findall("`([a-z]+)`", names)}
+    for kind in Kind:
+        if kind not in (Kind.HEADING, Kind.NOISE):
+            assert not kind.label or kind.label in told[kind]
 
 
 @pytest.mark.parametrize(

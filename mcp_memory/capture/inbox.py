@@ -27,7 +27,7 @@ else:
     Row = namedtuple("Row", "received_ms client root label payload")
 
 #: The latest database version whose `inbox` and `brief` this code knows.
-SCHEMA = 4
+SCHEMA = 5
 #: The agent waits for the hook, so a database in use is not waited for: the spool is always free.
 BUSY_SECONDS = 0.1
 DATABASE = "memory.db"

@@ -201,7 +201,7 @@ class PlainWriter:
             # The numbers are for a model; here they would be taken for words of the text.
             content = _LABEL.sub("\n\n", content)
         summary = await ExtractiveSummarizer().segment(_events(content, content_type), [])
-        chosen = [_stopped(bullet.text) for bullet in summary.bullets]
+        chosen = [_stopped(bullet.shown) for bullet in summary.bullets]
         text = one_line(chosen[0], 300) if length == "brief" and chosen else " ".join(chosen) or summary.title
         earlier, _ = middle_truncate(prior.strip(), _PRIOR_CHARS)
         return f"{earlier}\n\n{text}" if earlier else text

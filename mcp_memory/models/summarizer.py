@@ -132,7 +132,7 @@ class ModelSummarizer:
         self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
     ) -> RollupSummary:
         points = [
-            Point(bullet.text, ((at, index),), child.title)
+            Point(bullet.shown, ((at, index),), child.title)
             for at, child in enumerate(children)
             for index, bullet in enumerate(child.bullets)
         ]
@@ -163,7 +163,7 @@ class ModelSummarizer:
         self, tokens: int, depth: Depth, title: str, bullets: Sequence[Bullet | DraftBullet], keywords: Sequence[str]
     ) -> Metrics:
         """How far so many tokens were compressed to what a summary says."""
-        text = "\n".join([title, *(bullet.text for bullet in bullets), *keywords])
+        text = "\n".join([title, *(bullet.shown for bullet in bullets), *keywords])
         return measure(tokens, self._count(text), depth)
 
     async def _section(

@@ -107,7 +107,7 @@ class Topic:
         """
         if (node.project, node.ref) in self.worth:
             return True
-        told = "\n".join([*node.keywords, *(bullet.text for bullet in node.bullets)])
+        told = "\n".join([*node.keywords, *(bullet.shown for bullet in node.bullets)])
         return len(self.question.places([told])[0]) == len(self.question.units) > 0
 
     def ordered(self, nodes: Sequence[Node]) -> list[Node]:
@@ -125,7 +125,7 @@ class Topic:
 
         Beside a passage only those that say more than it.
         """
-        told = [(passage_of(self.question, bullet.text, self.weights).worth, bullet) for bullet in bullets]
+        told = [(passage_of(self.question, bullet.shown, self.weights).worth, bullet) for bullet in bullets]
         least = max((hit.passage.worth for hit in beside), default=0.0)
         named = sorted((pair for pair in told if pair[0] > least), key=lambda pair: -pair[0])
         return [bullet for _, bullet in named] or ([] if beside else list(bullets))

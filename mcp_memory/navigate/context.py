@@ -338,7 +338,7 @@ class Surroundings:
         lines = [f"{node_id} {safe(node.title, 160)}"]
         for bullet in node.bullets if full else node.bullets[:_FEW]:
             grip = f" {bullet.grip_ids[0]}" if full and bullet.grip_ids else ""
-            lines.append(f"- {safe(bullet.text, _GIST)}{grip}")
+            lines.append(f"- {safe(bullet.shown, _GIST)}{grip}")
         if full and node.keywords:
             lines.append("keywords: " + safe(", ".join(node.keywords), 200))
         return self._block(kind, node_id, node.version, lines)

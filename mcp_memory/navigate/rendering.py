@@ -104,7 +104,7 @@ class Ids:
         return first
 
     def bullet(self, bullet: Bullet, *, gripped: bool = True) -> str:
-        text = f"- {safe(bullet.text, _BULLET)}"
+        text = f"- {safe(bullet.shown, _BULLET)}"
         return f"{text} {self._grip(bullet.grip_ids[0])}" if gripped and bullet.grip_ids else text
 
     def _grip(self, grip_id: str) -> str:
@@ -398,7 +398,7 @@ def _rank(at: int, first: int, next_few: int, more: int) -> int:
 
 def _repeats(bullet: Bullet, said: Sequence[Hit]) -> bool:
     """Whether a bullet says no more than a passage that is shown."""
-    words = terms(bullet.text)
+    words = terms(bullet.shown)
     return any(len(words & terms(hit.passage.text)) >= _SAME * len(words) for hit in said)
 
 

@@ -36,6 +36,7 @@ def node_shape(node: Node, scope: Scope) -> dict[str, Any]:
         "bullets": [
             {
                 "text": bullet.text,
+                "kind": bullet.kind.value,
                 "grip_ids": list(bullet.grip_ids),
                 "child_ids": [scope.id_of(child, node.project) for child in bullet.child_ids],
             }

@@ -44,6 +44,6 @@ def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> st
     lines = [f"Pinned: {safe(event.text, 300)}" for event in source.notes]
     for day in source.days:
         lines.append(f"{day.node_id} {safe(day.title, 160)}")
-        lines += [f"- {safe(bullet.text, 240)}" for bullet in day.bullets]
+        lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]
     tail = "</memory>"
     return head + "".join(first_lines(lines, head + tail, budget, MAX_CHARS, count)) + tail

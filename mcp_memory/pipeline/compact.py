@@ -270,7 +270,7 @@ class Condenser:
 
     async def _chosen_part(self, part: Sequence[Event], context: Sequence[Event] = ()) -> Body:
         summary = await self.quick.segment(part, context)
-        points = self._points([bullet.text for bullet in summary.bullets], part)
+        points = self._points([bullet.shown for bullet in summary.bullets], part)
         return Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(part))
 
     def _points(self, told: Sequence[str], part: Sequence[Event]) -> tuple[str, ...]:

@@ -104,7 +104,9 @@ def segment_write(
     ref = segment_ref(segment.start_ms, zone, ulid(segment.start_ms, segment.key))
     drafts = summary.bullets[: BULLETS[Level.SEGMENT][1]]
     gripped = [(draft, _grips(draft, job.events)) for draft in drafts]
-    bullets = tuple(Bullet(draft.text, tuple(grip.grip_id for grip in grips)) for draft, grips in gripped)
+    bullets = tuple(
+        Bullet(draft.text, tuple(grip.grip_id for grip in grips), kind=draft.kind) for draft, grips in gripped
+    )
     node = Node(
         ref=ref,
         project=job.slug,
@@ -139,7 +141,7 @@ def counted(nodes: Sequence[Node], sizes: Sequence[int], count_all: CountAll) ->
 
 
 def node_text(node: Node) -> str:
-    return "\n".join([node.title, *(bullet.text for bullet in node.bullets), " ".join(node.keywords)])
+    return "\n".join([node.title, *(bullet.shown for bullet in node.bullets), " ".join(node.keywords)])
 
 
 def _grips(draft: DraftBullet, events: Sequence[Event]) -> list[Grip]:

@@ -98,7 +98,7 @@ class RankedEntry:
 
 
 def node_text(node: Node) -> str:
-    return "\n".join([node.title, *(bullet.text for bullet in node.bullets), ", ".join(node.keywords)])
+    return "\n".join([node.title, *(bullet.shown for bullet in node.bullets), ", ".join(node.keywords)])
 
 
 def terms_told(question: Question, here: Sequence[bool]) -> Terms:
@@ -128,7 +128,7 @@ async def hits_of(
         else:
             # Where no word is looked for, only what its id does not tell, line by line.
             title = document.title if document.level is Level.SEGMENT else document.title.split(": ", 1)[-1]
-            texts.append(("\n".join([title, *(f"- {bullet.text}" for bullet in document.bullets)]), ()))
+            texts.append(("\n".join([title, *(f"- {bullet.shown}" for bullet in document.bullets)]), ()))
     hits = []
     for number, passage in enumerate(passages_of(question, texts, known)):
         item, match = part[number], part[number].match
@@ -167,7 +167,7 @@ def _event_hit(event: Event, passage: Passage) -> Hit:
 
 async def _node_hit(reader: ReadStore, query: Query, node: Node, passage: Passage, question: Question) -> Hit:
     """A node, with the events behind those of its bullets that speak of what was asked."""
-    held = question.held([bullet.text for bullet in node.bullets])
+    held = question.held([bullet.shown for bullet in node.bullets])
     bullets = sorted(zip(node.bullets, held, strict=True), key=lambda each: -sum(each[1]))
     grips = [grip for bullet, _ in bullets for grip in bullet.grip_ids[:1]]
     cited = await reader.cited_by(grips[:_SHOWN_SOURCES])

@@ -9,10 +9,10 @@ from operator import attrgetter, is_not
 from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import one_line
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.cues import Kind
 from mcp_memory.summaries.messages import (
     Call,
     call_of,
@@ -31,12 +31,12 @@ from mcp_memory.summaries.statements import (
     MAX_EXCERPT,
     Candidate,
     Said,
-    error_text,
+    error_said,
     said,
     said_by_assistant,
+    said_by_person,
     said_by_summary,
     said_by_user,
-    user_text,
 )
 
 #: What is still open at the end is what one comes back for.
@@ -70,13 +70,13 @@ def _candidates(events: Sequence[Event], named: bool) -> list[Candidate]:
     turn = 0
     for event, place in _placed(events):
         turn = place.turn
-        for start, end, text, kind, bonus, listed, more in _of_event(event, place, named):
+        for start, end, label, text, kind, bonus, listed, more in _of_event(event, place, named):
             if kind is Kind.OPEN and event is final:
                 bonus += _OPEN_AT_END
             elif kind is Kind.ERROR and event.key in mended:
                 bonus -= _MENDED
             spans = tuple([(event, *span) for span in more])
-            found.append(Candidate(event, start, end, text, kind, len(found), turn, bonus, listed, spans))
+            found.append(Candidate(event, start, end, label, text, kind, len(found), turn, bonus, listed, spans))
     return _latest_results(found) + actions(events, len(found), turn)
 
 
@@ -117,12 +117,8 @@ def _last_words(events: Sequence[Event]) -> list[bool]:
 
 def _latest_results(found: list[Candidate]) -> list[Candidate]:
     """The candidates but for runs of tests that were run again: what they came to is out of date."""
-    latest: dict[str, Candidate] = {_run(pick): pick for pick in found if pick.kind is Kind.RESULT}
-    return [pick for pick in found if pick.kind is not Kind.RESULT or latest[_run(pick)] is pick] if latest else found
-
-
-def _run(pick: Candidate) -> str:
-    return pick.text.partition("`: ")[0]
+    latest: dict[str, Candidate] = {pick.label: pick for pick in found if pick.kind is Kind.RESULT}
+    return [pick for pick in found if pick.kind is not Kind.RESULT or latest[pick.label] is pick] if latest else found
 
 
 def _of_event(event: Event, place: _Place, named: bool) -> Sequence[Said]:
@@ -150,7 +146,7 @@ def _of_assistant(text: str, last: bool, worked: bool) -> Sequence[Said]:
 
 def _notes(text: str) -> Iterator[Said]:
     for start, end, _, _ in sentences(text):
-        yield said(text, start, end, f"Note: {plain(text[start:end])}", Kind.NOTE)
+        yield said(text, start, end, plain(text[start:end]), Kind.NOTE, label=Kind.NOTE.label)
 
 
 _MAX_TARGETS = 4
@@ -208,7 +204,7 @@ def from_tool(event: Event) -> Iterator[Said]:
         body = plain(text[slice(*reason)])
         kind = cues.user_kind(body)
         if kind is not Kind.NOISE:
-            yield said(text, *reason, user_text(body, kind, ""), kind)
+            yield said_by_person(text, *reason, body, kind)
     elif call.verb == "Ran" and (came_of_it := _from_command(text, call)):
         yield came_of_it
 
@@ -217,11 +213,13 @@ def _from_command(text: str, call: Call) -> Said | None:
     """What came of a command: a commit, an error, or how its tests did."""
     if subject := commit_span(text, call.head):
         line, number = text[slice(*subject)].split("] ", 1)[::-1]
-        return said(text, *subject, f"Committed: {plain(line)} ({number})", Kind.OUTCOME, _COMMITTED)
+        told = f"{plain(line)} ({number})"
+        return said(text, *subject, told, Kind.OUTCOME, _COMMITTED, label=Kind.COMMIT.label)
     if not call.failed and (subject := message_span(text, call.head)):
-        return said(text, *subject, f"Committed: {plain(text[slice(*subject)])}", Kind.OUTCOME, _COMMITTED)
+        told = plain(text[slice(*subject)])
+        return said(text, *subject, told, Kind.OUTCOME, _COMMITTED, label=Kind.COMMIT.label)
     if call.failed and (span := error_span(text, call.head)):
-        return said(text, *span, error_text(text[slice(*span)]), Kind.ERROR)
+        return error_said(text, *span)
     return _result(text, call, span) if (span := result_span(text, call.head)) else None
 
 
@@ -229,7 +227,8 @@ def _result(text: str, call: Call, span: tuple[int, int]) -> Said:
     """What a run of tests came to, with the command that ran them."""
     told = one_line(plain(text[slice(*span)]).strip("= "), 120)
     name = one_line(plain(call.target), 60).replace("`", "")
-    made = said(text, *span, f"Ran `{name}`: {told}", Kind.RESULT, 0.0 if _SOME_FAILED.search(told) else _ALL_WELL)
+    bonus = 0.0 if _SOME_FAILED.search(told) else _ALL_WELL
+    made = said(text, *span, told, Kind.RESULT, bonus, label=f"Ran `{name}`")
     return made._replace(more=((0, min(call.head, MAX_EXCERPT)),))
 
 
@@ -249,7 +248,7 @@ def actions(events: Sequence[Event], order: int, turn: int) -> list[Candidate]:
         event, start, end = spans[0]
         bonus = _EDITS if verb == "Edited" else 0.0
         found.append(
-            Candidate(event, start, end, text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
+            Candidate(event, start, end, "", text, Kind.DID, order + len(found), turn, bonus, more=tuple(spans[1:]))
         )
     return found
 

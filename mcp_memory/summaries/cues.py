@@ -10,59 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
 
 from mcp_memory import lexicon
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import Memo, folded, has_unspaced_script
 from mcp_memory.lexicon import Expression
-
-
-class Kind(StrEnum):
-    NOTE = "note"
-    REQUEST = "request"
-    REPORT = "report"
-    SAID = "said"
-    CAUSE = "cause"
-    DECISION = "decision"
-    OUTCOME = "outcome"
-    OPEN = "open"
-    RULE = "rule"
-    FIGURE = "figure"
-    FINDING = "finding"
-    ERROR = "error"
-    STATED = "stated"
-    PLANNED = "planned"
-    STEP = "step"
-    RESULT = "result"
-    DID = "did"
-    HEADING = "heading"
-    NOISE = "noise"
-
-
-#: How much a kind of sentence matters beside others.
-PRIORITY = {
-    Kind.NOTE: 3.0,
-    Kind.REQUEST: 2.2,
-    Kind.CAUSE: 2.0,
-    Kind.DECISION: 2.0,
-    Kind.OUTCOME: 1.9,
-    Kind.REPORT: 1.8,
-    Kind.OPEN: 1.5,
-    Kind.RULE: 1.5,
-    Kind.FIGURE: 1.3,
-    Kind.FINDING: 1.3,
-    Kind.SAID: 1.2,
-    Kind.ERROR: 1.0,
-    Kind.RESULT: 0.9,
-    Kind.STATED: 0.8,
-    Kind.STEP: 0.6,
-    Kind.PLANNED: 0.35,
-    Kind.DID: 0.3,
-    Kind.HEADING: 0.0,
-    Kind.NOISE: 0.0,
-}
 
 _LISTS = lexicon.word_lists("vocabulary")
 _SENTENCES = lexicon.expressions("sentences")
@@ -315,26 +269,6 @@ def chat_value(plain: str) -> float:
     if is_question(plain) or _SENTENCES["reaction"].match(low):
         value -= 0.7
     return value
-
-
-def bullet_kind(text: str) -> Kind:
-    """The kind of a finished bullet, read back from its prefix and wording."""
-    prefix, _, rest = text.partition(": ")
-    named = _PREFIXES.get(prefix)
-    if named:
-        return named
-    first = text.split(" ", 1)[0]
-    return _ACTIONS.get(first) or assistant_kind(rest if prefix == "User" else text)
-
-
-_PREFIXES = {
-    "Asked": Kind.REQUEST,
-    "Reported": Kind.REPORT,
-    "Error": Kind.ERROR,
-    "Note": Kind.NOTE,
-    "Committed": Kind.OUTCOME,
-}
-_ACTIONS = {"Edited": Kind.DID, "Read": Kind.DID, "Ran": Kind.DID, "Searched": Kind.DID, "Fetched": Kind.DID}
 
 
 def unopened(plain: str) -> str:

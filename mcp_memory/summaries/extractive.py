@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence, Set
 from operator import attrgetter
 
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.nodes import DraftBullet, Evidence, SegmentSummary
+from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary
 from mcp_memory.domain.text import ELLIPSIS, folded, one_line, printable, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.candidates import candidates, edited_files
-from mcp_memory.summaries.cues import PRIORITY, Kind
 from mcp_memory.summaries.keywords import COMMON_STEMS, Vocabulary, passages
 from mcp_memory.summaries.messages import command_name, plain, speakers
 from mcp_memory.summaries.statements import MAX_BULLET, MAX_EXCERPT, Candidate
@@ -31,15 +30,28 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
         found = [pick for pick in found if pick.event.event_type is not EventType.COMPACTION]
     chosen = choose(found, vocabulary.names, begins=not context) or _fallback(events)
     title = title_of(found or chosen, context, vocabulary) or _plain_title(chosen, events)
-    bullets = tuple(DraftBullet(pick.text, _evidence(pick)) for pick in chosen)
+    bullets = tuple(map(_bullet, chosen))
     return SegmentSummary(title, bullets, vocabulary.keywords(KEYWORDS))
 
 
-def _evidence(pick: Candidate) -> tuple[Evidence, ...]:
-    return (
+#: The kinds of bullets that are shown with another label than the kind of their sentence.
+_BY_LABEL = {
+    (Kind.DECISION, Kind.CHOICE.label): Kind.CHOICE,
+    (Kind.RULE, Kind.DEMAND.label): Kind.DEMAND,
+    (Kind.OUTCOME, Kind.COMMIT.label): Kind.COMMIT,
+}
+
+
+def _bullet(pick: Candidate) -> DraftBullet:
+    evidence = (
         Evidence(pick.event.key, pick.start, pick.end),
         *(Evidence(event.key, start, end) for event, start, end in pick.more),
     )
+    kind = _BY_LABEL.get((pick.kind, pick.label), pick.kind)
+    if kind.label != pick.label and pick.label == Kind.REMARK.label:
+        kind = Kind.REMARK
+    # Who speaks in a talk between people, and which tests ran, is part of the text.
+    return DraftBullet(pick.text if kind.label == pick.label else pick.shown, evidence, kind)
 
 
 def _fallback(events: Sequence[Event]) -> list[Candidate]:
@@ -54,13 +66,13 @@ def _fallback(events: Sequence[Event]) -> list[Candidate]:
         body = f"Ran the command {name}" if name else plain(text[start:end]) or printable(text[start:end]).strip()
         if event.event_type is EventType.COMPACTION:
             body = f"Carried on from a summary: {body}"
-        return [Candidate(event, start, end, one_line(body or event.role, MAX_BULLET), Kind.STATED, 0, 0)]
+        return [Candidate(event, start, end, "", one_line(body or event.role, MAX_BULLET), Kind.STATED, 0, 0)]
     return []
 
 
 def _plain_title(chosen: Sequence[Candidate], events: Sequence[Event]) -> str:
     """The title of a segment in which nothing makes a headline: its first words, or what kind of event it was."""
-    text = chosen[0].text if chosen else next((event.text for event in events if event.text.strip()), "")
+    text = chosen[0].shown if chosen else next((event.text for event in events if event.text.strip()), "")
     text = one_line(printable(text).replace("<", "").replace(">", ""), 60).rstrip(ELLIPSIS)
     return text or next((str(event.event_type) for event in events), "").replace("_", " ").capitalize()
 
@@ -71,7 +83,7 @@ _MIN_GAIN = 0.2
 _POOL = 30
 #: Kinds that are worth telling even of a matter that hardly comes up again, like whatever a user opens with; any other
 #: sentence must be about the rest.
-_TELLING = frozenset(PRIORITY) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
+_TELLING = frozenset(Kind) - {Kind.STATED, Kind.SAID, Kind.PLANNED, Kind.STEP, Kind.DID}
 #: So much these count in any case, and what a session begins with.
 _BASE, _BEGINS = 0.3, 0.5
 #: A plain task is preferred that tells so much of what the most telling of a message does.
@@ -124,7 +136,7 @@ def _told(found: Sequence[Candidate], low: int) -> list[Candidate]:
 
 def _only_looks(pick: Candidate) -> bool:
     """Whether it asks for a look, which is the way to a matter: `check the comments`."""
-    return cues.INSPECTION.match(folded(pick.text.partition(": ")[2])) is not None
+    return cues.INSPECTION.match(folded(pick.text)) is not None
 
 
 class _Weights(dict[str, float]):
@@ -141,7 +153,7 @@ class _Option:
 
     def __init__(self, pick: Candidate, weights: _Weights) -> None:
         self.pick = pick
-        self.own = terms(pick.text)
+        self.own = terms(pick.shown)
         self._weights = weights
         # Words that say nothing by themselves make no bullet, whatever they announce.
         said = len(self.own) - len(self.own & COMMON_STEMS)
@@ -165,7 +177,7 @@ class _Option:
         self._rate()
 
     def _rate(self) -> None:
-        self.gain = (PRIORITY[self.pick.kind] + self.pick.bonus) * self._told * self._factor
+        self.gain = (self.pick.kind.weight + self.pick.bonus) * self._told * self._factor
 
     def after(self, other: Candidate, covered: Set[str] | None) -> None:
         """Rate it again when another was chosen; `covered` is given if that one told some of its terms."""
@@ -189,7 +201,7 @@ def _opening(options: Sequence[_Option]) -> _Option | None:
         return None
     raised = [one for one in options if one.pick.event is first.pick.event and one.pick.kind in _RAISED]
     best = max(raised, key=_GAIN, default=first)
-    tasks = (one for one in raised if cues.opens_with_task(folded(one.pick.text.partition(": ")[2])))
+    tasks = (one for one in raised if cues.opens_with_task(folded(one.pick.text)))
     return next((one for one in tasks if one.gain >= _NEARLY * best.gain), best)
 
 

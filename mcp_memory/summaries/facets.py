@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
 from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import folded, one_line, similar, terms
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.candidates import candidates
-from mcp_memory.summaries.cues import Kind
 from mcp_memory.summaries.keywords import Passage, Vocabulary
 from mcp_memory.summaries.messages import call_of, plain, speakers, spoken
 from mcp_memory.summaries.statements import Candidate
@@ -55,10 +55,10 @@ def facets_of(events: Sequence[Event]) -> Facets:
 
 def points_of(events: Sequence[Event]) -> tuple[str, ...]:
     """The sentences with the most exact facts, in the order in which they were said."""
-    told = [pick for pick in candidates(events) if pick.kind in _FACTS and not cues.is_question(pick.text)]
-    ranked = [(_exactness(pick.text), pick) for pick in told]
+    told = [pick for pick in candidates(events) if pick.kind in _FACTS and not cues.is_question(pick.shown)]
+    ranked = [(_exactness(pick.shown), pick) for pick in told]
     best = _different(sorted((one for one in ranked if one[0] > 0), key=lambda one: -one[0]), _POINTS)
-    return tuple(pick.text for pick in sorted(best, key=lambda pick: pick.order))
+    return tuple(pick.shown for pick in sorted(best, key=lambda pick: pick.order))
 
 
 _FACTS = frozenset(
@@ -88,17 +88,17 @@ def _decisions(found: Sequence[Candidate]) -> list[str]:
     """What was chosen: notes and the user's word first, then what is called a decision, then what gives its reason."""
     ranked = [(rank, pick) for pick in found if (rank := _decides(pick)) is not None]
     best = _different(sorted(ranked, key=lambda one: -one[0]), _DECISIONS)
-    return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
+    return [_bare(pick) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
 def _decides(pick: Candidate) -> float | None:
     """How surely something was chosen by it; none if not at all."""
     if pick.kind is Kind.NOTE:
         return _NOTED
-    low = folded(pick.text)
+    low = folded(pick.shown)
     if pick.event.role is Role.USER and pick.kind in _USERS and _WORDINGS["user_choice"].search(low):
-        return None if cues.is_question(pick.text) else _CHOSEN_BY_USER
-    if (pick.kind is not Kind.DECISION and pick.kind not in _TOLD) or len(pick.text) < _SHORTEST:
+        return None if cues.is_question(pick.shown) else _CHOSEN_BY_USER
+    if (pick.kind is not Kind.DECISION and pick.kind not in _TOLD) or len(pick.shown) < _SHORTEST:
         return None
     chosen = _WORDINGS["chosen"].search(low) is not None
     # A reason alone, as in "since it was never set", explains more often than it decides.
@@ -116,15 +116,17 @@ def _different(ranked: Sequence[tuple[float, Candidate]], most: int) -> list[Can
     for _, pick in ranked:
         if len(chosen) == most:
             break
-        if not any(similar(terms(pick.text), terms(other.text)) >= _SAME for other in chosen):
+        if not any(similar(terms(pick.shown), terms(other.shown)) >= _SAME for other in chosen):
             chosen.append(pick)
     return chosen
 
 
-def _bare(text: str) -> str:
-    """A bullet without the word that says who spoke; a decision is one whoever made it."""
-    head, mark, rest = text.partition(": ")
-    return rest if mark and head in ("Asked", "User", "Reported", "Note", "Decision") else text
+def _bare(pick: Candidate) -> str:
+    """What was said without the word that says who spoke; a decision is one whoever made it."""
+    return pick.text if pick.label in _SPOKEN else pick.shown.removeprefix("Decision: ")
+
+
+_SPOKEN = frozenset({Kind.REQUEST.label, Kind.REMARK.label, Kind.REPORT.label, Kind.NOTE.label})
 
 
 def _actions(events: Sequence[Event], found: Sequence[Candidate]) -> list[ActionItem]:
@@ -143,7 +145,7 @@ def _actions(events: Sequence[Event], found: Sequence[Candidate]) -> list[Action
 def _is_done(event: Event, item: ActionItem, done: Sequence[Candidate]) -> bool:
     wanted = terms(item.task)
     later = [pick for pick in done if pick.event.timestamp_ms > event.timestamp_ms]
-    return any(len(wanted & terms(pick.text)) >= _DONE * len(wanted) for pick in later)
+    return any(len(wanted & terms(pick.shown)) >= _DONE * len(wanted) for pick in later)
 
 
 def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
@@ -193,7 +195,7 @@ def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str
     # The later of equals is the more likely to be open still.
     told = [(2.0 + pick.order / 1e4, pick) for pick in asked] + [(1.0 + pick.order / 1e4, pick) for pick in called]
     best = _different(sorted(told, key=lambda one: -one[0]), _OPEN)
-    return [_bare(pick.text) for pick in sorted(best, key=lambda pick: pick.order)]
+    return [_bare(pick) for pick in sorted(best, key=lambda pick: pick.order)]
 
 
 _NEVER_OPEN = frozenset({Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID})
@@ -201,15 +203,15 @@ _NEVER_OPEN = frozenset({Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID})
 
 def _asks_still(pick: Candidate, answered_until: int) -> bool:
     """Whether it is an assistant's question, other than whether to go on, that nobody has answered."""
-    if pick.kind in _NEVER_OPEN or not cues.is_question(pick.text) or pick.event.role is not Role.ASSISTANT:
+    if pick.kind in _NEVER_OPEN or not cues.is_question(pick.shown) or pick.event.role is not Role.ASSISTANT:
         return False
-    return pick.event.timestamp_ms > answered_until and not _WORDINGS["offer"].match(folded(pick.text))
+    return pick.event.timestamp_ms > answered_until and not _WORDINGS["offer"].match(folded(pick.shown))
 
 
 def _is_called_open(pick: Candidate) -> bool:
-    if pick.kind in _NEVER_OPEN or pick.kind is Kind.OUTCOME or cues.is_question(pick.text):
+    if pick.kind in _NEVER_OPEN or pick.kind is Kind.OUTCOME or cues.is_question(pick.shown):
         return False
-    return _WORDINGS["open_now"].search(folded(pick.text)) is not None
+    return _WORDINGS["open_now"].search(folded(pick.shown)) is not None
 
 
 def _names(events: Sequence[Event]) -> list[str]:

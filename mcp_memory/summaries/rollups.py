@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from mcp_memory import lexicon
-from mcp_memory.domain.nodes import Bullet, Node, RollupSummary
-from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
+from mcp_memory.domain.nodes import Bullet, Kind, Node, RollupSummary
+from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.cues import PRIORITY, Kind, bullet_kind, first_word, gives_reason
-from mcp_memory.summaries.keywords import COMMON_STEMS, distinct, stems_of
-from mcp_memory.summaries.matters import PLACE, is_placed, matters_of, topic_in
-from mcp_memory.summaries.phrases import phrases, scored, worth
-from mcp_memory.summaries.readability import readability, trimmed, word_count
+from mcp_memory.summaries.cues import assistant_kind, first_word, gives_reason
+from mcp_memory.summaries.keywords import distinct, stems_of
+from mcp_memory.summaries.phrases import headline
+from mcp_memory.summaries.readability import readability, word_count
+from mcp_memory.summaries.topics import plainness, shares_of, topic_in, topic_of
 
 MAX_GRIPS = 6
 MAX_CHILDREN = 12
@@ -28,16 +25,6 @@ _RELATED = 0.2
 _MAX_MERGED = 220
 
 
-#: What kinds gain in longer periods, of which one wants to know what came out rather than what was asked.
-_RESULTS = {
-    Kind.OUTCOME: 0.4,
-    Kind.DECISION: 0.5,
-    Kind.SAID: 0.2,
-    Kind.CAUSE: -0.1,
-    Kind.FINDING: -0.3,
-    Kind.REPORT: -0.5,
-    Kind.REQUEST: -0.8,
-}
 _REASONED = 0.4
 _QUESTION = 0.7
 #: What is left of a bullet that is not its child's first, and of one without a grip.
@@ -48,25 +35,35 @@ _ANNOUNCED, _LEANING = 0.7, 0.7
 #: What tells by itself what it is about, or who said it.
 _SELF_TOLD = frozenset({Kind.REQUEST, Kind.REPORT, Kind.NOTE, Kind.DID})
 _NAMED = 0.5
-_USER = "User: "
 #: So many times as much as others a child is told of, however much lies beneath it.
 _LARGEST = 2.0
 
 
+#: What stands between a matter and what is said of it.
+_PLACE = " – "
+_LONGEST_MATTER = 10
+#: The labels of what raises a matter; a request names one that reads so well by itself.
+_ASKED = frozenset({Kind.REQUEST.label, Kind.REPORT.label, Kind.REMARK.label})
+_READS_WELL = 0.85
+_RAISED = 0.7
+_SAME_MATTER_MS = 12 * 3_600_000
+
+
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A child's bullet on its way up."""
+    """A child's bullet on its way up; `kind` is what it counts as, `matter` what it is about, where that is known."""
 
-    text: str
+    bullet: Bullet
     child: int
     position: int
     kind: Kind
     terms: frozenset[str]
-    grip_ids: tuple[str, ...]
-    child_ids: tuple[str, ...]
-    weight: float = 0.0
-    #: What it is about, where that is known.
-    matter: str = ""
+    weight: float
+    matter: str
+
+    @property
+    def text(self) -> str:
+        return self.bullet.shown
 
 
 def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
@@ -77,8 +74,7 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     items = _without_repeats(_items(level, children, weights, topic))
     chosen = _choose(level, items, shares)
     told = _placed(_paired(chosen, items, level), level)
-    bullets = tuple(Bullet(item.text, item.grip_ids, item.child_ids) for item in told)
-    return RollupSummary(topic, bullets, _keywords(children, shares))
+    return RollupSummary(topic, tuple(item.bullet for item in told), _keywords(children, shares))
 
 
 def _term_weights(children: Sequence[Node], shares: Sequence[float]) -> dict[str, float]:
@@ -88,7 +84,7 @@ def _term_weights(children: Sequence[Node], shares: Sequence[float]) -> dict[str
         for rank, word in enumerate(child.keywords):
             for part in stems_of(word):
                 raw[part] = raw.get(part, 0.0) + share / (1.0 + 0.2 * rank)
-        for part in {part for bullet in child.bullets for part in terms(bullet.text)}:
+        for part in {part for bullet in child.bullets for part in terms(bullet.shown)}:
             raw[part] = raw.get(part, 0.0) + 0.2 * share
     top = max(raw.values(), default=1.0)
     return {part: (value / top) ** 0.5 for part, value in raw.items()}
@@ -98,20 +94,30 @@ def _items(level: Level, children: Sequence[Node], weights: Mapping[str, float],
     themes = [own for theme in topic.split(", ") if (own := terms(theme))]
     found = []
     for index, child in enumerate(children):
-        for position, (bullet, matter) in enumerate(zip(child.bullets, matters_of(child), strict=True)):
-            text, own, kind = bullet.text, terms(bullet.text), bullet_kind(bullet.text)
+        for position, (bullet, matter) in enumerate(zip(child.bullets, _matters_of(child), strict=True)):
+            text, own, kind = bullet.shown, terms(bullet.shown), _counts_as(bullet)
             value = _priority(text, kind, position, level) * _told(text, own, level, weights, themes)
             value *= (_LATER if position else 1.0) * (1.0 if bullet.grip_ids else _UNPROVEN)
-            grips = bullet.grip_ids[:MAX_GRIPS]
-            found.append(_Item(text, index, position, kind, own, grips, (child.node_id,), value, matter))
+            risen = Bullet(bullet.text, bullet.grip_ids[:MAX_GRIPS], (child.node_id,), bullet.kind)
+            found.append(_Item(risen, index, position, kind, own, value, matter))
     return found
+
+
+def _counts_as(bullet: Bullet) -> Kind:
+    """The kind by which a bullet is weighed: sentences by their wording alone, since they left their message behind."""
+    return _COUNTS.get(bullet.kind) or assistant_kind(bullet.text)
+
+
+_COUNTS = {Kind.COMMIT: Kind.OUTCOME, Kind.RESULT: Kind.DID, Kind.DID: Kind.DID, Kind.ERROR: Kind.ERROR} | {
+    kind: kind for kind in (Kind.NOTE, Kind.REQUEST, Kind.REPORT)
+}
 
 
 def _priority(text: str, kind: Kind, position: int, level: Level) -> float:
     """How much a bullet matters by its kind: of longer periods one wants to know what came out."""
-    value = PRIORITY[kind]
+    value = kind.weight
     if level < Level.DAY:
-        value += _RESULTS.get(kind, 0.0)
+        value += kind.later
     if kind is Kind.REQUEST and position and "?" in text:
         value *= _QUESTION
     if kind is Kind.DECISION:
@@ -152,17 +158,11 @@ def _same(item: _Item, other: _Item) -> bool:
 
 def _united(first: _Item, second: _Item) -> _Item:
     best = second if second.weight > first.weight * 1.2 else first
-    grips = tuple(dict.fromkeys(best.grip_ids + first.grip_ids + second.grip_ids))[:MAX_GRIPS]
-    children = tuple(dict.fromkeys(first.child_ids + second.child_ids))[:MAX_CHILDREN]
-    return replace(
-        first,
-        text=best.text,
-        kind=best.kind,
-        terms=best.terms | first.terms,
-        grip_ids=grips,
-        child_ids=children,
-        weight=best.weight * 1.1,
-    )
+    told, one, two = best.bullet, first.bullet, second.bullet
+    grips = tuple(dict.fromkeys(told.grip_ids + one.grip_ids + two.grip_ids))[:MAX_GRIPS]
+    children = tuple(dict.fromkeys(one.child_ids + two.child_ids))[:MAX_CHILDREN]
+    bullet = Bullet(told.text, grips, children, told.kind)
+    return replace(first, bullet=bullet, kind=best.kind, terms=best.terms | first.terms, weight=best.weight * 1.1)
 
 
 def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> list[_Item]:
@@ -198,8 +198,10 @@ def _paired(chosen: Sequence[_Item], items: Sequence[_Item], level: Level) -> li
     for item in chosen:
         before = paired[-1] if paired else None
         if level is Level.DAY and before and before.kind is Kind.REQUEST and _answers(item, before):
-            grips = tuple(dict.fromkeys(before.grip_ids + item.grip_ids))[:MAX_GRIPS]
-            paired[-1] = replace(before, text=f"{before.text.rstrip('.')}; {item.text}", grip_ids=grips, kind=item.kind)
+            asked = before.bullet
+            grips = tuple(dict.fromkeys(asked.grip_ids + item.bullet.grip_ids))[:MAX_GRIPS]
+            bullet = replace(asked, text=f"{asked.text.rstrip('.')}; {item.text}", grip_ids=grips)
+            paired[-1] = replace(before, bullet=bullet, kind=item.kind)
         else:
             paired.append(item)
     low, _ = BULLETS[level]
@@ -209,7 +211,7 @@ def _paired(chosen: Sequence[_Item], items: Sequence[_Item], level: Level) -> li
 def _answers(item: _Item, request: _Item) -> bool:
     return (
         item.child == request.child
-        and item.child_ids == request.child_ids
+        and item.bullet.child_ids == request.bullet.child_ids
         and item.kind in (Kind.OUTCOME, Kind.CAUSE, Kind.DECISION)
         and similar(item.terms, request.terms) >= _RELATED
         and len(item.text) + len(request.text) + 2 <= _MAX_MERGED
@@ -227,12 +229,15 @@ def _placed(items: Sequence[_Item], level: Level) -> list[_Item]:
     placed: list[_Item] = []
     named = ""
     for item in items:
-        if item.kind in _SELF_TOLD or is_placed(item.text) or (item.text.startswith(_USER) and _tells(item)):
+        by_user = item.bullet.kind.label == Kind.REMARK.label
+        if item.kind in _SELF_TOLD or _placed_in(item.bullet) or (by_user and _tells(item)):
             named = item.matter
         elif item.matter and (level is Level.MONTH or item.matter != named) and not _tells(item):
-            text = f"{item.matter}{PLACE}{item.text}"
+            text = f"{item.matter}{_PLACE}{item.text}"
             if len(text) <= _MAX_MERGED:
-                named, item = item.matter, replace(item, text=text)
+                # The label now stands within the text.
+                kind = next(kind for kind in (item.bullet.kind, item.kind, Kind.STATED) if not kind.label)
+                named, item = item.matter, replace(item, bullet=replace(item.bullet, text=text, kind=kind))
         placed.append(item)
     return placed
 
@@ -251,200 +256,54 @@ def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, .
     return distinct(sorted(scored, key=lambda word: (-scored[word], word)), KEYWORDS)
 
 
-#: Names that look like ordinary words with a capital.
-_PRODUCTS = lexicon.word_lists("vocabulary")["products"]
-_MAX_THEMES = 3
-_SHORT, _LONE = 7, 10
-#: A further theme tells so much of what the first one tells, at least.
-_WORTH_NAMING = 0.12
-_WELL = 1.2
-#: So much of any theme's words a child is likely to speak of, and so much a common word counts.
-_BY_CHANCE, _COMMON = 0.5, 0.3
-_OWN_WORDS = 4.0
-#: What is left of a theme that tells what was done to which file.
-_TELLS_ACTION = 0.3
-#: So much of a segment a theme tells that names another one of its session, since most sessions have one task.
-_SAME_SESSION = 0.4
-#: What a theme loses that names again what another one names.
-_TOLD_TWICE = 0.8
-#: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
-_LEAST, _DAMPED = 200, 0.35
-#: However little or much lies beneath a child, it counts for so much.
-_SMALLEST, _LARGEST_PART = 0.5, 3.0
-#: Where a session begins, its task is named.
-_OPENS = 1.15
-#: How much of a child the first of its themes tells, the second and the third.
-_OF_CHILD = (0.65, 0.5, 0.4)
-_WANTED = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0, 1.0, 1.0)
-_MAX_WORDS = 20
-_MAX_CHARS = 130
-_ALIKE = 0.35
-_READABLE, _WELL_READABLE = 0.5, 0.85
-_MORE, _FEWEST = 3, 3
-_ACTION = re.compile(r"(?:edited|searched|read|ran|fetched|used)\b", re.I)
-_BREAK = re.compile(r"[,;:]\s|\s[-–—→]+\s")
-# Names that tell a segment apart from others.
-_NAMES = re.compile(r": (?=\S*\w[._A-Z])[^\s,]+(?:, [^\s,]+)?$")
-_PLAIN_WORD = re.compile(r"[\"'(“]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"').,:;!?”]*")
+def _matters_of(child: Node) -> list[str]:
+    """The matter of each of a child's bullets; empty where it is not known.
 
-
-class _Theme(NamedTuple):
-    """A few words that may stand for a period: how fit they are, and how much each child is about them."""
-
-    text: str
-    fit: float
-    about: tuple[float, ...]
-
-
-def topic_of(children: Sequence[Node], weights: Mapping[str, float]) -> str:
-    """The themes that together tell what most of the period was about, joined by commas; no theme holds a comma.
-
-    Each next theme is the one that tells most of what those before it leave untold.
+    A segment is about one matter, and a period if its topic names only one. Else a bullet goes on with the matter that
+    one before it names, if both come from the same place and were said within half a day.
     """
-    if len(children) == 1 and children[0].level is not Level.SEGMENT:
-        return topic_in(children[0])
-    left = list(_themes(children, weights))
-    chosen: list[_Theme] = []
-    untold = shares_of(children, _LARGEST_PART)
-    first = 0.0
-    while left and len(chosen) < _MAX_THEMES:
-        gains = [_theme_gain(one, chosen, untold, weights) for one in left]
-        gain = max(gains)
-        theme = left.pop(gains.index(gain))
-        first = first or gain
-        if gain < _WORTH_NAMING * first:
-            break
-        topic = ", ".join(one.text for one in (*chosen, theme))
-        if not chosen or (word_count(topic) <= _MAX_WORDS and len(topic) <= _MAX_CHARS):
-            chosen.append(theme)
-            untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
-            left = [other for other in left if similar(terms(other.text), terms(theme.text)) < _ALIKE]
-    return one_line(", ".join(theme.text for theme in chosen), _MAX_CHARS).rstrip(ELLIPSIS)
+    if child.level is Level.SEGMENT:
+        matter = child.title.partition("; ")[0]
+    else:
+        matter = topic_in(child)
+        matter = "" if ", " in matter else f"{matter[:1].upper()}{matter[1:]}"
+    whole = matter if word_count(matter) <= _LONGEST_MATTER and ": " not in matter else ""
+    if whole or child.level is Level.SEGMENT:
+        # What was told before the matter was raised is about another one.
+        raised = _raised(whole, child.bullets) if child.level is Level.SEGMENT else 0
+        return [_placed_in(one) or (whole if at >= raised else "") for at, one in enumerate(child.bullets)]
+    matters: list[str] = []
+    current = ""
+    source: tuple[str, ...] = ()
+    since = 0
+    for bullet in child.bullets:
+        # When its words were said, which its grips tell.
+        parts = bullet.grip_ids[0].split(":") if bullet.grip_ids else []
+        said = int(parts[1]) if len(parts) > 1 and parts[1].lstrip("-").isdecimal() else 0
+        if bullet.child_ids != source or said - since > _SAME_MATTER_MS:
+            current, source = "", bullet.child_ids
+        since = said
+        current = _placed_in(bullet) or current or _asked_for(bullet)
+        matters.append(current)
+    return matters
 
 
-def _theme_gain(
-    theme: _Theme, chosen: Sequence[_Theme], untold: Sequence[float], weights: Mapping[str, float]
-) -> float:
-    """How much a theme would tell beside those that were chosen."""
-    own = terms(theme.text)
-    whole = math.fsum(weights.get(part, 0.1) for part in sorted(own))
-    # How much of what it names another one names, too, from 0 to 1.
-    shared = [math.fsum(weights.get(part, 0.1) for part in sorted(own & terms(other.text))) for other in chosen]
-    again = max(shared, default=0.0) / whole if whole else 0.0
-    told = math.fsum(share * told for share, told in zip(untold, theme.about, strict=True))
-    return theme.fit * (1.0 - _TOLD_TWICE * again) * told
+def _raised(matter: str, bullets: Sequence[Bullet]) -> int:
+    """Where a matter is asked for or reported among the bullets of a segment; 0 if it is not."""
+    theme = terms(matter)
+    asked = (at for at, one in enumerate(bullets) if one.kind.label in _ASKED)
+    return next((at for at in asked if theme and len(theme & terms(bullets[at].shown)) >= _RAISED * len(theme)), 0)
 
 
-def shares_of(children: Sequence[Node], most: float) -> list[float]:
-    """How much of the period each child makes up, where 1 is what they do on average, and `most` at most.
-
-    More where more was said beneath it, though not in proportion: else three weeks of work would leave nothing to be
-    told of the rest of a year.
-    """
-    sizes = [math.pow(_LEAST + child.weight, _DAMPED) for child in children]
-    mean = math.fsum(sizes) / len(sizes) if sizes else 1.0
-    return [min(max(size / mean, _SMALLEST), most) for size in sizes]
+def _placed_in(bullet: Bullet) -> str:
+    """The matter that stands before a bullet."""
+    before, mark, _ = bullet.shown.partition(_PLACE)
+    named = mark and 1 < word_count(before) <= _LONGEST_MATTER and ": " not in before and "`" not in before
+    return before if named else ""
 
 
-def plainness(text: str) -> float:
-    """How much of a line is plain words: seen from afar, names of files and functions say little."""
-    parts = text.split()
-    if has_unspaced_script(text) or not parts:
-        return 1.0
-    return 0.6 + 0.4 * sum(1 for part in parts if part.isalpha() or _PLAIN_WORD.fullmatch(part)) / len(parts)
-
-
-def _themes(children: Sequence[Node], weights: Mapping[str, float]) -> Iterator[_Theme]:
-    # What recurs through the period counts for more than it does among the bullets of one child.
-    squared = {part: value * value for part, value in weights.items()}
-    spoken_of = [
-        frozenset().union(*map(terms, [child.title, *child.keywords, *(bullet.text for bullet in child.bullets)]))
-        for child in children
-    ]
-    several = len({child.session_id for child in children}) > 1
-    sessions: set[str | None] = set()
-    for index, child in enumerate(children):
-        parts = _of_child(child, len(children) == 1, squared)
-        session = child.session_id
-        opens = _OPENS if session and session not in sessions else 1.0
-        sessions.add(session)
-        for rank, text in enumerate(parts):
-            whole = len(parts) == 1 and child.level is Level.SEGMENT
-            most = 1.0 if whole else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
-            about = [told * most for told in _about(terms(text), spoken_of)]
-            if several and session:
-                # The other segments of its session are likely to be about it, too.
-                same = [other.session_id == session for other in children]
-                about = [
-                    max(told, _SAME_SESSION * most) if own else told for told, own in zip(about, same, strict=True)
-                ]
-            about[index] = most
-            yield _Theme(text, opens * _fit(text, squared), tuple(about))
-
-
-def _fit(text: str, weights: Mapping[str, float]) -> float:
-    """How well a theme may stand for a period: what it tells, how it reads and how long it is."""
-    told = math.pow(worth(text, weights) / math.pow(2.0 + word_count(text), 0.4) + 0.05, 0.35)
-    reads = min(readability(text), _WELL) * plainness(text) * (_TELLS_ACTION if _ACTION.match(text) else 1.0)
-    return told * reads * _WANTED[min(word_count(text), _SHORT)]
-
-
-def _about(theme: frozenset[str], spoken_of: Sequence[frozenset[str]]) -> list[float]:
-    """How much of a theme's words each child speaks of, from 0 to 1; words of any talk hardly count."""
-    # A theme of few words of its own is easily spoken of.
-    whole = max(_count(theme), _OWN_WORDS)
-    shares = [_count(theme & own) / whole for own in spoken_of]
-    return [max(0.0, (share - _BY_CHANCE) / (1.0 - _BY_CHANCE)) for share in shares]
-
-
-def _count(found: frozenset[str]) -> float:
-    common = len(found & COMMON_STEMS)
-    return len(found) - common + _COMMON * common
-
-
-def _of_child(child: Node, alone: bool, weights: Mapping[str, float]) -> list[str]:
-    """What a child is about: the short forms of its topic's themes, or of what a segment's title names."""
-    said = "\n".join(bullet.text for bullet in child.bullets)
-    parts = child.title.split("; ") if child.level is Level.SEGMENT else topic_in(child).split(", ")
-    limit = _LONE if alone and len(parts) == 1 else _SHORT
-    themes = [_lowered(short, said) for part in parts if (short := _shortened(part, limit, weights))]
-    return [theme for theme in themes if word_count(theme) > 1] or themes
-
-
-def _shortened(title: str, limit: int, weights: Mapping[str, float]) -> str:
-    """A title in few words, cut at a natural break, without commas and colons."""
-    title = _NAMES.sub("", title)
-    if word_count(title) <= limit and not _BREAK.search(title):
-        return title
-    short = [
-        (scored(phrase, weights) * _WANTED[min(word_count(phrase.text), _SHORT)], phrase.text)
-        for phrase in phrases(title)
-        if 2 <= word_count(phrase.text) <= limit
-        and not _BREAK.search(phrase.text)
-        and readability(phrase.text) >= _READABLE
-    ]
-    best = max(short, key=lambda entry: entry[0], default=(0.0, ""))[1]
-    # What cannot be said in so few words is rather said in some more.
-    torn = readability(best) < _WELL_READABLE or word_count(best) < _FEWEST
-    if not best or (torn and word_count(title) <= limit + _MORE):
-        return trimmed(_BREAK.sub(" ", title).split())
-    return best
-
-
-def _inside(name: str, said: str) -> bool:
-    """Whether a word with a capital stands within a sentence rather than at its start."""
-    at = said.find(f" {name}")
-    while at > 0:
-        if said[at - 1].islower() or said[at - 1].isdigit() or said[at - 1] == ",":
-            return True
-        at = said.find(f" {name}", at + 1)
-    return False
-
-
-def _lowered(theme: str, said: str) -> str:
-    """An ordinary first word in lower case, since a theme stands inside a line; a name that was said so stays."""
-    first, gap, rest = theme.partition(" ")
-    ordinary = first.replace("'", "").isalpha() and first[1:].islower()
-    if not ordinary or first.lower() in _PRODUCTS or (_inside(first, said) and f" {first.lower()}" not in said):
-        return theme
-    return f"{first.lower()}{gap}{rest}"
+def _asked_for(bullet: Bullet) -> str:
+    """The matter that a request names, if it reads well by itself."""
+    asked = bullet.text if bullet.kind.label in _ASKED else ""
+    named = headline(asked.partition("; ")[0], dict.fromkeys(terms(asked), 0.5)) if asked else ""
+    return named if named and readability(named) >= _READS_WELL else ""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.sentences import Form, Sentence, clipped, sentences
 from mcp_memory.domain.text import folded, has_unspaced_script
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.cues import Kind
 from mcp_memory.summaries.messages import (
     is_log_line,
     own_words,
@@ -40,11 +40,12 @@ _ERROR_WORD = re.compile(r"^error:\s+", re.I)
 class Said(NamedTuple):
     """Words of a message that are worth keeping: where they stand in it, how they are shown, and what they matter.
 
-    `more` are further places in the same message.
+    `label` is shown before the text: who said it, or what it is. `more` are further places in the same message.
     """
 
     start: int
     end: int
+    label: str
     text: str
     kind: Kind
     bonus: float = 0.0
@@ -58,6 +59,7 @@ class Candidate(NamedTuple):
     event: Event
     start: int
     end: int
+    label: str
     text: str
     kind: Kind
     order: int
@@ -67,35 +69,55 @@ class Candidate(NamedTuple):
     more: tuple[tuple[Event, int, int], ...] = ()
 
     @property
+    def shown(self) -> str:
+        return f"{self.label}: {self.text}" if self.label else self.text
+
+    @property
     def by_user(self) -> bool:
         """Whether a user said it, or a summary tells that one did."""
         return self.event.role is Role.USER or self.event.event_type is EventType.COMPACTION
 
 
 def said(
-    message: str, start: int, end: int, text: str, kind: Kind, bonus: float = 0.0, *, listed: bool = False
+    message: str,
+    start: int,
+    end: int,
+    text: str,
+    kind: Kind,
+    bonus: float = 0.0,
+    *,
+    label: str = "",
+    listed: bool = False,
 ) -> Said:
     if end - start > MAX_EXCERPT:
         cut = message.rfind(" ", start, start + MAX_EXCERPT)
         end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
     text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    return Said(start, end, clipped(text, MAX_BULLET), kind, bonus, listed)
+    lead = f"{label}: " if label else ""
+    return Said(start, end, label, clipped(f"{lead}{text}", MAX_BULLET)[len(lead) :], kind, bonus, listed)
 
 
-def user_text(body: str, kind: Kind, speaker: str) -> str:
+def said_by_person(
+    message: str, start: int, end: int, body: str, kind: Kind, bonus: float = 0.0, speaker: str = ""
+) -> Said:
     """What a user said, marked by who said it or by what it is."""
     if speaker:
-        return f"{speaker}: {body}"
-    if kind is Kind.REQUEST:
-        said = cues.without_interjection(body)
-        asked = cues.without_politeness(said)
-        # `I want the map to …` needs its verb.
-        return f"Asked: {said if asked != said and cues.first_word(asked.lower()) in _NOUNS_FOLLOW else asked}"
-    return f"{'Reported' if kind is Kind.REPORT else 'User'}: {cues.without_interjection(body)}"
+        return said(message, start, end, body, kind, bonus, label=speaker)
+    text = cues.without_interjection(body)
+    if kind is not Kind.REQUEST:
+        return said(message, start, end, text, kind, bonus, label=kind.label or Kind.REMARK.label)
+    asked = cues.without_politeness(text)
+    # `I want the map to …` needs its verb.
+    needs_verb = asked != text and cues.first_word(asked.lower()) in _NOUNS_FOLLOW
+    return said(message, start, end, text if needs_verb else asked, kind, bonus, label=kind.label)
+
+
+def error_said(message: str, start: int, end: int, bonus: float = 0.0) -> Said:
+    return said(message, start, end, error_text(message[start:end]), Kind.ERROR, bonus, label=Kind.ERROR.label)
 
 
 def error_text(line: str) -> str:
-    return f"Error: {_ERROR_WORD.sub('', plain(line))}"
+    return _ERROR_WORD.sub("", plain(line))
 
 
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
@@ -148,18 +170,19 @@ def _told_with_error(
     if before >= 0 and (announced := _announced(message, found[before], span)):
         return announced, found[:before] + found[before + 1 :]
     bonus = _ERROR_ALONE if not found else _ERROR_OPENS if before < 0 else 0.0
-    return said(message, *span, error_text(message[slice(*span)]), Kind.ERROR, bonus), found
+    return error_said(message, *span, bonus), found
 
 
 def _announced(message: str, before: Sentence, span: tuple[int, int]) -> Said | None:
     """A pasted error with the sentence before it, if that only announces it: `the build fails with`."""
     body = plain(message[before.start : before.end])
-    error = error_text(message[slice(*span)]).partition(": ")[2]
+    error = error_text(message[slice(*span)])
     fits = len(body) + len(error) <= MAX_BULLET and span[1] - before.start <= MAX_EXCERPT
     if not fits or not _ANNOUNCES_ERROR.search(folded(body)):
         return None
     told = cues.without_politeness(cues.without_interjection(body)).rstrip(": ")
-    return said(message, before.start, span[1], f"Reported: {told}: {error}", Kind.REPORT, _WITH_ERROR)
+    label = Kind.REPORT.label
+    return said(message, before.start, span[1], f"{told}: {error}", Kind.REPORT, _WITH_ERROR, label=label)
 
 
 def _thoughts_told(message: str, text: str, found: Sequence[Sentence], later: bool, speaker: str) -> Iterator[Said]:
@@ -179,7 +202,7 @@ def _thoughts_told(message: str, text: str, found: Sequence[Sentence], later: bo
         if kind is Kind.NOISE:
             continue
         bonus = cues.chat_value(body) if speaker else _user_bonus(body, kind, form, later, first, structured)
-        yield said(message, start, end, user_text(body, kind, speaker), kind, bonus)
+        yield said_by_person(message, start, end, body, kind, bonus, speaker)
         first = False
 
 
@@ -398,5 +421,5 @@ def said_by_summary(text: str) -> Iterator[Said]:
         told = lexicon.expressions("facets")["says_who"].match(folded(body))
         body = body[told.end() :] if told else body
         if readable(body):
-            yield said(text, task.start, task.end, user_text(body, Kind.REQUEST, ""), Kind.REQUEST)
+            yield said_by_person(text, task.start, task.end, body, Kind.REQUEST)
         return

@@ -9,12 +9,12 @@ from itertools import repeat
 from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, Role
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.candidates import candidates
-from mcp_memory.summaries.cues import Kind
 from mcp_memory.summaries.keywords import Passage, Vocabulary, stems_of
-from mcp_memory.summaries.messages import spoken
+from mcp_memory.summaries.messages import call_of, plain, spoken
 from mcp_memory.summaries.phrases import rated, worth
 from mcp_memory.summaries.readability import (
     MAX_CHARS,
@@ -44,35 +44,12 @@ TELLS_ENOUGH = 1.0
 #: How well a phrase reads that names something at all, and one that can stand for a task.
 READABLE, TASK = 0.6, 0.7
 
-#: How well a kind of sentence names the matter of a conversation.
-FITNESS = {
-    Kind.NOTE: 1.8,
-    Kind.REQUEST: 2.2,
-    Kind.REPORT: 2.2,
-    Kind.ERROR: 1.1,
-    Kind.SAID: 1.2,
-    Kind.OUTCOME: 1.15,
-    Kind.CAUSE: 1.1,
-    Kind.FINDING: 1.0,
-    Kind.DECISION: 1.1,
-    Kind.OPEN: 0.9,
-    Kind.RULE: 0.8,
-    Kind.FIGURE: 0.7,
-    Kind.STATED: 0.7,
-    Kind.STEP: 0.9,
-    Kind.PLANNED: 0.5,
-    Kind.RESULT: 0.1,
-    Kind.DID: 0.25,
-    Kind.HEADING: 1.6,
-}
 #: The same for a question in the course of a session.
 _ASKED_ON_THE_WAY = 1.2
-_USER = "User: "
 #: Kinds that raise a matter, so that two of them may share a title.
 RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 #: Kinds of a user's words that may open a conversation without asking for anything.
 _TOLD = frozenset({Kind.SAID, Kind.RULE, Kind.DECISION})
-_PREFIXED = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT, Kind.ERROR, Kind.SAID})
 
 
 class Option(NamedTuple):
@@ -122,7 +99,7 @@ def raises_matter(options: Iterable[Option], weights: Mapping[str, float]) -> bo
 
 
 def _is_told(pick: Candidate) -> bool:
-    return pick.kind in _TOLD and pick.text.startswith(_USER)
+    return pick.kind in _TOLD and pick.label == Kind.REMARK.label
 
 
 def names_matter(option: Option, weights: Mapping[str, float]) -> bool:
@@ -138,9 +115,7 @@ def sentence_of(pick: Candidate) -> str:
     """A bullet as a sentence to make a title of."""
     if pick.kind is Kind.DID:
         return ", ".join(pick.text.partition(" and ")[0].split(", ")[:3])
-    prefix, _, body = pick.text.partition(": ")
-    prefixed = pick.kind in _PREFIXED or prefix in ("Committed", "User")
-    return (body if prefixed and body else pick.text).rstrip("…")
+    return (pick.shown if pick.kind is Kind.RESULT else pick.text).rstrip("…")
 
 
 def _begins(pick: Candidate, said: Iterable[tuple[float, str]]) -> bool:
@@ -165,11 +140,11 @@ def _pool(
         value = _fitness(pick, opening, asked, begins)
         value *= (_NEXT_RAISED if pick.kind in RAISES else _NEXT) ** seen[pick.kind]
         form = (1.0 + max(pick.bonus, -0.5) * 0.4) * (_LISTED if pick.listed else 1.0)
-        value *= form * _COMMITTED if pick.text.startswith("Committed: ") else form
+        value *= form * _COMMITTED if pick.label == Kind.COMMIT.label else form
         value *= 0.8 + 0.5 * turns[pick.turn] / len(found)
         if pick.turn == opening:
             value *= _OPENING if pick.by_user else _ANSWERING
-        told = math.fsum(map(weights.get, terms(pick.text), repeat(0.0)))
+        told = math.fsum(map(weights.get, terms(pick.shown), repeat(0.0)))
         ranked.append((value * told, value, pick))
         seen[pick.kind] += 1
     ranked.sort(key=lambda entry: (-entry[0], entry[2].order))
@@ -185,8 +160,8 @@ def _fitness(pick: Candidate, opening: int, asked: bool, begins: bool) -> float:
     if pick.kind is Kind.REQUEST and not (begins and pick.turn == opening) and cues.asks_only(sentence_of(pick)):
         return _ASKED_ON_THE_WAY
     if pick.turn == opening and not asked and _is_told(pick):
-        return FITNESS[Kind.REPORT]
-    return FITNESS[pick.kind]
+        return Kind.REPORT.naming
+    return pick.kind.naming
 
 
 _MATTERS = 10
@@ -262,7 +237,7 @@ def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> list
     by_turn: dict[int, list[tuple[float, Candidate]]] = {}
     for pick in candidates(asked):
         if pick.kind in RAISES:
-            by_turn.setdefault(pick.turn, []).append((FITNESS[pick.kind] + pick.bonus, pick))
+            by_turn.setdefault(pick.turn, []).append((pick.kind.naming + pick.bonus, pick))
     for pool in reversed(by_turn.values()):
         named = [one for one in phrased(pool, weights) if names_matter(one, weights)]
         if naming := [one for one in named if readability(one.text) >= TASK]:
@@ -360,7 +335,7 @@ def _pair(firsts: Sequence[Option], seconds: Sequence[Option]) -> str:
     after = one.order > two.order if one.event is two.event else one.event.timestamp_ms > two.event.timestamp_ms
     if after:
         first, other = other, first
-    title = f"{first.text}; {_lowered(other.text, other.pick.text)}"
+    title = f"{first.text}; {_lowered(other.text, other.pick.shown)}"
     return title if len(title) <= MAX_CHARS else ""
 
 
@@ -398,12 +373,12 @@ def _enriched(best: Option, found: Sequence[Candidate], vocabulary: Vocabulary) 
     enough = worth(title, vocabulary.weights) >= TELLS_ENOUGH and not is_generic(title)
     if words > _LONG or (words >= _TERSE and enough):
         return title
-    edited = [name for name in _edited(found) if name not in title]
+    edited = [name for name in _worked_on(found, "Edited") if name not in title]
     if edited and cues.opens_with_task(folded(title)):
         return f"{title} in {' and '.join(edited[: 2 if words + 4 <= MAX_WORDS else 1])}"
-    ran = next((pick.text for pick in found if pick.kind is Kind.DID and pick.text.startswith("Ran ")), "")
+    ran = _worked_on(found, "Ran")
     if ran and title.startswith("Edited") and words <= _TERSE:
-        return f"{title} and ran {one_line(ran.split('`')[1], 40).rstrip(ELLIPSIS)}"
+        return f"{title} and ran {one_line(ran[0].replace('`', ''), 40).rstrip(ELLIPSIS)}"
     if words >= _TERSE:
         return _distinguished(title, _names(found, vocabulary))
     # A word or two with what else was talked about.
@@ -425,12 +400,15 @@ def _distinguished(task: str, names: Iterable[str]) -> str:
 def _names(found: Sequence[Candidate], vocabulary: Vocabulary) -> Iterable[str]:
     """What was worked on: what the user named, files that were changed, then what one would look for."""
     known = vocabulary.keywords(_MATTERS)
-    said = " ".join(pick.text for pick in found if pick.event.role is Role.USER)
-    ordered = dict.fromkeys([*(name for name in known if name in said), *_edited(found), *known])
+    said = " ".join(pick.shown for pick in found if pick.event.role is Role.USER)
+    ordered = dict.fromkeys([*(name for name in known if name in said), *_worked_on(found, "Edited"), *known])
     return [name for name in ordered if " " not in name and names_something(name)]
 
 
-def _edited(found: Sequence[Candidate]) -> list[str]:
-    """The files that a bullet says were edited."""
-    text = next((pick.text for pick in found if pick.kind is Kind.DID and pick.text.startswith("Edited ")), "")
-    return text.removeprefix("Edited ").partition(" and ")[0].split(", ") if text else []
+def _worked_on(found: Sequence[Candidate], verb: str) -> list[str]:
+    """The files that were edited, or the commands that ran, as far as a bullet names them."""
+    for pick in found:
+        if pick.kind is Kind.DID and (call := call_of(pick.event)) and call.verb == verb:
+            calls = [call, *(call_of(event) for event, _, _ in pick.more)]
+            return [plain(call.target) for call in calls if call]
+    return []

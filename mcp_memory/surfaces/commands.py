@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.app import App
-from mcp_memory.domain.nodes import Node, NodeQuery
+from mcp_memory.domain.nodes import Kind, Node, NodeQuery
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
@@ -77,7 +77,7 @@ def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
         output.write(f"{indent}{output.bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
         if node.level is Level.DAY:
             for bullet in node.bullets[:3]:
-                output.write(f"{indent}  - {safe(bullet.text, 140)}\n")
+                output.write(f"{indent}  - {safe(bullet.shown, 140)}\n")
     return 0
 
 
@@ -105,7 +105,7 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
     lines = []
     for version in shape["history"]:
         lines.append(f"v{version['version']} {version['written_by']} {safe(version['title'])}")
-        lines += [f"  - {safe(bullet['text'], 160)}" for bullet in version["bullets"]]
+        lines += [f"  - {safe(Kind(bullet['kind']).shown(bullet['text']), 160)}" for bullet in version["bullets"]]
     return "\n".join(lines)
 
 

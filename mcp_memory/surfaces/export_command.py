@@ -133,7 +133,7 @@ def page_of(node: Node, children: list[Node]) -> str:
     lines += [f"# {clean(node.title)}", ""]
     for bullet in node.bullets:
         grips = f" `{bullet.grip_ids[0]}`" if bullet.grip_ids else ""
-        lines.append(f"- {clean(bullet.text)}{grips}")
+        lines.append(f"- {clean(bullet.shown)}{grips}")
     if parent := node.ref.parent:
         lines += ["", f"Up: [[{parent.level.label}-{parent.key}|{parent.title}]]"]
     if children:

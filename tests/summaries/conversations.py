@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
-from mcp_memory.domain.nodes import Bullet, Node, SegmentSummary
+from mcp_memory.domain.nodes import Bullet, Kind, Node, SegmentSummary
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.summaries.extractive import summarize_segment
 
@@ -47,7 +47,7 @@ def title(*turns: tuple[str, str]) -> str:
 
 
 def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.text for bullet in summary(*turns).bullets]
+    return [bullet.shown for bullet in summary(*turns).bullets]
 
 
 PORT = conversation(
@@ -71,10 +71,19 @@ PORT = conversation(
 )
 
 
+def bullet(shown: str, *grips: str) -> Bullet:
+    """A bullet by what is read of it: `Asked: Rename the job` is a request."""
+    for kind in Kind:
+        if kind.label and shown.startswith(f"{kind.label}: "):
+            return Bullet(shown.removeprefix(f"{kind.label}: "), grips, kind=kind)
+    did = shown.startswith(("Edited ", "Ran ", "Read "))
+    return Bullet(shown, grips, kind=Kind.DID if did else Kind.STATED)
+
+
 def node(level: Level, key: str, title: str, bullets: list[str], keywords: tuple[str, ...] = ()) -> Node:
     """A child for a rollup, with one grip for every bullet."""
     ref = NodeRef(level, key)
-    made = tuple(Bullet(text, (f"grip:1:{key}-{index}",)) for index, text in enumerate(bullets))
+    made = tuple(bullet(text, f"grip:1:{key}-{index}") for index, text in enumerate(bullets))
     return Node(ref, "shop", 1, title, START_MS, START_MS + 1, made, keywords, (), False, "extractive", "hash")
 
 

@@ -13,24 +13,26 @@ from tests.summaries.conversations import PORT, conversation
 def test_the_same_events_have_the_same_candidates_and_others_their_own() -> None:
     first = candidates(PORT)
     assert candidates(list(PORT)) == first
-    said = [pick.text for pick in first]
+    said = [pick.shown for pick in first]
     # As many events of the same keys, one of which says something else.
     changed = [*PORT[:-1], replace(PORT[-1], text=Clean("I moved the port to `.env.ci`."))]
-    told = [pick.text for pick in candidates(changed)]
+    told = [pick.shown for pick in candidates(changed)]
     assert "I moved the port to `.env.ci`" in told
     assert "I moved the port to `.env.ci`" not in said
-    assert [pick.text for pick in candidates(PORT)] == said
+    assert [pick.shown for pick in candidates(PORT)] == said
 
 
 def test_candidates_of_people_who_talk_by_name_are_not_those_of_an_assistant() -> None:
     talk = conversation(
         ("user", "Anna: I moved the shelf to the cellar."), ("assistant", "Ben: I painted the door green last week.")
     )
-    assert [pick.text for pick in candidates(talk, named=True)] != [pick.text for pick in candidates(talk, named=False)]
+    assert [pick.shown for pick in candidates(talk, named=True)] != [
+        pick.shown for pick in candidates(talk, named=False)
+    ]
 
 
 def told(*turns: tuple[str, str]) -> list[str]:
-    return [pick.text for pick in candidates(conversation(*turns))]
+    return [pick.shown for pick in candidates(conversation(*turns))]
 
 
 def test_of_tests_that_ran_again_only_the_last_run_is_told() -> None:
@@ -52,8 +54,8 @@ def test_a_report_is_told_together_with_the_error_it_announces() -> None:
     )
     events = conversation(("user", pasted))
     (pick,) = candidates(events)
-    assert pick.text.startswith("Reported: ")
-    assert "staging deploy fails with: creating bucket: BucketAlreadyExists: logs-eu is taken" in pick.text
+    assert pick.shown.startswith("Reported: ")
+    assert "staging deploy fails with: creating bucket: BucketAlreadyExists: logs-eu is taken" in pick.shown
     cited = pasted[pick.start : pick.end]
     assert "deploy fails with" in cited
     assert cited.endswith("logs-eu is taken")

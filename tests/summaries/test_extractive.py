@@ -24,7 +24,7 @@ from .conversations import PORT, conversation, event
 
 
 def bullets(summary: SegmentSummary) -> list[str]:
-    return [bullet.text for bullet in summary.bullets]
+    return [bullet.shown for bullet in summary.bullets]
 
 
 def excerpts(summary: SegmentSummary, events: list[Event]) -> list[str]:
@@ -375,8 +375,8 @@ def test_every_summary_is_exact_bounded_and_clean(said: list[tuple[str, str]], b
     texts = {one.key: one.text for one in events}
     spans: list[tuple[bytes, int, int]] = []
     for bullet in summary.bullets:
-        assert bullet.text.strip()
-        assert len(bullet.text) <= 220
+        assert bullet.shown.strip()
+        assert len(bullet.shown) <= 220
         for one in bullet.evidence:
             assert 0 <= one.start < one.end <= len(texts[one.event_key])
             assert texts[one.event_key][one.start : one.end].strip()
@@ -386,7 +386,7 @@ def test_every_summary_is_exact_bounded_and_clean(said: list[tuple[str, str]], b
     for (key, _, end), (next_key, start, _) in zip(spans, spans[1:], strict=False):
         assert key != next_key or end <= start
     assert summary.title
-    shown = "".join([summary.title, *(bullet.text for bullet in summary.bullets), *summary.keywords])
+    shown = "".join([summary.title, *(bullet.shown for bullet in summary.bullets), *summary.keywords])
     assert not any(unicodedata.category(char) == "Cc" for char in shown)
     assert "<" not in summary.title
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.toc import Level
-from mcp_memory.summaries.cues import Kind, user_kind
+from mcp_memory.summaries.cues import user_kind
 from mcp_memory.summaries.extractive import summarize_segment
 from mcp_memory.summaries.rollups import roll_up
 
@@ -50,7 +51,7 @@ def test_a_bullet_is_placed_under_no_matter_that_was_raised_later() -> None:
         ],
     )
     other = segment_node(2, "Footer overlaps the menu", ["Asked: fix the footer", "The footer now has its own layer"])
-    told = [bullet.text for bullet in roll_up(Level.DAY, [both, other]).bullets]
+    told = [bullet.shown for bullet in roll_up(Level.DAY, [both, other]).bullets]
     assert "I created `validators.py` with one function for each rule" in told
 
 
@@ -122,7 +123,7 @@ def test_a_session_that_begins_with_a_summary_is_named_by_the_task_it_goes_on_wi
     told = summary(HANDED_OVER, *GOES_ON)
     assert told.title == "Import contacts from vCard files"
     first = told.bullets[0]
-    assert first.text == "Asked: import contacts from vCard files"
+    assert first.shown == "Asked: import contacts from vCard files"
     cited = HANDED_OVER[1][first.evidence[0].start : first.evidence[0].end]
     assert cited == "The user asked to import contacts from vCard files"
 

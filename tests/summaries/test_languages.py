@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_memory.summaries.cues import Kind, assistant_kind, user_kind
+from mcp_memory.domain.nodes import Kind
+from mcp_memory.summaries.cues import assistant_kind, user_kind
 from mcp_memory.summaries.extractive import summarize_segment
 
 from .conversations import conversation
@@ -115,7 +116,7 @@ def test_a_german_conversation_tells_cause_outcome_and_what_is_open() -> None:
         ("assistant", "Die Statistiken sind noch nicht aktualisiert, das braucht ein Wartungsfenster."),
     )
     summary = summarize_segment(events, [])
-    told = [bullet.text for bullet in summary.bullets]
+    told = [bullet.shown for bullet in summary.bullets]
     assert any("fehlt der Index" in text for text in told)
     assert any("in vier Minuten" in text for text in told)
     assert any("noch nicht aktualisiert" in text for text in told)

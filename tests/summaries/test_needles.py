@@ -37,7 +37,7 @@ async def surviving(app: App, haystack: Haystack) -> dict[str, int]:
     for level in reversed(Level):
         nodes = await app.store.nodes(NodeQuery.latest(None, level, 10_000))
         told = "\n".join(
-            text for node in nodes for text in [*(bullet.text for bullet in node.bullets), " ".join(node.keywords)]
+            text for node in nodes for text in [*(bullet.shown for bullet in node.bullets), " ".join(node.keywords)]
         )
         found[level.label] = sum(fact.needle in told for fact in haystack.facts)
     return found

@@ -92,7 +92,7 @@ def test_a_question_below_a_pasted_file_names_the_matter() -> None:
         ("assistant", "`Take` never waits, so a caller that comes late finds no token."),
     )
     assert told.title == "Second caller starves under load"
-    assert told.bullets[0].text == "Asked: the second caller starves under load, how can that happen?"
+    assert told.bullets[0].shown == "Asked: the second caller starves under load, how can that happen?"
     assert not [one.text for one in told.bullets if "{" in one.text or "func" in one.text]
 
 
@@ -114,7 +114,7 @@ def test_what_is_said_below_a_trace_is_kept_and_the_error_names_the_matter() -> 
         ("tool", "Edit: /docker/label.Dockerfile\nok"),
         ("assistant", "The label image now installs the font, and printing labels works."),
     )
-    texts = [bullet.text for bullet in told.bullets]
+    texts = [bullet.shown for bullet in told.bullets]
     assert "Error: OSError: cannot open font library 'libfont-2': no such file" in texts
     assert "User: happens only in the label container, the shop one is fine" in texts
     assert told.title == "OSError: cannot open font library libfont-2"
@@ -124,6 +124,6 @@ def test_what_a_compiler_draws_is_neither_title_nor_bullet() -> None:
     told = summary(
         ("user", f"{RUSTC}\n\nthe queue should hand out references"), ("assistant", "`retry` takes the job by value.")
     )
-    texts = [told.title, *(bullet.text for bullet in told.bullets)]
+    texts = [told.title, *(bullet.shown for bullet in told.bullets)]
     assert not [text for text in texts if "^" in text or "|" in text or "-->" in text]
     assert "Error: error[E0382]: use of moved value: `job`" in texts

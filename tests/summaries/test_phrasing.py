@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.sentences import clipped
-from mcp_memory.summaries.cues import Kind, assistant_kind, unopened, user_kind, without_politeness
+from mcp_memory.summaries.cues import assistant_kind, unopened, user_kind, without_politeness
 from mcp_memory.summaries.phrases import phrases
 from mcp_memory.summaries.readability import readability
 

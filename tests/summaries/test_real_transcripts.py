@@ -99,9 +99,9 @@ def test_real_segments_read_well() -> None:
         assert 1 <= len(summary.bullets) <= 5, where
         texts = {event.key: event.text for event in events}
         for bullet in summary.bullets:
-            assert len(bullet.text) <= 220, where
-            assert "**" not in bullet.text, where
-            assert not bullet.text.endswith(":"), where
+            assert len(bullet.shown) <= 220, where
+            assert "**" not in bullet.shown, where
+            assert not bullet.shown.endswith(":"), where
             assert bullet.evidence, where
             assert all(texts[one.event_key][one.start : one.end].strip() for one in bullet.evidence), where
         assert 1 <= len(summary.keywords) <= 10, where

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.nodes import Bullet, Node, NodeQuery
+from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.summaries.rollups import roll_up
@@ -46,7 +46,7 @@ LICENSE = segment_node(
 
 
 def texts(level: Level, *children: object) -> list[str]:
-    return [bullet.text for bullet in roll_up(level, children).bullets]  # type: ignore[arg-type]
+    return [bullet.shown for bullet in roll_up(level, children).bullets]  # type: ignore[arg-type]
 
 
 def test_the_summarizer_rolls_up_through_the_port() -> None:
@@ -64,10 +64,10 @@ def test_a_day_tells_of_each_of_its_segments_in_time_order() -> None:
 
 
 def test_every_bullet_inherits_the_grips_of_the_bullet_it_came_from() -> None:
-    known = {grip: bullet.text for child in (RETRY, LICENSE) for bullet in child.bullets for grip in bullet.grip_ids}
+    known = {grip: bullet.shown for child in (RETRY, LICENSE) for bullet in child.bullets for grip in bullet.grip_ids}
     for bullet in roll_up(Level.DAY, [RETRY, LICENSE]).bullets:
         assert bullet.grip_ids
-        assert known[bullet.grip_ids[0]] in bullet.text
+        assert known[bullet.grip_ids[0]] in bullet.shown
 
 
 def test_the_topic_names_the_themes_shortly() -> None:
@@ -80,7 +80,7 @@ def test_the_topic_names_the_themes_shortly() -> None:
 def test_near_duplicates_become_one_bullet_with_the_grips_of_all() -> None:
     again = segment_node(3, "Retry the notarization", ["The release workflow now uses `nick-fields/retry@v3` again"])
     summary = roll_up(Level.DAY, [RETRY, again])
-    merged = [bullet for bullet in summary.bullets if "nick-fields" in bullet.text]
+    merged = [bullet for bullet in summary.bullets if "nick-fields" in bullet.shown]
     assert len(merged) == 1
     assert set(merged[0].child_ids) == {RETRY.node_id, again.node_id}
     assert set(again.bullets[0].grip_ids) < set(merged[0].grip_ids)
@@ -144,7 +144,7 @@ def test_a_bullet_among_other_matters_is_told_with_its_own() -> None:
         "Asked: find out why invoices are mailed twice",
         "The job retries without a lock",
     ]
-    assert texts(Level.WEEK, slow) == [bullet.text for bullet in slow.bullets]
+    assert texts(Level.WEEK, slow) == [bullet.shown for bullet in slow.bullets]
 
 
 def test_what_rises_above_its_week_keeps_its_matter() -> None:
@@ -190,7 +190,7 @@ def test_a_rollup_invents_nothing_and_repeats_nothing(
         assert bullet.grip_ids
         assert set(bullet.child_ids) <= {child.node_id for child in children}
         assert bullet.child_ids
-    shown = [bullet.text for bullet in summary.bullets]
+    shown = [bullet.shown for bullet in summary.bullets]
     assert len(shown) == len(set(shown))
     assert bool(shown) == any(child.bullets for child in children)
     assert len(summary.keywords) <= 7
@@ -208,7 +208,7 @@ async def test_a_year_tells_of_its_large_undertaking_and_still_of_other_things(t
         weeks = await app.store.nodes(NodeQuery.latest(None, Level.WEEK, 60))
     assert told.weight == sum(month.weight for month in months.values()) == sum(week.weight for week in weeks)
     assert months["June"].weight > 100 * months["March"].weight
-    about = [UNDERTAKING.search(bullet.text) is not None for bullet in told.bullets]
+    about = [UNDERTAKING.search(bullet.shown) is not None for bullet in told.bullets]
     assert about.count(True) >= 2
     assert about.count(False) >= 2
     first, *others = told.title.partition(": ")[2].split(", ")
@@ -221,7 +221,7 @@ def test_what_was_said_on_another_day_is_not_placed_under_the_last_request() -> 
     week = replace(
         node(Level.WEEK, "2026-W02", "Week of January 5–11, 2026: export tooltip, old client removed", []),
         bullets=(
-            Bullet("Asked: Change the tooltip of the export button", (f"grip:{day}:a",), ("toc:day",)),
+            Bullet("Change the tooltip of the export button", (f"grip:{day}:a",), ("toc:day",), Kind.REQUEST),
             Bullet("It shows the number of rows", (f"grip:{day + 60_000}:b",), ("toc:day",)),
             Bullet("Removed 3,400 lines of the old client", (f"grip:{3 * day}:c",), ("toc:day",)),
         ),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.toc import Level
-from mcp_memory.summaries.cues import Kind, assistant_kind
+from mcp_memory.summaries.cues import assistant_kind
 from mcp_memory.summaries.extractive import summarize_segment
 from mcp_memory.summaries.rollups import roll_up
 
@@ -151,7 +152,7 @@ def test_what_an_editor_puts_before_a_request_is_not_the_users() -> None:
         ("assistant", "`copy2` keeps the times, so the mirror now uses it."),
     )
     assert told.title == "Mirror should keep the times of the files it copies"
-    assert told.bullets[0].text == "Asked: the mirror should keep the times of the files it copies"
+    assert told.bullets[0].shown == "Asked: the mirror should keep the times of the files it copies"
     assert "NOTES.md" not in told.keywords
 
 

@@ -112,7 +112,7 @@ def test_a_failed_test_is_named_without_its_path_and_assertion() -> None:
     said = f"test_total_with_discount fails on Windows only. Here is the output:\n\n{log}"
     summary = summarize_segment(conversation(("user", said), ("assistant", "The cause is the decimal comma.")), [])
     assert summary.title == "test_total_with_discount fails on Windows"
-    assert summary.bullets[0].text == "Reported: test_total_with_discount fails on Windows only"
+    assert summary.bullets[0].shown == "Reported: test_total_with_discount fails on Windows only"
 
 
 def test_numbers_do_not_make_a_title() -> None:
@@ -334,7 +334,7 @@ def test_a_month_prefers_decisions_with_reasons_to_questions() -> None:
     decided = "Decision: a Postgres queue instead of RabbitMQ, because one more server is not worth it"
     week = node(Level.WEEK, "2026-W02", "Week of January 5–11, 2026: queue", [*asked, decided], ("queue", "Postgres"))
     other = node(Level.WEEK, "2026-W03", "Week of January 12–18, 2026: logs", ["Added log rotation"], ("log",))
-    shown = [bullet.text for bullet in roll_up(Level.YEAR, [week, other]).bullets]
+    shown = [bullet.shown for bullet in roll_up(Level.YEAR, [week, other]).bullets]
     assert decided in shown
     assert sum(text.startswith("Asked") for text in shown) < len(asked)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import strip_markup
 from mcp_memory.summaries.cues import (
     IMPERATIVES,
     Cue,
-    Kind,
     PlainWording,
     assistant_kind,
     gives_figures,

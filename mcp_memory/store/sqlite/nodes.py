@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.nodes import Bullet, Grip, Node, Stale
+from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import node_columns
 from mcp_memory.domain.toc import GRACE, Level, NodeRef
@@ -32,7 +32,7 @@ _VERSION = (
     "node_version (id, node, version, title, start_ms, end_ms, keywords, children, open, removed, written_by, "
     "input_hash, tokens, created_ms, depth, input_tokens, output_tokens, compression, weight)"
 )
-_BULLET = "bullet (node_version, position, text, grips, children)"
+_BULLET = "bullet (node_version, position, text, grips, children, kind)"
 _INDEX = "search (rowid, head, user, assistant, tool, parts)"
 _DIRTY = "dirty_node (project, level, key)"
 #: Which segments speak of which file or name, so that those that share one are found by key, not by a search.
@@ -187,9 +187,10 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
             )
         versions.append(_version_row(row, number, version + 1, node))
         for index, bullet in enumerate(node.bullets):
-            bullets.append((row, index, bullet.text, json.dumps(bullet.grip_ids), json.dumps(bullet.child_ids)))
+            grips, child_ids = json.dumps(bullet.grip_ids), json.dumps(bullet.child_ids)
+            bullets.append((row, index, bullet.text, grips, child_ids, bullet.kind.value))
         if not node.removed:
-            columns = node_columns(node.title, [bullet.text for bullet in node.bullets], list(node.keywords))
+            columns = node_columns(node.title, [bullet.shown for bullet in node.bullets], list(node.keywords))
             documents.append((number * 4 + NODE, *columns.values))
         if ref.level is Level.SEGMENT and not node.removed:
             # Those of earlier versions stay, for views of the past.
@@ -240,8 +241,8 @@ def _unindex(tx: Transaction, number: int, current: int) -> None:
 def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, ...] | None:
     """A node as the index holds it, made from its current version; None if that is not there."""
     for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
-        bullets = tx.fetch("SELECT text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
-        columns = node_columns(title, [text for (text,) in bullets], json.loads(keywords))
+        bullets = tx.fetch("SELECT kind, text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
+        columns = node_columns(title, [Kind(kind).shown(text) for kind, text in bullets], json.loads(keywords))
         return number * 4 + NODE, *columns.values
     return None
 
@@ -310,12 +311,12 @@ async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -
     for start in range(0, len(numbers), 500):
         part = numbers[start : start + 500]
         found = await reads.fetch(
-            "SELECT node_version, text, grips, children FROM bullet "
+            "SELECT node_version, text, grips, children, kind FROM bullet "
             f"WHERE node_version IN ({marks(part)}) ORDER BY node_version, position",
             part,
         )
-        for number, text, grips, children in found:
-            bullet = Bullet(text, tuple(json.loads(grips)), tuple(json.loads(children)))
+        for number, text, grips, children, kind in found:
+            bullet = Bullet(text, tuple(json.loads(grips)), tuple(json.loads(children)), Kind(kind))
             told.setdefault(number, []).append(bullet)
     return [_node_of(row, told.get(row[0], [])) for row in rows]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from anyio import to_thread
 
 from mcp_memory.domain.events import LIFECYCLE
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.terms import event_columns, node_columns
 from mcp_memory.store.sqlite.database import Database, Row
 from mcp_memory.store.sqlite.log import EVENT
@@ -28,7 +29,7 @@ _NODES = (
     "SELECT n.id, v.start_ms, v.id, v.title, v.keywords FROM node n JOIN node_version v ON v.id = n.current "
     "WHERE n.removed = 0 AND n.id IN ({marks})"
 )
-_BULLETS = "SELECT node_version, text FROM bullet WHERE node_version IN ({marks}) ORDER BY node_version, position"
+_BULLETS = "SELECT node_version, kind, text FROM bullet WHERE node_version IN ({marks}) ORDER BY node_version, position"
 _CHUNK = 500
 
 
@@ -72,8 +73,8 @@ async def _nodes(database: Database, nodes: Sequence[int]) -> list[Document]:
         rows = await database.fetch(_NODES.format(marks=",".join("?" * len(part))), part)
         current = [row[2] for row in rows]
         bullets: dict[int, list[str]] = {}
-        for version, text in await database.fetch(_BULLETS.format(marks=",".join("?" * len(current))), current):
-            bullets.setdefault(version, []).append(text)
+        for version, kind, text in await database.fetch(_BULLETS.format(marks=",".join("?" * len(current))), current):
+            bullets.setdefault(version, []).append(Kind(kind).shown(text))
         documents += [
             Document(number * 4 + NODE, at, node_columns(title, bullets.get(version, []), json.loads(keywords)))
             for number, at, version, title, keywords in rows

@@ -6,12 +6,15 @@ import json
 import sqlite3
 import stat
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.capture import inbox
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.domain.events import opaque
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.errors import StoreNewer
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.store.sqlite import migrations
@@ -120,6 +123,7 @@ def test_statements_are_split_outside_of_comments_and_strings() -> None:
 def older(path: Path, before: int, *rows: str) -> None:
     """A file as the version before this one made it, with some rows."""
     connection = sqlite3.connect(path)
+    connection.create_function("opaque", 1, opaque)
     for number, sql in migrations.steps():
         if number < before:
             connection.executescript(sql)
@@ -168,6 +172,33 @@ async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_pat
     assert [file.name for file in tmp_path.iterdir() if b"quaggaword" in file.read_bytes()] == []
 
 
+async def test_bullets_of_an_older_file_get_their_kind_and_are_read_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    told = {
+        "Asked: Rename the job": Kind.REQUEST,
+        "Reported: it hangs": Kind.REPORT,
+        "User: never on Fridays": Kind.REMARK,
+        "Committed: Add a lock (6f3ac1d)": Kind.COMMIT,
+        "Error: no such file": Kind.ERROR,
+        "Note: ports are fixed": Kind.NOTE,
+        "Ran `make`: 2 failed": Kind.RESULT,
+        "Edited job.py": Kind.DID,
+        "The job is renamed": Kind.STATED,
+    }
+    rows = ", ".join(f"(1, {at}, '{text}', '[]', '[]')" for at, text in enumerate(told))
+    older(path, KINDS, OLD_TREE, f"INSERT INTO bullet (node_version, position, text, grips, children) VALUES {rows}")
+    versions = "SELECT id, version, input_hash FROM node_version"
+    with closing(sqlite3.connect(path)) as connection:
+        before = connection.execute(versions).fetchall()
+    async with Database.open(path) as database:
+        found = await database.fetch("SELECT kind, text FROM bullet ORDER BY position")
+        assert await database.fetch(versions) == before
+        assert await database.fetch("SELECT * FROM dirty_node") == []
+    assert {Kind(kind).shown(text): kind for kind, text in found} == told
+    assert found[0] == ("request", "Rename the job")
+
+
+KINDS = 5
 WORDLESS = 4
 WEIGHED = 3
 OLD_TREE = """

@@ -1,4 +1,4 @@
-"""Grips: ids that follow from what they hold, and excerpts found again."""
+"""Nodes: bullets that know their kind, grips whose ids follow from what they hold, and excerpts found again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import ulid
-from mcp_memory.domain.nodes import Grip, event_grip_id, grip_id, grip_key, locate, parse_grip_id
+from mcp_memory.domain.nodes import Bullet, Grip, Kind, event_grip_id, grip_id, grip_key, locate, parse_grip_id
 from mcp_memory.errors import BadId
 
 TIMES = st.integers(-62_135_596_800_000, (1 << 48) - 1)
@@ -82,3 +82,13 @@ def test_whatever_is_found_is_the_excerpt_itself(before: str, excerpt: str, afte
     state, found_start, found_end = locate("¶" + text, excerpt, start, end)
     assert state in ("exact", "moved")
     assert ("¶" + text)[found_start:found_end] == excerpt
+
+
+def test_a_bullet_is_shown_with_the_label_of_its_kind() -> None:
+    assert Bullet("Rename the job", kind=Kind.REQUEST).shown == "Asked: Rename the job"
+    assert Bullet("The job is renamed", kind=Kind.OUTCOME).shown == "The job is renamed"
+
+
+def test_a_kind_is_known_by_its_name_and_an_unknown_one_is_a_plain_statement() -> None:
+    assert all(Kind(kind.value) is kind for kind in Kind)
+    assert Kind("prophecy") is Kind.STATED
