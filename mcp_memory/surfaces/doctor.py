@@ -105,10 +105,6 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     return facts | {"notes": list(_notes(found, again.events_new))}
 
 
-_TREE = {True: "was whole", False: "was not whole and was made anew"}
-_SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
-
-
 def _notes(found: Repaired, imported: int) -> Iterator[str]:
     """What a person should know, the worst first."""
     lost = f" At least {found.lost:,} events could not be found." if found.lost else ""

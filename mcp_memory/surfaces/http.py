@@ -134,17 +134,36 @@ def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Build
     # The guard does what the SDK's own check would do, for every route and with the allow-list.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    return Guard(quiet(_ending(app, memory.leaving)), token, allow)
+    return Guard(ending(app, memory.leaving), token, allow)
 
 
-def _ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
-    """The application, whose GET streams end when the server is about to: nothing else would end them in time."""
+class _Left(Exception):
+    """The client has gone before its request was complete."""
+
+
+def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
+    """The application, in which a client that leaves is no error.
+
+    Its GET streams end when the server is about to: nothing else would end them in time.
+    """
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET":
+        if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        cut, begun = False, False
+        whole = gone = begun = cut = False
+
+        async def heard() -> Message:
+            nonlocal whole, gone
+            message = await receive()
+            if message["type"] == "http.request":
+                whole = not message.get("more_body", False)
+            else:
+                gone = True
+            if gone and not whole:
+                # Handed on, it would be taken for the end of the request, and told as a failure to read it.
+                raise _Left
+            return message
 
         async def noted(message: Message) -> None:
             nonlocal begun
@@ -157,11 +176,16 @@ def _ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
             cut = True
             tasks.cancel_scope.cancel()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(cut_short, name="end of a stream")
-            await app(scope, receive, noted)
-            tasks.cancel_scope.cancel()
-        if cut and begun:
+        try:
+            async with anyio.create_task_group() as tasks:
+                if scope["method"] == "GET":
+                    tasks.start_soon(cut_short, name="end of a stream")
+                await app(scope, heard, noted)
+                tasks.cancel_scope.cancel()
+        except Exception:
+            if not gone:
+                raise
+        if cut and begun and not gone:
             await send({"type": "http.response.body", "body": b""})
 
     return serve
@@ -244,37 +268,6 @@ class Connection(H11Protocol):
     def _stop(clock: asyncio.TimerHandle | None) -> None:
         if clock is not None:
             clock.cancel()
-
-
-class _Left(Exception):
-    """The client has gone before its request was complete."""
-
-
-def quiet(app: ASGIApp) -> ASGIApp:
-    """The application, in which a client that leaves is no error."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        whole = gone = False
-
-        async def heard() -> Message:
-            nonlocal whole, gone
-            message = await receive()
-            if message["type"] == "http.request":
-                whole = not message.get("more_body", False)
-            else:
-                gone = True
-            if gone and not whole:
-                # Handed on, it would be taken for the end of the request, and told as a failure to read it.
-                raise _Left
-            return message
-
-        try:
-            await app(scope, heard if scope["type"] == "http" else receive, send)
-        except Exception:
-            if not gone:
-                raise
-
-    return serve
 
 
 async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:

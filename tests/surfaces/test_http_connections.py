@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_memory.config import Settings
-from mcp_memory.surfaces.http import Connection, ConnectionLimits, http_app, listen, quiet, server_of
+from mcp_memory.surfaces.http import Connection, ConnectionLimits, ending, http_app, listen, server_of
 from mcp_memory.surfaces.server import Memory
 from tests.surfaces.test_http import TOKEN, open_door, served
 
@@ -119,7 +119,7 @@ async def test_a_body_that_is_trickled_in_is_cut_without_a_traceback(caplog: pyt
             finally:
                 left.set()
 
-    async with running(quiet(reading), bounded(body=SOON)) as port, AsyncExitStack() as stack:
+    async with running(ending(reading, anyio.Event()), bounded(body=SOON)) as port, AsyncExitStack() as stack:
         slow = await connected(port, stack)
         await slow.send(f"{HEAD}Content-Length: 100000\r\n\r\n".encode())
         await trickled(slow, b" ")
