@@ -6,8 +6,9 @@ Each answers with a dictionary for --json, with a text, or with 0 if it has prin
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import checked, few
+from mcp_memory.navigate.answers import Answers, checked, few
 from mcp_memory.navigate.browse import topic_of
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
@@ -41,21 +42,34 @@ def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
     return default if options.budget is None else checked(int(options.budget))
 
 
-def _fitted(app: App, page: Page, budget: int) -> str:
+def from_one_moment(
+    command: Callable[[Answers, argparse.Namespace], Coroutine[Any, Any, Answer]],
+) -> Callable[[App, argparse.Namespace], Coroutine[Any, Any, Answer]]:
+    """Let a command read all that it shows as of one moment."""
+
+    @wraps(command)
+    async def run(app: App, options: argparse.Namespace) -> Answer:
+        return await app.answers.at_once(lambda here: command(here, options))
+
+    return run
+
+
+def _fitted(answers: Answers, page: Page, budget: int) -> str:
     """An answer in text, cut if the budget is too small even for the shortest."""
     if page.tokens > budget:
         output.too_small(budget)
-    return app.answers.renderer.fit(page.text, budget)
+    return answers.renderer.fit(page.text, budget)
 
 
-async def toc(app: App, options: argparse.Namespace) -> Answer:
+@from_one_moment
+async def toc(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json and options.budget is not None:
-        return _fitted(app, await app.answers.toc_root(options.project, options.topic, budget), budget)
-    scope = await app.answers.scope(options.project)
-    topic = await topic_of(app.store, options.topic, scope)
+        return _fitted(answers, await answers.toc_root(options.project, options.topic, budget), budget)
+    scope = await answers.scope(options.project)
+    topic = await topic_of(answers.reader, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
-    nodes = await browse.outline(app.store, scope.project, deepest, _ALL_NODES)
+    nodes = await browse.outline(answers.reader, scope.project, deepest, _ALL_NODES)
     if topic:
         nodes = [node for node in nodes if topic.keeps(node)]
     if options.json:
@@ -64,7 +78,7 @@ async def toc(app: App, options: argparse.Namespace) -> Answer:
         return f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
     if topic:
         nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
-    return tree(nodes, scope, "" if nodes else await app.answers.waiting(scope))
+    return tree(nodes, scope, "" if nodes else await answers.waiting(scope))
 
 
 def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
@@ -81,13 +95,14 @@ def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
     return 0
 
 
-async def node(app: App, options: argparse.Namespace) -> Answer:
+@from_one_moment
+async def node(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json and not options.history:
-        page = await app.answers.get_node(options.id, options.project, options.topic, budget, None)
-        return _fitted(app, page, budget)
-    scope = await app.answers.scope(options.project)
-    place, _ = await browse.get_node(app.store, scope, options.id, options.topic)
+        page = await answers.get_node(options.id, options.project, options.topic, budget, None)
+        return _fitted(answers, page, budget)
+    scope = await answers.scope(options.project)
+    place, _ = await browse.get_node(answers.reader, scope, options.id, options.topic)
     shape = node_shape(place.node, scope)
     shape["children"] = [
         {"node_id": scope.id_of(child.node_id, child.project), "title": child.title, "bullets": len(child.bullets)}
@@ -96,9 +111,10 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
     ways = {"parent": place.parent_id, "previous": place.previous, "next": place.following}
     shape |= {way: scope.id_of(node_id, place.node.project) if node_id else None for way, node_id in ways.items()}
     if options.history:
-        ref, project = await ref_of(app.store, scope, options.id)
+        ref, project = await ref_of(answers.reader, scope, options.id)
         shape["history"] = [
-            node_shape(version, scope) for version in await app.store.nodes(NodeQuery(project, (ref,), versions=True))
+            node_shape(version, scope)
+            for version in await answers.reader.nodes(NodeQuery(project, (ref,), versions=True))
         ]
     if options.json:
         return shape
@@ -109,20 +125,21 @@ async def node(app: App, options: argparse.Namespace) -> Answer:
     return "\n".join(lines)
 
 
-async def grip(app: App, options: argparse.Namespace) -> Answer:
+@from_one_moment
+async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json:
-        page = await app.answers.expand_grip(options.id, options.before, options.after, budget)
-        return _fitted(app, page, budget)
+        page = await answers.expand_grip(options.id, options.before, options.after, budget)
+        return _fitted(answers, page, budget)
     before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
-    opened = await browse.expand_grip(app.store, options.id, before, after)
+    opened = await browse.expand_grip(answers.reader, options.id, before, after)
     record, cited = opened.record, opened.record.cited
 
     def shown(place: int) -> int:
         """Where a character of the cited text stands once the text is cleaned, as all JSON is."""
         return len(clean(cited.text[:place])) if cited else place
 
-    scope = await app.answers.scope(options.project)
+    scope = await answers.scope(options.project)
     return {
         "grip_id": record.grip_id,
         "excerpt": record.excerpt,
@@ -139,9 +156,10 @@ async def grip(app: App, options: argparse.Namespace) -> Answer:
     }
 
 
-async def search(app: App, options: argparse.Namespace) -> Answer:
+@from_one_moment
+async def search(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = _budget(options, 20_000 if options.json else BUDGET)
-    found, page = await app.answers.teleport(
+    found, page = await answers.teleport(
         options.query,
         options.project,
         options.when,
@@ -152,7 +170,7 @@ async def search(app: App, options: argparse.Namespace) -> Answer:
         diverse=options.diverse,
     )
     if not options.json:
-        return _fitted(app, page, _budget(options))
+        return _fitted(answers, page, _budget(options))
     shown = len(found.hits)
     if options.budget is not None:
         shown = page.shown if page.tokens <= budget else 0
@@ -163,21 +181,22 @@ async def search(app: App, options: argparse.Namespace) -> Answer:
     # The titles of the segments that the events among the hits belong to.
     named = {hit.node_id: hit.project for hit in part.hits if hit.role and hit.node_id}
     refs = {node_id: (project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
-    nodes = {node_id: await node_of(app.store, *place) for node_id, place in refs.items()}
+    nodes = {node_id: await node_of(answers.reader, *place) for node_id, place in refs.items()}
     titles = {node_id: node.title for node_id, node in nodes.items() if node}
     return found_shape(part, min(page.tokens, budget), titles)
 
 
-async def timeline(app: App, options: argparse.Namespace) -> Answer:
+@from_one_moment
+async def timeline(answers: Answers, options: argparse.Namespace) -> Answer:
     budget = _budget(options)
     if not options.json:
-        page = await app.answers.browse_time(options.when, options.project, options.topic, budget, None)
-        return _fitted(app, page, budget)
-    scope = await app.answers.scope(options.project)
-    when = app.answers.when(options.when)
+        page = await answers.browse_time(options.when, options.project, options.topic, budget, None)
+        return _fitted(answers, page, budget)
+    scope = await answers.scope(options.project)
+    when = answers.when(options.when)
     if when is None:
         raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
-    span, _ = await browse.browse_time(app.store, scope, when, options.topic)
+    span, _ = await browse.browse_time(answers.reader, scope, when, options.topic)
     return {
         "when": time_shape(when),
         "level": span.level.label,
@@ -261,7 +280,7 @@ async def session(app: App, options: argparse.Namespace) -> Answer:
     budget = BUDGET if options.budget is None else options.budget
     view, page = await app.sessions.page(options.id, budget)
     if not options.json:
-        return _fitted(app, page, budget)
+        return _fitted(app.answers, page, budget)
     fitting = app.sessions.fitting(view, budget)
     if not (fitting.records or fitting.tail):
         output.too_small(budget)
