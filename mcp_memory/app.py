@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
-from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Settings
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
@@ -23,21 +22,19 @@ from mcp_memory.domain.segments import Rules
 from mcp_memory.errors import SettingsError, how_to_add
 from mcp_memory.models import tokens
 from mcp_memory.models.port import Ledger
-from mcp_memory.pipeline.brief import Briefs
-from mcp_memory.pipeline.compact import Compactor, Condenser
-from mcp_memory.pipeline.ingest import Intaker
-from mcp_memory.pipeline.loop import Pipeline
-from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
 from mcp_memory.store.port import Clock, IndexKeeper, Store
 from mcp_memory.store.sqlite.fts5 import Fts5Index
 from mcp_memory.store.sqlite.store import SqliteStore
-from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
 if TYPE_CHECKING:
     from mcp_memory.models.caller import Caller
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
     from mcp_memory.navigate.sessions import Sessions
+    from mcp_memory.pipeline.compact import Compactor
+    from mcp_memory.pipeline.ingest import Intaker
+    from mcp_memory.pipeline.loop import Pipeline
+    from mcp_memory.pipeline.upgrade import Upgrades
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +54,14 @@ class FixedClock:
 
 @dataclass(frozen=True)
 class App:
-    """An open memory. Its read side is loaded when something is asked: importing and processing do without."""
+    """An open memory. Its parts are made when first used: a question needs no pipeline, an import no answers."""
 
     settings: Settings
     store: Store
-    intaker: Intaker
-    pipeline: Pipeline
+    index: IndexKeeper
     clock: Clock
+    #: Money is spent in real time, even where the memory's clock is stood still.
+    spending: Clock
     zone: ZoneInfo
     home_root: str
     home_label: str
@@ -71,11 +69,120 @@ class App:
     typed: bool
     #: Whether it answers agents, who may not read everything.
     served: bool
-    ledger: Ledger
-    index: IndexKeeper
-    #: The model that is set, and what it upgrades; none for the extractive summarizer.
-    caller: Caller | None = None
-    upgrades: Upgrades | None = None
+    _exits: AsyncExitStack
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        chosen = self.settings.summarizer
+        cap = chosen.daily_token_cap if chosen.kind != "extractive" else 0
+        return self.store.ledger(self.spending, self.zone, cap, chosen.price_table)
+
+    @cached_property
+    def caller(self) -> Caller | None:
+        """The model that is set; none for the extractive summarizer. It is closed with the app."""
+        chosen = self.settings.summarizer
+        if chosen.kind == "extractive":
+            return None
+        from mcp_memory.models.caller import build
+
+        caller = build(
+            chosen.kind,
+            chosen.preferred,
+            api_key=self.settings.api_key,
+            base_url=chosen.base_url,
+            max_output_tokens=chosen.max_output_tokens,
+            timeout_seconds=chosen.timeout_seconds,
+            concurrency=chosen.concurrency,
+            ledger=self.ledger,
+            count=tokens.count,
+            clock=self.spending,
+        )
+        self._exits.push_async_callback(caller.close)
+        return caller
+
+    @cached_property
+    def intaker(self) -> Intaker:
+        from mcp_memory.pipeline.ingest import Intaker
+
+        settings = self.settings
+        return Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        from mcp_memory.pipeline.compact import Compactor, Condenser
+        from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
+
+        chosen, brief = self.settings.compaction, self.settings.brief
+        tokenizer = Tokenizer(tokens.count, tokens.cut_to)
+        return Compactor(
+            store=self.store,
+            condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
+            rules=CompactionRules(
+                enabled=chosen.enabled,
+                trigger_ratio=chosen.trigger_ratio,
+                reset_ratio=chosen.reset_ratio,
+                min_messages=chosen.min_messages,
+                preserve_recent=chosen.preserve_recent,
+                max_depth=chosen.max_depth,
+                cooldown_messages=chosen.cooldown_messages,
+                refresh_after_messages=chosen.refresh_after_messages,
+            ),
+            tokens=tokenizer,
+            clock=self.clock,
+            brief_tokens=brief.budget_tokens if brief.enabled else 0,
+            windows=parse_table(chosen.context_lengths),
+        )
+
+    @cached_property
+    def upgrades(self) -> Upgrades | None:
+        """What the model, if one is set, writes anew."""
+        if not self.caller:
+            return None
+        from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
+        from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
+        from mcp_memory.summaries import ExtractiveSummarizer
+
+        self.compactor.author = author = ModelRecords(self.caller)
+        return Upgrades(
+            self.store,
+            ModelSummarizer(self.caller, ExtractiveSummarizer(), tokens.count),
+            self.store.lease("upgrades"),
+            self.zone,
+            tokens.count_all,
+            self.clock,
+            records=Rewrites(self.store, self.compactor, author),
+        )
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        from mcp_memory.clients import CLIENTS
+        from mcp_memory.pipeline.brief import Briefs
+        from mcp_memory.pipeline.loop import Pipeline
+        from mcp_memory.summaries import ExtractiveSummarizer
+
+        settings, store = self.settings, self.store
+
+        async def zone_of_days() -> ZoneInfo:
+            return ZoneInfo(await store.timezone(self.zone.key))
+
+        upgrades = self.upgrades  # gives the compactor its author, so it comes first
+        return Pipeline(
+            store=store,
+            briefs=Briefs(store, tokens.count, settings.brief.budget_tokens, self.clock, settings.brief.enabled),
+            compactor=self.compactor,
+            lease=store.lease(),
+            index=self.index,
+            summarizer=ExtractiveSummarizer(),
+            clients=dict(CLIENTS),
+            intaker=self.intaker,
+            rules=rules_of(settings),
+            zone_of_days=zone_of_days,
+            spool=settings.spool,
+            clock=self.clock,
+            count_all=tokens.count_all,
+            backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
+            upgrades=upgrades,
+        )
 
     @cached_property
     def answers(self) -> Answers:
@@ -118,7 +225,6 @@ async def open_app(
     `typed`: its answers are for the command line; `served`: agents ask, for whom an unknown place is no licence to read
     all there is.
     """
-    # Money is spent in real time, even where the memory's clock is stood still.
     spending = clock or SystemClock()
     clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
     async with AsyncExitStack() as stack:
@@ -126,31 +232,7 @@ async def open_app(
         keeper = _index(settings, store, stack)
         zone = await _zone(settings, store)
         place = detect(str(cwd or _cwd()), {"MCP_MEMORY_PROJECT": settings.project} if settings.project else {})
-        intaker = Intaker(settings.capture.max_event_bytes, settings.segmentation.tool_result_chars, tokens.count_all)
-        chosen = settings.summarizer
-        cap = chosen.daily_token_cap if chosen.kind != "extractive" else 0
-        ledger = store.ledger(spending, zone, cap, chosen.price_table)
-        caller = _caller(settings, ledger, spending)
-        if caller:
-            stack.push_async_callback(caller.close)
-        compactor = _compactor(settings, store, clock)
-        upgrades = _upgrades(store, caller, compactor, zone) if caller else None
-        yield App(
-            settings=settings,
-            store=store,
-            intaker=intaker,
-            pipeline=_pipeline(settings, store, intaker, clock, zone, compactor, upgrades, keeper, spending),
-            index=keeper,
-            clock=clock,
-            zone=zone,
-            home_root=place.root,
-            home_label=place.label,
-            typed=typed,
-            served=served,
-            ledger=ledger,
-            caller=caller,
-            upgrades=upgrades,
-        )
+        yield App(settings, store, keeper, clock, spending, zone, place.root, place.label, typed, served, stack)
 
 
 async def _zone(settings: Settings, store: Store) -> ZoneInfo:
@@ -182,98 +264,6 @@ def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> Ind
     stack.callback(whoosh.close)
     store.use(whoosh)
     return WhooshKeeper(store.database, settings.whoosh)
-
-
-def _caller(settings: Settings, ledger: Ledger, clock: Clock) -> Caller | None:
-    """The model that is set. Its parts are imported only if there is one."""
-    chosen = settings.summarizer
-    if chosen.kind == "extractive":
-        return None
-    from mcp_memory.models.caller import build
-
-    return build(
-        chosen.kind,
-        chosen.preferred,
-        api_key=settings.api_key,
-        base_url=chosen.base_url,
-        max_output_tokens=chosen.max_output_tokens,
-        timeout_seconds=chosen.timeout_seconds,
-        concurrency=chosen.concurrency,
-        ledger=ledger,
-        count=tokens.count,
-        clock=clock,
-    )
-
-
-def _upgrades(store: Store, caller: Caller, compactor: Compactor, zone: ZoneInfo) -> Upgrades:
-    from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
-
-    compactor.author = author = ModelRecords(caller)
-    return Upgrades(
-        store,
-        ModelSummarizer(caller, ExtractiveSummarizer(), tokens.count),
-        store.lease("upgrades"),
-        zone,
-        tokens.count_all,
-        compactor.clock,
-        records=Rewrites(store, compactor, author),
-    )
-
-
-def _pipeline(
-    settings: Settings,
-    store: Store,
-    intaker: Intaker,
-    clock: Clock,
-    zone: ZoneInfo,
-    compactor: Compactor,
-    upgrades: Upgrades | None,
-    keeper: IndexKeeper,
-    spending: Clock,
-) -> Pipeline:
-    async def zone_of_days() -> ZoneInfo:
-        return ZoneInfo(await store.timezone(zone.key))
-
-    return Pipeline(
-        store=store,
-        briefs=Briefs(store, tokens.count, settings.brief.budget_tokens, clock, settings.brief.enabled),
-        compactor=compactor,
-        lease=store.lease(),
-        index=keeper,
-        summarizer=ExtractiveSummarizer(),
-        clients=dict(CLIENTS),
-        intaker=intaker,
-        rules=rules_of(settings),
-        zone_of_days=zone_of_days,
-        spool=settings.spool,
-        clock=clock,
-        count_all=tokens.count_all,
-        backup=lambda: store.refresh_backups(settings.backup.keep, spending),
-        upgrades=upgrades,
-    )
-
-
-def _compactor(settings: Settings, store: Store, clock: Clock) -> Compactor:
-    chosen = settings.compaction
-    tokenizer = Tokenizer(tokens.count, tokens.cut_to)
-    return Compactor(
-        store=store,
-        condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
-        rules=CompactionRules(
-            enabled=chosen.enabled,
-            trigger_ratio=chosen.trigger_ratio,
-            reset_ratio=chosen.reset_ratio,
-            min_messages=chosen.min_messages,
-            preserve_recent=chosen.preserve_recent,
-            max_depth=chosen.max_depth,
-            cooldown_messages=chosen.cooldown_messages,
-            refresh_after_messages=chosen.refresh_after_messages,
-        ),
-        tokens=tokenizer,
-        clock=clock,
-        brief_tokens=settings.brief.budget_tokens if settings.brief.enabled else 0,
-        windows=parse_table(chosen.context_lengths),
-    )
 
 
 def rules_of(settings: Settings) -> Rules:
