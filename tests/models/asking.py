@@ -14,7 +14,7 @@ from mcp_memory.models.caller import Caller, Limits, fingerprint
 from mcp_memory.models.forms import Question, SectionAnswer
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.ledger import SqliteLedger
+from mcp_memory.store.sqlite.work import SqliteLedger
 from tests.models.scripted import KEY, Respond, Scripted, scripted
 from tests.support import StoppedClock
 

@@ -1,4 +1,4 @@
-"""Segments: which part of a session must be cut anew, and which segments lack a summary."""
+"""What waits for a summary: sessions to be cut, segments to be told, and nodes that a model should write."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from operator import attrgetter
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
-from mcp_memory.domain.nodes import Upgrade
+from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Upgrade
 from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment
+from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
-from mcp_memory.store.sqlite.nodes import remove_segment_node
+from mcp_memory.store.sqlite.nodes import Placed, remove_segment_node, write_grips, write_nodes
 from mcp_memory.store.sqlite.work import check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
@@ -199,3 +200,102 @@ def _stored(row: Sequence[Any]) -> StoredSegment:
     key, start_ms, end_ms, first, last, context_ms, context, events, tokens, closed, input_hash = row
     span = (start_ms, end_ms, first, last, context_ms, context)
     return StoredSegment(key, *span, events, tokens, bool(closed), input_hash)
+
+
+#: Nodes that a model should write: closed, long enough, and not left alone after a failure.
+_CANDIDATES = f"""
+    SELECT n.id, n.current, n.project, n.level, n.key, n.start_ms, n.end_ms, v.input_hash, v.input_tokens
+    FROM node n JOIN node_version v ON v.id = n.current
+    WHERE n.removed = 0 AND n.open = 0 AND v.written_by = 'extractive'
+      AND v.input_tokens >= {THRESHOLDS[Depth.NONE]}
+      AND NOT EXISTS (
+          SELECT 1 FROM llm_attempt a WHERE a.node = n.id AND a.version = n.current AND a.retry_ms > :now
+      )
+"""
+#: How many of the newest are looked at. What lies beneath a period starts no earlier than it, so it is among them too.
+_POOL = 400
+#: Of those, the ones beneath which nothing waits for a model, is open, or has yet to be rolled up.
+_UPGRADES = f"""
+    WITH candidate AS MATERIALIZED ({_CANDIDATES} ORDER BY n.start_ms DESC, n.level DESC LIMIT {_POOL}),
+    unsettled AS MATERIALIZED (
+        SELECT project, level, start_ms FROM candidate
+        UNION ALL
+        SELECT project, level, start_ms FROM node WHERE open = 1 AND removed = 0
+        UNION ALL
+        SELECT c.project, c.level, c.start_ms
+        FROM dirty_node d JOIN node c ON c.project = d.project AND c.level = d.level AND c.key = d.key
+    )
+    SELECT n.id, n.current, n.project, p.slug, n.level, n.key, n.input_hash, n.input_tokens,
+           coalesce((SELECT failures FROM llm_attempt a WHERE a.node = n.id AND a.version = n.current), 0)
+    FROM candidate n JOIN project p ON p.id = n.project
+    WHERE NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
+      AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
+      AND NOT EXISTS (
+          SELECT 1 FROM unsettled c
+          WHERE n.level < {int(Level.SEGMENT)} AND c.project = n.project AND c.level > n.level
+            AND c.start_ms >= n.start_ms AND c.start_ms < n.end_ms
+      )
+    ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
+"""
+_UNWRITTEN = """
+    SELECT s.project, g.start_ms, g.tokens FROM segment g JOIN session s ON s.id = g.session
+    WHERE g.closed = 1 AND g.input_hash <> g.done_hash
+"""
+#: A parent that no model will write, because it is open or short, follows its children at no cost.
+_TELL = f"""
+    INSERT OR IGNORE INTO dirty_node (project, level, key)
+    SELECT n.project, n.level, n.key FROM node n JOIN node_version v ON v.id = n.current
+    WHERE n.project = ? AND n.level = ? AND n.key = ? AND n.removed = 0
+      AND (n.open = 1 OR v.input_tokens < {THRESHOLDS[Depth.NONE]})
+"""
+_FAILED = """
+    INSERT INTO llm_attempt (node, version, failures, retry_ms) VALUES (?, ?, 1, ?)
+    ON CONFLICT (node) DO UPDATE SET
+        failures = CASE WHEN version = excluded.version THEN failures + 1 ELSE 1 END,
+        version = excluded.version, retry_ms = excluded.retry_ms
+"""
+
+
+class UpgradePart:
+    """The nodes that wait for a model: closed, extractive, with nothing beneath them that waits for anything itself."""
+
+    _database: Database
+
+    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
+        rows = await self._database.fetch(_UPGRADES, {"now": now_ms, "limit": limit})
+        return [
+            Upgrade(number, version, project, slug, NodeRef(Level(level), key), input_hash, tokens, failures)
+            for number, version, project, slug, level, key, input_hash, tokens, failures in rows
+        ]
+
+    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        rows = await self._database.fetch(f"SELECT level, input_tokens FROM ({_CANDIDATES})", {"now": now_ms})
+        return [(Level(level), tokens) for level, tokens in rows]
+
+    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
+        return [(project, start_ms, tokens) for project, start_ms, tokens in await self._database.fetch(_UNWRITTEN)]
+
+    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        return await self._database.write(_save_upgrade, upgrade, node, session, grips)
+
+    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
+        await self._database.write(Transaction.run, _FAILED, (upgrade.number, upgrade.version, retry_ms))
+
+
+def _save_upgrade(tx: Transaction, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+    place = (upgrade.project, int(upgrade.ref.level), upgrade.ref.key)
+    current = tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (upgrade.number,))
+    changing = tx.fetch(
+        "SELECT 1 FROM dirty_node WHERE project = ? AND level = ? AND key = ? "
+        "UNION ALL SELECT 1 FROM segment WHERE node = ? AND input_hash <> done_hash",
+        (*place, upgrade.number),
+    )
+    if current != [(upgrade.version,)] or changing:
+        return False  # it is no longer what the model was shown
+    write_nodes(tx, [Placed(upgrade.project, session, node)], tell_parents=False)
+    if upgrade.ref.level is Level.SEGMENT:
+        write_grips(tx, {upgrade.number: grips})
+    tx.run("DELETE FROM llm_attempt WHERE node = ?", (upgrade.number,))
+    if parent := upgrade.ref.parent:
+        tx.run(_TELL, (upgrade.project, int(parent.level), parent.key))
+    return True

@@ -22,7 +22,6 @@ from mcp_memory.store.sqlite.briefs import BriefPart
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import forget, look
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.ledger import SqliteLedger, UpgradePart
 from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
 from mcp_memory.store.sqlite.migrations import backup
 from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
@@ -30,8 +29,8 @@ from mcp_memory.store.sqlite.place import uri
 from mcp_memory.store.sqlite.projects import ProjectPart
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.store.sqlite.records import RecordPart
-from mcp_memory.store.sqlite.segments import SegmentPart
-from mcp_memory.store.sqlite.work import WorkPart
+from mcp_memory.store.sqlite.segments import SegmentPart, UpgradePart
+from mcp_memory.store.sqlite.work import SqliteLedger, WorkPart
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
