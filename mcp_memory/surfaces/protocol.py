@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import anyio
+import mcp_types as types
 from anyio.abc import ObjectReceiveStream
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError, UnexpectedToolError
@@ -24,38 +25,11 @@ from mcp.server.mcpserver.resources.templates import ResourceSecurityError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    CallToolResult,
-    DiscoverResult,
-    EmptyResult,
-    ErrorData,
-    GetPromptResult,
-    InputRequiredResult,
-    JSONRPCError,
-    RequestParams,
-    SubscribeRequestParams,
-    SubscriptionFilter,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    UnsubscribeRequestParams,
-    jsonrpc_message_adapter,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from mcp_memory.errors import (
-    BadId,
-    MemoryFault,
-    NoProject,
-    NotFound,
-    OutOfReach,
-    SettingsError,
-    StoreError,
-    UnknownTimePhrase,
-)
+from mcp_memory import errors
+from mcp_memory.errors import MemoryFault, NotFound
 from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
@@ -93,11 +67,11 @@ class MemoryServer(MCPServer[None]):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         tools = {tool.name: tool for tool in await self.list_tools()}
         if name not in tools:
             # A model is only ever given tools that exist, so this is for the client: the protocol's own error.
-            raise MCPError(INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
+            raise MCPError(types.INVALID_PARAMS, harmless(f"Unknown tool: {name[:40]}. Known: {', '.join(tools)}."))
         # The SDK would drop unknown arguments, and the agent would take the answer for what it asked.
         known = tools[name].input_schema["properties"]
         unknown = ", ".join(repr(argument[:40]) for argument in arguments if argument not in known)
@@ -119,39 +93,41 @@ class MemoryServer(MCPServer[None]):
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
-    ) -> GetPromptResult | InputRequiredResult:
+    ) -> types.GetPromptResult | types.InputRequiredResult:
         """Refuses what the SDK would meet with a stack trace in the log."""
         given, prompts = arguments or {}, {prompt.name: prompt for prompt in await self.list_prompts()}
         if name not in prompts:
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(prompts)}.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no prompt {name[:40]!r}. Known: {', '.join(prompts)}.")
         known = {argument.name: argument for argument in prompts[name].arguments or ()}
         for argument in given:
             if argument not in known:
-                raise MCPError(INVALID_PARAMS, f"{name} has no argument {argument[:40]!r}. Known: {', '.join(known)}.")
+                raise MCPError(
+                    types.INVALID_PARAMS, f"{name} has no argument {argument[:40]!r}. Known: {', '.join(known)}."
+                )
         for needed in known.values():
             if needed.required and not str(given.get(needed.name, "")).strip():
-                raise MCPError(INVALID_PARAMS, f"{name} needs the argument {needed.name}: {needed.description}.")
+                raise MCPError(types.INVALID_PARAMS, f"{name} needs the argument {needed.name}: {needed.description}.")
         return await super().get_prompt(name, arguments, context)
 
     def serve_subscriptions(self, subscriptions: Subscriptions) -> None:
         """Answer the requests of both eras, and advertise what is sent and nothing else."""
         subscriptions.server, server = self, self._lowlevel_server
 
-        async def discover(ctx: Request, _: RequestParams) -> DiscoverResult:
+        async def discover(ctx: Request, _: types.RequestParams) -> types.DiscoverResult:
             capabilities = server.get_capabilities(protocol_version=ctx.protocol_version)
             # Whoever serves streams is taken to announce new lists on them; these lists are the same for ever.
             for part in (capabilities.tools, capabilities.prompts, capabilities.resources):
                 if part:
                     part.list_changed = False
             versions = list(MODERN_PROTOCOL_VERSIONS)
-            return DiscoverResult(
+            return types.DiscoverResult(
                 supported_versions=versions, capabilities=capabilities, instructions=self.instructions
             )
 
-        server.add_request_handler("server/discover", RequestParams, discover)
-        server.add_request_handler("resources/subscribe", SubscribeRequestParams, subscriptions.subscribe)
-        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, subscriptions.unsubscribe)
-        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, subscriptions.listen)
+        server.add_request_handler("server/discover", types.RequestParams, discover)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscriptions.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, subscriptions.unsubscribe)
+        server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, subscriptions.listen)
 
     def has_document(self, uri: str) -> bool:
         """Whether the address is one of a resource, even if nothing is stored there yet."""
@@ -174,9 +150,10 @@ def harmless(message: str) -> str:
 def advice(error: MemoryFault) -> str:
     """What went wrong and what to call instead."""
     message = str(error)
-    if isinstance(error, StoreError | SettingsError):
+    if isinstance(error, errors.StoreError | errors.SettingsError):
         return f"{message} Tell the user, and go on without memory for now."
-    lost = isinstance(error, NotFound | BadId | UnknownTimePhrase) and not isinstance(error, NoProject | OutOfReach)
+    lost = isinstance(error, NotFound | errors.BadId | errors.UnknownTimePhrase)
+    lost = lost and not isinstance(error, errors.NoProject | errors.OutOfReach)
     if lost and "toc_root" not in message and "teleport" not in message:
         return f"{message} toc_root() shows what there is, teleport(query) finds terms."
     return message
@@ -201,13 +178,9 @@ class MendedMessages(ObjectReceiveStream[Any]):
             problems = item.errors(include_url=False) if isinstance(item, ValidationError) else []
             if not problems:
                 return item
-            if problems[0]["type"] == "json_invalid":
-                line = str(problems[0]["input"])
-                if message := _mended(line):
-                    return message
-                answer = _answer_to_line(line)
-            else:
-                answer = _answer_to_request(problems)
+            if problems[0]["type"] == "json_invalid" and (message := _mended(str(problems[0]["input"]))):
+                return message
+            answer = _answer(problems[0], problems)
             if not answer:
                 return item
             await self._answers.send(answer)
@@ -228,33 +201,32 @@ def _mended(line: str) -> SessionMessage | None:
         return [whole(item) for item in value] if isinstance(value, list) else value
 
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(whole(json.loads(line)), by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(whole(json.loads(line)), by_name=False))
     except (ValueError, RecursionError):
         return None
 
 
-def _answer_to_line(line: str) -> SessionMessage | None:
-    """The error for a line that no one can read, if it tells whom to answer."""
-    found = _ID.search(line[:_NEAR]) or _ID.search(line[-_NEAR:])
-    if not found:
+def _answer(problem: Any, problems: Iterable[Any]) -> SessionMessage | None:
+    """The error for a line that no one can read, or that is no request of the protocol; None if it names no one."""
+    code, number, wrong = (
+        types.PARSE_ERROR,
+        None,
+        "The request is no JSON that can be read. Send it anew, less deeply nested.",
+    )
+    if problem["type"] == "json_invalid":
+        line = str(problem["input"])
+        found = _ID.search(line[:_NEAR]) or _ID.search(line[-_NEAR:])
+        number = json.loads(found[1]) if found else None
+    else:
+        # Taken for an answer it lacks a result, and of that error it is the whole input.
+        asked: dict[str, Any] = next((item["input"] for item in problems if item["type"] == "missing"), {})
+        number = asked.get("id") if "method" in asked else None
+        code = types.INVALID_REQUEST
+        wrong = 'The request is not of the protocol\'s form: it needs "jsonrpc": "2.0", and params that are an object.'
+    if isinstance(number, bool) or not isinstance(number, int | str):
         return None
-    wrong = "The request is no JSON that can be read. Send it anew, less deeply nested."
-    return _error(json.loads(found[1]), PARSE_ERROR, wrong)
-
-
-def _answer_to_request(problems: Iterable[Any]) -> SessionMessage | None:
-    """The error for a request that is JSON, but not of the protocol's form. What is no request is not answered."""
-    # Taken for an answer it lacks a result, and of that error it is the whole input.
-    asked: dict[str, Any] = next((item["input"] for item in problems if item["type"] == "missing"), {})
-    number = asked.get("id")
-    if "method" not in asked or isinstance(number, bool) or not isinstance(number, int | str):
-        return None
-    wrong = 'The request is not of the protocol\'s form: it needs "jsonrpc": "2.0", and params that are an object.'
-    return _error(number, INVALID_REQUEST, wrong)
-
-
-def _error(number: int | str, code: int, wrong: str) -> SessionMessage:
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=wrong)))
+    error = types.ErrorData(code=code, message=wrong)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 @dataclass(slots=True)
@@ -281,46 +253,48 @@ class Subscriptions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        async def end_streams() -> None:
+            await self._memory.leaving.wait()
+            self._streams.close()
+
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._look_for_changes, name="subscriptions")
-            tasks.start_soon(self._end_streams, name="end of subscriptions")
+            tasks.start_soon(end_streams, name="end of subscriptions")
             try:
                 yield
             finally:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
-    async def _end_streams(self) -> None:
-        await self._memory.leaving.wait()
-        self._streams.close()
-
-    async def listen(self, ctx: Request, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def listen(
+        self, ctx: Request, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
         """A stream of protocol 2026-07-28. The client is told which of its wishes can be met."""
         uris = [uri for uri in params.notifications.resource_subscriptions or () if self.server.has_document(uri)]
-        honored = SubscriptionFilter(resource_subscriptions=uris)
+        honored = types.SubscriptionFilter(resource_subscriptions=uris)
         await self._watch(uris)
         try:
             return await self._streams(ctx, params.model_copy(update={"notifications": honored}))
         finally:
             self._leave(uris)
 
-    async def subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
+    async def subscribe(self, ctx: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if not self.server.has_document(params.uri):
-            raise MCPError(INVALID_PARAMS, f"There is no document {params.uri[:200]}; resources/list names them.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no document {params.uri[:200]}; resources/list names them.")
         peer = self._peer_of(ctx)
         await self._watch([params.uri])
         if params.uri in peer.uris:
             self._leave([params.uri])
         peer.uris.add(params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def unsubscribe(self, ctx: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         peer = self._peer_of(ctx)
         if params.uri in peer.uris:
             peer.uris.remove(params.uri)
             self._leave([params.uri])
-        return EmptyResult()
+        return types.EmptyResult()
 
     def _peer_of(self, ctx: Request) -> Subscriber:
         """The subscriber behind a request. It lives as long as its connection, of which the SDK has no public name."""
@@ -328,7 +302,7 @@ class Subscriptions:
         peer: Subscriber | None = connection.state.get("subscriber")
         if peer is None:
             if self._tasks is None:
-                raise MCPError(INVALID_PARAMS, "The server is about to end.")
+                raise MCPError(types.INVALID_PARAMS, "The server is about to end.")
             peer = connection.state["subscriber"] = Subscriber(connection)
             self._tasks.start_soon(peer.send, name="subscriber")
             forgets = self._bus.subscribe(peer.hear)
@@ -348,7 +322,7 @@ class Subscriptions:
         # Nothing is awaited from here on, so that who is counted in can be counted out.
         if len(wanted | self._watched.keys()) > MOST_WATCHED:
             most = f"This server watches at most {MOST_WATCHED} documents at once. Unsubscribe from others first."
-            raise MCPError(INVALID_PARAMS, most)
+            raise MCPError(types.INVALID_PARAMS, most)
         for uri in wanted:
             self._watched.setdefault(uri, WatchedDocument(fresh.get(uri))).watchers += 1
         if wanted:
@@ -371,20 +345,17 @@ class Subscriptions:
             try:
                 if app and self._seen != (seen := (app, await app.store.changes())):
                     self._seen = seen
-                    await self._compare(app)
+                    for uri in list(self._watched):
+                        state = await self._state_of(app, uri)
+                        watched = self._watched.get(uri)
+                        if watched and state is not None and state != watched.state:
+                            watched.state = state
+                            await self._bus.publish(ResourceUpdated(uri))
             except MemoryFault:
                 # Told to whoever asks the memory next, and to the log by the pipeline.
                 continue
             except Exception:
                 logger.exception("Watched documents could not be compared; the next write is looked at again")
-
-    async def _compare(self, app: App) -> None:
-        for uri in list(self._watched):
-            state = await self._state_of(app, uri)
-            watched = self._watched.get(uri)
-            if watched and state is not None and state != watched.state:
-                watched.state = state
-                await self._bus.publish(ResourceUpdated(uri))
 
     async def _state_of(self, app: App, uri: str) -> str | None:
         """What changes when the document does; None if it cannot be read, "" if it is not there."""
@@ -403,7 +374,7 @@ class Subscriptions:
             pass  # the document could be read all the same: it says that memory knows no project here
         except (ResourceError, MemoryFault):
             return None
-        told = [] if isinstance(content, InputRequiredResult) else [part.content for part in content]
+        told = [] if isinstance(content, types.InputRequiredResult) else [part.content for part in content]
         return f"{versions} {told}"
 
 

@@ -13,18 +13,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote
 
+import mcp_types as types
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    ResourceTemplateReference,
-)
 from pydantic import Field
 
 from mcp_memory.errors import BadId, MemoryFault, NoProject, NotFound
@@ -161,7 +153,7 @@ class Shelf:
             await app.sessions.view(session)  # raises if it may not be read
             made = await app.pipeline.compactor.compact(await session_name(app.store, session), force=True)
         except NotFound as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
         except MemoryFault as error:
             return f"No record was made: {error}"
         if made.record is None:
@@ -199,34 +191,32 @@ def _told(read: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
     return reading
 
 
-Reference = PromptReference | ResourceTemplateReference
+Reference = types.PromptReference | types.ResourceTemplateReference
 
 
-def _completion(server: MCPServer[Any], memory: Memory) -> Callable[..., Awaitable[Completion]]:
-    async def complete(ref: Reference, argument: CompletionArgument, _: CompletionContext | None) -> Completion:
-        known = await _arguments_of(server, ref)
+def _completion(server: MCPServer[Any], memory: Memory) -> Callable[..., Awaitable[types.Completion]]:
+    async def complete(
+        ref: Reference, argument: types.CompletionArgument, _: types.CompletionContext | None
+    ) -> types.Completion:
+        if isinstance(ref, types.PromptReference):
+            prompts = {prompt.name: prompt.arguments or () for prompt in await server.list_prompts()}
+            known = [each.name for each in prompts.get(ref.name, ())]
+        else:
+            templates = {template.uri_template for template in await server.list_resource_templates()}
+            known = re.findall(r"\{(\w+)\}", ref.uri) if ref.uri in templates else []
         if argument.name not in known:
             wrong = f"There is no argument {argument.name[:40]!r} here. Known: {known or 'none'}."
-            raise MCPError(INVALID_PARAMS, wrong)
+            raise MCPError(types.INVALID_PARAMS, wrong)
         from mcp_memory.domain.text import safe
         from mcp_memory.navigate.answers import MOST
 
         try:
             found = await (await memory.app()).answers.complete(argument.name, argument.value.strip())
         except MemoryFault as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         # What holds characters that answers leave out could not be passed on as it is shown.
         values = [value for value in found if safe(value) == value]
         more = len(values) > MOST
-        return Completion(values=values[:MOST], total=None if more else len(values), has_more=more)
+        return types.Completion(values=values[:MOST], total=None if more else len(values), has_more=more)
 
     return complete
-
-
-async def _arguments_of(server: MCPServer[Any], ref: Reference) -> list[str]:
-    """The arguments of a prompt or of the template of an address."""
-    if isinstance(ref, PromptReference):
-        prompts = {prompt.name: prompt for prompt in await server.list_prompts()}
-        return [argument.name for argument in prompts[ref.name].arguments or ()] if ref.name in prompts else []
-    templates = [template.uri_template for template in await server.list_resource_templates()]
-    return re.findall(r"\{(\w+)\}", ref.uri) if ref.uri in templates else []
