@@ -38,7 +38,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _HitLine:
     """What stands before a passage, and how much of the room that has."""
 
     head: str
@@ -106,7 +106,7 @@ class HitLines:
             room -= self.count(line) + 1
         return written
 
-    def _frame(self, at: int) -> list[_Line]:
+    def _frame(self, at: int) -> list[_HitLine]:
         """The lines of a hit and of the reply to it, whose passages are yet to be filled in."""
         hits, hit = self.hits, self.hits[at]
         if self._is_told_above(hit.event_ids[0] if hit.event_ids else "", at):
@@ -119,17 +119,17 @@ class HitLines:
         if at:
             dated = "" if same and moment[:10] == self.moment(hits[at - 1].start_ms)[:10] else f"{moment[:10]} "
             head = f"{at + 1}. {hit.score:.2f} {dated}{role}{where} {_target(hit, words=True)} "
-            lines = [_Line(head, hit.passage, _share(at, hit))]
+            lines = [_HitLine(head, hit.passage, _share(at, hit))]
         else:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
             target = _target(hit, whole=True, words=True)
             head = f"1. {hit.score:.2f} {hit.band} · {moment} {role}{where} · {target}{lack}\n  "
-            lines = [_Line(head, hit.passage, _share(at, hit), _MOST_BEST)]
+            lines = [_HitLine(head, hit.passage, _share(at, hit), _MOST_BEST)]
         if hit.reply and not self._is_told_above(hit.reply.id, at):
             # A reply that is a hit as well stands here with its number.
             number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.id in each.event_ids), "")
             head = f"  → {number}{hit.reply.role} {short_grip_id(parse_ulid(hit.reply.id)[1])} "
-            lines.append(_Line(head, hit.reply.passage, self._reply_share(at)))
+            lines.append(_HitLine(head, hit.reply.passage, self._reply_share(at)))
         return lines
 
     def _is_told_above(self, event_id: str, at: int) -> bool:
