@@ -187,8 +187,8 @@ class App:
     @cached_property
     def answers(self) -> Answers:
         from mcp_memory.navigate.answers import Answers
+        from mcp_memory.navigate.browse import Reach
         from mcp_memory.navigate.rendering import Renderer
-        from mcp_memory.navigate.scope import Reach
 
         # Fitting an answer into its budget counts the same lines several times.
         count = lru_cache(maxsize=128)(tokens.count)

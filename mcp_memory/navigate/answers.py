@@ -16,9 +16,9 @@ from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import FOUND_NOW, BadId, Step, UsageError
 from mcp_memory.navigate import browse
+from mcp_memory.navigate.browse import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.navigate.scope import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.time_questions import find_hits, told_when
 from mcp_memory.search.hits import Results, with_replies
 from mcp_memory.search.question import KINDS, Query, offset_of, question_of

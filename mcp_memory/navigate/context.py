@@ -41,8 +41,8 @@ from mcp_memory.errors import (
     listed,
 )
 from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.browse import ALL, grip_key, ref_of, session_name
 from mcp_memory.navigate.rendering import Page
-from mcp_memory.navigate.scope import ALL, grip_key, ref_of, session_name
 
 DEFAULT_BUDGET = 4_000
 MAX_TOP_K = 20

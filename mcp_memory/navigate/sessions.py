@@ -12,8 +12,8 @@ from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
 from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.browse import session_name
 from mcp_memory.navigate.rendering import Page, aside
-from mcp_memory.navigate.scope import session_name
 from mcp_memory.navigate.shapes import event_shape, iso
 
 _MESSAGES = 40

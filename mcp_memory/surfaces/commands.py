@@ -20,10 +20,9 @@ from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import Answers, checked, few
-from mcp_memory.navigate.browse import topic_of
+from mcp_memory.navigate.browse import ALL, node_of, ref_of, topic_of
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
-from mcp_memory.navigate.scope import ALL, node_of, ref_of
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
 from mcp_memory.pipeline.ingest import remember

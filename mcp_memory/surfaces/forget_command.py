@@ -17,7 +17,7 @@ from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.text import safe, same_letters
 from mcp_memory.errors import NotFound, OutOfReach, StoreError, UsageError
-from mcp_memory.navigate.scope import grip_key, session_name
+from mcp_memory.navigate.browse import grip_key, session_name
 from mcp_memory.store.port import Store
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer

@@ -146,7 +146,7 @@ class Shelf:
         )
 
     async def _condensed(self, session: str) -> str:
-        from mcp_memory.navigate.scope import session_name
+        from mcp_memory.navigate.browse import session_name
 
         try:
             app = await self.memory.app()

@@ -130,7 +130,7 @@ class Tools:
             return await ask(app)
         except NoProject as nowhere:
             from mcp_memory.errors import ALL_PROJECTS, NOTES
-            from mcp_memory.navigate.scope import Reach
+            from mcp_memory.navigate.browse import Reach
 
             step = ALL_PROJECTS if app.answers.reach is Reach.NAMED else NOTES
             return app.answers.renderer.page(harmless(str(nowhere)), [], step, budget)
