@@ -286,10 +286,14 @@ def test_every_environment_variable_is_documented_and_no_other() -> None:
 
 
 def test_every_client_is_documented() -> None:
-    for name in installable():
-        assert f"mcp-memory install {name}" in read("README.md"), name
-        assert f"`{name}`" in read("docs/CAPTURE.md"), name
-    formats = table(read("docs/IMPORT.md").partition("## Generic")[0])
+    capture, load = read("docs/CAPTURE.md"), read("docs/IMPORT.md")
+    for client in CLIENTS.values():
+        assert f"`{client.name}`" in capture or client.name == "jsonl", client.name
+        assert not client.variable or (f"`{client.variable}`" in capture and f"`{client.variable}`" in load), (
+            client.name
+        )
+        assert not client.setup or f"mcp-memory install {client.name}" in read("README.md"), client.name
+    formats = table(load.partition("## Generic")[0])
     assert set(formats) >= {"auto", *CLIENTS}
     for name, places in default_places(Folders(Path("~"))).items():
         shown = [place.as_posix().removeprefix(f"{Path.cwd().as_posix()}/") for place in places]
@@ -297,11 +301,14 @@ def test_every_client_is_documented() -> None:
         assert not unnamed, name
 
 
-def test_the_registered_events_of_each_client_are_documented() -> None:
+def test_the_registered_events_and_the_settings_file_of_each_client_are_documented() -> None:
     page = read("docs/CAPTURE.md").partition("## What is captured")[2].partition("## Redaction")[0]
-    rows = [set(re.findall(r"`([A-Za-z]+)`", line)) for line in page.splitlines() if line.startswith("|")]
+    rows = {line.split("|")[1].strip(): line.split("|") for line in page.splitlines() if line.count("|") == 4}
+    assert set(rows) - {"client", "---"} == {client.title for client in installable().values()}
     for client in installable().values():
-        assert set(client.registered.events) in rows, client.name
+        _, _, events, file, _ = rows[client.title]
+        assert re.findall(r"`(\w+)`", events) == list(client.registered.events), client.name
+        assert file.strip(" `").removeprefix("~/") == client.registered.hooks["user"], client.name
 
 
 def test_every_event_type_and_redaction_mark_is_documented() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,15 +41,15 @@ def test_what_cannot_be_read_is_of_no_client(tmp_path: Path) -> None:
     assert detect(tmp_path) is None
 
 
-def test_adapters_are_found_by_the_names_they_give_themselves() -> None:
-    assert {name: adapter.name for name, adapter in CLIENTS.items()} == {
-        "claude-code": "claude-code",
-        "codex": "codex",
-        "gemini": "gemini",
-        "cursor": "cursor",
-        "vscode": "vscode",
-        "jsonl": "jsonl",
-    }
+def test_clients_are_found_by_the_names_they_have() -> None:
+    assert [client.name for client in CLIENTS.values()] == list(CLIENTS)
+    assert list(CLIENTS) == ["claude-code", "codex", "gemini", "cursor", "vscode", "jsonl"]
+
+
+def test_the_rows_are_data_and_load_no_reader() -> None:
+    code = "import sys, mcp_memory.clients; print(*(name for name in sys.modules if name.startswith('mcp_memory')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"mcp_memory", "mcp_memory.clients", "mcp_memory.clients.port"}
 
 
 def test_the_places_of_the_clients_are_known() -> None:
