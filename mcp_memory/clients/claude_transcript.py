@@ -72,14 +72,13 @@ class _Line(Origin):
             raise UnreadableLine("message is not an object")
         return message
 
-    def blocks(self, kind: str = "") -> list[Mapping[str, Any]]:
-        """The blocks of its message, or those of one kind."""
+    def blocks(self) -> list[Mapping[str, Any]]:
         content = self.message().get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         if not isinstance(content, list):
             raise UnreadableLine("message.content is neither text nor a list of blocks")
-        return [block for block in content if isinstance(block, dict) and kind in ("", block.get("type"))]
+        return [block for block in content if isinstance(block, dict)]
 
     def said(self) -> list[tuple[int, str]]:
         """The texts of an answer, with their places among its blocks."""
@@ -89,13 +88,12 @@ class _Line(Origin):
     def tell(self, key: str, event_type: EventType, text: str, **metadata: object) -> Captured:
         """An event of this line; one without a key of its own is known by the line."""
         key = key or f"line:{self.uuid or digest(f'{self.ms} {text}')}"
-        return self.event(key, event_type, text, (self.uuid,), **metadata)
+        return self.event(key, event_type, text, (self.uuid,), **self.named(), **metadata)
 
-
-def _line(value: Mapping[str, Any], names: tuple[str, str], ms: int = 0, cwd: str = "", agent: str = "") -> _Line:
-    named = {"prompt_id": text_of(value, "promptId"), "branch": text_of(value, "gitBranch")}
-    facts = {**named, "agent_id": agent, "sidechain": bool(agent)}
-    return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, facts, value, names[1], agent)
+    def named(self) -> dict[str, object]:
+        """What every event of the line has in its metadata."""
+        prompt, branch = self.text("promptId"), self.text("gitBranch")
+        return {"prompt_id": prompt, "branch": branch, "agent_id": self.agent, "sidechain": bool(self.agent)}
 
 
 def _names(value: Mapping[str, Any]) -> tuple[str, str]:
@@ -110,10 +108,6 @@ def _names(value: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class _ClaudeTranscript(TranscriptReader):
-    def __init__(self, path: Path, state: TranscriptState) -> None:
-        super().__init__(path, state)
-        self._answered: list[str] = []
-
     def take(self, value: dict[str, Any]) -> list[Captured]:
         kind = value.get("type")
         if kind == "user":
@@ -134,10 +128,9 @@ class _ClaudeTranscript(TranscriptReader):
         return []
 
     def settle(self) -> None:
-        """Forget the calls that the line answered: only now, so that a line that is read again reads the same."""
-        for tool_id in self._answered:
+        """Forget the calls that the line answered."""
+        for tool_id in self.fresh:
             self.memory["tools"].pop(tool_id, None)
-        self._answered.clear()
 
     def rest(self) -> Iterator[Captured]:
         """A subagent has finished when its last line is a text: then this is its answer."""
@@ -145,7 +138,7 @@ class _ClaudeTranscript(TranscriptReader):
         for agent, (place, ms) in list(agents.items()):
             for line in self._again(place):
                 cwd = line.text("cwd") or self.memory.get("cwd", "")
-                ended = _line({}, (line.session_id, line.uuid), ms, cwd, agent)
+                ended = _Line(CLAUDE_CODE, line.session_id, ms, TRANSCRIPT, cwd, uuid=line.uuid, agent=agent)
                 for _, text in line.said()[-1:]:
                     yield ended.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, text)
             agents.pop(agent, None)
@@ -163,7 +156,7 @@ class _ClaudeTranscript(TranscriptReader):
                 if value.get("parentUuid") is None:
                     self.memory["side"] = names[1]
                 agent = str(self.memory.get("side") or names[1])
-        return _line(value, names, ms, cwd, agent)
+        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
 
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
@@ -172,14 +165,16 @@ class _ClaudeTranscript(TranscriptReader):
             facts = self.memory.pop("compaction", {})
             text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
             return [line.tell("", EventType.COMPACTION, text, **facts)] if text and not line.agent else []
-        results = line.blocks("tool_result")
+        blocks = line.blocks()
+        results = [block for block in blocks if block.get("type") == "tool_result"]
         events = [told for block in results if (told := self._tool_result(line, block, len(results) == 1))]
-        texts = [str(block["text"]) for block in line.blocks("text") if isinstance(block.get("text"), str)]
+        said_there = [block.get("text") for block in blocks if block.get("type") == "text"]
+        texts = [text for text in said_there if isinstance(text, str)]
         if any(map(interrupted, texts)):
             stopped = line.tell("", EventType.ASSISTANT_STOP, "Interrupted by the user", is_interrupt=True)
             return events if line.agent else [*events, stopped]
         text = "\n\n".join(filter(None, map(typed, texts)))
-        if not texts and line.blocks("image"):  # a picture alone is told by its name
+        if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
             text = "[image]"
         if not text:
             return events
@@ -220,7 +215,7 @@ class _ClaudeTranscript(TranscriptReader):
             raise UnreadableLine("tool_use_id is missing")
         self.memory.get("agents", {}).pop(line.agent, None)
         name, given, use_uuid = self._use(tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
-        self._answered.append(tool_id)
+        self.fresh.append(tool_id)
         if is_own(name, given):
             return None
         content, response = block.get("content"), line.value.get("toolUseResult")
@@ -236,14 +231,14 @@ class _ClaudeTranscript(TranscriptReader):
         if not name and not result:
             return None
         stopped = own is not None and own.get("interrupted") is True
-        ids = (line.uuid, use_uuid)
-        return tool_event(line, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
+        facts = {**line.named(), "failed": failed, "is_interrupt": stopped}
+        return tool_event(line, tool_id, name, given, result, (line.uuid, use_uuid), **facts)
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
         """Name and input of a call, and the name of the line that made it."""
         for line in self._again(self.memory.setdefault("tools", {}).get(tool_id)):
-            for block in line.blocks("tool_use"):
-                if block.get("id") == tool_id:
+            for block in line.blocks():
+                if block.get("type") == "tool_use" and block.get("id") == tool_id:
                     return text_of(block, "name"), object_of(block, "input"), line.uuid
         return None
 
@@ -254,13 +249,16 @@ class _ClaudeTranscript(TranscriptReader):
         texts = line.said()
         if line.agent and texts:
             self.memory.setdefault("agents", {})[line.agent] = [self.keep(line.value), line.ms]
-        for block in line.blocks("tool_use"):  # a call is kept until its result comes, some lines or some reads later
+        for block in line.blocks():
+            if block.get("type") != "tool_use":
+                continue
             self.memory.get("agents", {}).pop(line.agent, None)
+            # A call is kept until its result comes, some lines or some reads later.
             if isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
                 tools: dict[str, int] = self.memory.setdefault("tools", {})
                 tools[block["id"]] = self.keep(line.value)
                 keep_newest(tools, _PENDING_TOOLS)
-        if line.agent:
+        if line.agent or not texts:
             return []
         told = object_of(line.message(), "usage")
         counts = [told.get(name) for name in _COUNTED]
@@ -277,6 +275,7 @@ class _ClaudeTranscript(TranscriptReader):
         """A line of an answer that was read before."""
         for value in self.kept(place):
             with suppress(UnreadableLine):  # the file may have been written anew since
-                line = _line(value, _names(value))
+                session_id, uuid = _names(value)
+                line = _Line(CLAUDE_CODE, session_id, 0, TRANSCRIPT, value=value, uuid=uuid)
                 line.blocks()
                 yield line

@@ -176,7 +176,6 @@ class PendingCalls:
 
     def __init__(self, reader: TranscriptReader) -> None:
         self._memory, self._reader = reader.memory, reader
-        self._told: list[str] = []
 
     @property
     def _calls(self) -> dict[str, int]:
@@ -184,10 +183,9 @@ class PendingCalls:
         return calls
 
     def settle(self) -> None:
-        """Forget the calls that a line told: only now, so that a line that is read again reads the same."""
-        for call_id in self._told:
+        """Forget the calls that a line told."""
+        for call_id in self._reader.fresh:
             self._calls.pop(call_id, None)
-        self._told.clear()
 
     def item(self, item: Mapping[str, Any], origin: Origin) -> list[Captured]:
         """A line of the conversation: a call, or what the model was shown of its result."""
@@ -274,6 +272,6 @@ class PendingCalls:
     def _tell(self, call_id: str, output: ToolOutput, origin: Origin, made: ToolCall = _NO_CALL) -> list[Captured]:
         """The event of a call; `made` is what its record says of it, if no line made it."""
         call = self._call(call_id) if call_id in self._calls else made
-        self._told.append(call_id)
+        self._reader.fresh.append(call_id)
         event = tool_event(origin, call_id, call, output)
         return [event] if event else []

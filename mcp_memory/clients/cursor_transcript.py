@@ -94,7 +94,6 @@ class _CursorTranscript(TranscriptReader):
         self._agent = path.stem if path.parent.name == _AGENTS else ""
         self._session = path.parent.parent.name if self._agent else path.stem
         self._now = modified_ms(path)
-        self._new: list[str] = []
         #: A file that grows under our eyes is written now; one that is read for the first time may be old.
         self._first = "cwd" not in self.memory
         if self._first:
@@ -117,11 +116,10 @@ class _CursorTranscript(TranscriptReader):
         return [self._event(self._key(role, text), EventType.ASSISTANT_MESSAGE, text) for text in replies]
 
     def settle(self) -> None:
-        """Count what the line told: only now, so that a line that is read again reads the same."""
+        """Count what the line told."""
         counts: dict[str, int] = self.memory.setdefault("counts", {})
-        for key in self._new:
+        for key in self.fresh:
             counts[key] = counts.get(key, 0) + 1
-        self._new.clear()
 
     def rest(self) -> list[Captured]:
         """A subagent has finished when its last line is a text: then this is its answer."""
@@ -160,8 +158,8 @@ class _CursorTranscript(TranscriptReader):
 
     def _key(self, role: str, text: str) -> str:
         key = said_key(role, text)
-        times = self.memory.get("counts", {}).get(key, 0) + self._new.count(key) + 1
-        self._new.append(key)
+        times = self.memory.get("counts", {}).get(key, 0) + self.fresh.count(key) + 1
+        self.fresh.append(key)
         return said_key(role, text, times)
 
 

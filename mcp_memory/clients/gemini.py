@@ -217,16 +217,11 @@ def _shell(result: str) -> tuple[str, int]:
 
 
 class _Chat(TranscriptReader):
-    def __init__(self, path: Path, state: TranscriptState) -> None:
-        super().__init__(path, state)
-        self._new: list[str] = []
-
     def settle(self) -> None:
-        """Remember what the line told: only now, so that a line that is read again reads the same."""
+        """Remember what the line told."""
         recent: list[str] = self.memory.setdefault("told", [])
-        recent += self._new
+        recent += self.fresh
         del recent[:-_RECENT]
-        self._new.clear()
 
     def take(self, value: dict[str, Any]) -> list[Captured]:
         if "$rewindTo" in value:
@@ -351,7 +346,7 @@ class _Chat(TranscriptReader):
 
     def _seen(self, name: str) -> bool:
         """Whether it was told already: the client writes a message again whenever it learns more of it."""
-        if name in self.memory.get("told", ()) or name in self._new:
+        if name in self.memory.get("told", ()) or name in self.fresh:
             return True
-        self._new.append(name)
+        self.fresh.append(name)
         return False

@@ -151,6 +151,8 @@ class TranscriptReader:
 
     def __init__(self, path: Path, state: TranscriptState, part: Callable[[Any], object] = lambda value: value) -> None:
         self.path, self.state, self.memory = path, state, state.memory
+        #: What the line that is being read has told or answered, until it is done.
+        self.fresh: list[str] = []
         self._part = part
         self._recent: dict[int, list[Any]] = {}
 
@@ -185,6 +187,7 @@ class TranscriptReader:
             for reason in () if known else bad:
                 yield BadLine(str(self.path), state.line + 1, reason)
             self.settle()
+            self.fresh.clear()
         yield from self.rest()
 
     def moment(self, timestamp: object) -> int:
@@ -367,20 +370,20 @@ def whole(value: Any) -> Any:
 
 def text_of(value: object, key: str) -> str:
     """A field that should be text; empty if it is missing or something else."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def object_of(value: object, key: str) -> Mapping[str, Any]:
     """A field that should be an object; empty if it is missing or something else."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def objects_of(value: object, key: str) -> list[Mapping[str, Any]]:
     """The objects of a field that should be a list of them."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    found = value.get(key) if isinstance(value, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def digest(text: str) -> str:
