@@ -7,18 +7,9 @@ from pathlib import Path
 
 from mcp_memory.clients.port import PROJECT, USER, Client, Folders, Setup
 
-_CLAUDE_EVENTS = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "Stop",
-    "StopFailure",
-    "PreCompact",
-    "PostCompact",
-    "SessionEnd",
+_CLAUDE_EVENTS = tuple(
+    "SessionStart UserPromptSubmit PostToolUse PostToolUseFailure SubagentStart SubagentStop Stop StopFailure "
+    "PreCompact PostCompact SessionEnd".split()
 )
 _COMMAND = {"type": "command"}
 
@@ -96,17 +87,9 @@ _CURSOR = Client(
     mixed=True,
     setup=Setup(
         # postToolUse tells of every tool; afterShellExecution and its like would tell the same a second time.
-        events=(
-            "sessionStart",
-            "beforeSubmitPrompt",
-            "afterAgentResponse",
-            "postToolUse",
-            "postToolUseFailure",
-            "subagentStart",
-            "subagentStop",
-            "stop",
-            "preCompact",
-            "sessionEnd",
+        events=tuple(
+            "sessionStart beforeSubmitPrompt afterAgentResponse postToolUse postToolUseFailure subagentStart "
+            "subagentStop stop preCompact sessionEnd".split()
         ),
         hooks={USER: ".cursor/hooks.json", PROJECT: ".cursor/hooks.json"},
         servers={USER: ".cursor/mcp.json", PROJECT: ".cursor/mcp.json"},

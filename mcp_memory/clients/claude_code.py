@@ -85,10 +85,6 @@ def _tool(call: HookCall) -> Reading | None:
     )
 
 
-def _stop(call: HookCall) -> Reading:
-    return call.turn_end(said(call.text("last_assistant_message")), f"stop:{call.text('prompt_id') or call.ms}")
-
-
 def _stop_failure(call: HookCall) -> Reading:
     told = (call.text("last_assistant_message"), call.text("error_details"), call.text("error"), "unknown")
     error = next(filter(None, told)).strip()
@@ -97,26 +93,17 @@ def _stop_failure(call: HookCall) -> Reading:
     return call.means(call.event(f"turn:{call.ms}", EventType.ASSISTANT_STOP, f"API error: {error}", failed=True))
 
 
-def _subagent_start(call: HookCall) -> Reading | None:
+def _subagent(call: HookCall) -> Reading | None:
     agent, kind = call.text("agent_id"), call.text("agent_type")
     if not agent:
         return None
-    return call.means(call.event(f"agent-start:{agent}", EventType.SUBAGENT_START, kind, (agent,)))
-
-
-def _subagent_stop(call: HookCall) -> Reading | None:
-    agent, text = call.text("agent_id"), said(call.text("last_assistant_message"))
-    if not agent:
-        return None
+    if call.text("hook_event_name") == "SubagentStart":
+        return call.means(call.event(f"agent-start:{agent}", EventType.SUBAGENT_START, kind, (agent,)))
     if call.payload.get("agent_type") == "":  # a compaction ends like a subagent that never started
         return Reading(call.session_id)
+    text = said(call.text("last_assistant_message"))
     event = call.event(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, text, (agent,))
     return call.means(event, path=call.path("agent_transcript_path"))
-
-
-def _compacting(call: HookCall) -> Reading:
-    """The client is about to forget: what was said until now is read before it does."""
-    return replace(call.means(), compacting=True)
 
 
 def _compacted(call: HookCall) -> Reading:
@@ -132,10 +119,11 @@ _READERS: HookReaders = {
     "UserPromptSubmit": _prompt,
     "PostToolUse": _tool,
     "PostToolUseFailure": _tool,
-    "Stop": _stop,
+    "Stop": lambda call: call.turn_end(said(call.text("last_assistant_message")), "stop", call.text("prompt_id")),
     "StopFailure": _stop_failure,
-    "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
-    "PreCompact": _compacting,
+    "SubagentStart": _subagent,
+    "SubagentStop": _subagent,
+    # The client is about to forget: what was said until now is read before it does.
+    "PreCompact": lambda call: replace(call.means(), compacting=True),
     "PostCompact": _compacted,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +231,8 @@ class _ClaudeTranscript(TranscriptReader):
         if not name and not result:
             return None
         stopped = own is not None and own.get("interrupted") is True
-        facts = {**line.named(), "failed": failed, "is_interrupt": stopped}
-        return tool_event(line, tool_id, name, given, result, (line.uuid, use_uuid), **facts)
+        origin, ids = replace(line, facts=line.named()), (line.uuid, use_uuid)
+        return tool_event(origin, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
         """Name and input of a call, and the name of the line that made it."""

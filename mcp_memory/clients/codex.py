@@ -74,7 +74,7 @@ def _prompt(call: HookCall) -> Reading | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
     if call.text("agent_id"):  # the task of a subagent, which no user typed
-        return _subagent_start(call)
+        return _subagent(call)
     key = f"prompt:{call.text('turn_id') or call.ms}"
     return call.says(typed(call.text("prompt")), EventType.USER_MESSAGE, key)
 
@@ -91,23 +91,19 @@ def _tool(call: HookCall) -> Reading | None:
 def _stop(call: HookCall) -> Reading:
     if call.text("agent_id"):
         return call.means()
-    return call.turn_end(said(call.text("last_assistant_message")), f"stop:{call.text('turn_id') or call.ms}")
+    return call.turn_end(said(call.text("last_assistant_message")), "stop", call.text("turn_id"))
 
 
-def _subagent_start(call: HookCall) -> Reading | None:
-    agent, text = call.text("agent_id"), typed(call.text("prompt")) or call.text("agent_type")
-    key = f"agent-start:{agent}:{call.text('turn_id')}"
-    return call.means(call.event(key, EventType.SUBAGENT_START, text, (agent,))) if agent else None
-
-
-def _subagent_stop(call: HookCall) -> Reading | None:
-    agent, text = call.text("agent_id"), said(call.text("last_assistant_message"))
-    event = call.event(f"agent-stop:{agent}:{call.text('turn_id')}", EventType.SUBAGENT_STOP, text, (agent,))
-    return call.means(event, path=call.path("agent_transcript_path")) if agent else None
-
-
-def _compacting(call: HookCall) -> Reading:
-    return replace(silent(call), compacting=True)
+def _subagent(call: HookCall) -> Reading | None:
+    agent, turn, ended = call.text("agent_id"), call.text("turn_id"), call.text("hook_event_name") == "SubagentStop"
+    if not agent:
+        return None
+    if not ended:
+        text = typed(call.text("prompt")) or call.text("agent_type")
+        return call.means(call.event(f"agent-start:{agent}:{turn}", EventType.SUBAGENT_START, text, (agent,)))
+    text = said(call.text("last_assistant_message"))
+    event = call.event(f"agent-stop:{agent}:{turn}", EventType.SUBAGENT_STOP, text, (agent,))
+    return call.means(event, path=call.path("agent_transcript_path"))
 
 
 def _compacted(call: HookCall) -> Reading:
@@ -125,9 +121,9 @@ _READERS: HookReaders = {
     "PostToolUse": _tool,
     "PostToolUseFailure": _tool,
     "Stop": _stop,
-    "SubagentStart": _subagent_start,
-    "SubagentStop": _subagent_stop,
-    "PreCompact": _compacting,
+    "SubagentStart": _subagent,
+    "SubagentStop": _subagent,
+    "PreCompact": lambda call: replace(silent(call), compacting=True),
     "PostCompact": _compacted,
 }
 

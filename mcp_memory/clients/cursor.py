@@ -42,7 +42,6 @@ from mcp_memory.clients.lines import (
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType
 
-#: Tells of a single kind of tool, what postToolUse tells of all: the words decide whether it is the same call.
 _AFTER = "hook-after"
 _SILENT = (
     "pretooluse beforeshellexecution beforemcpexecution beforereadfile beforetabfileread aftertabfileedit "
@@ -99,54 +98,42 @@ def _session_end(call: HookCall) -> Reading:
     return call.means(call.event(key, EventType.SESSION_END, reason, reason=reason))
 
 
-def _prompt(call: HookCall) -> Reading | None:
-    if not isinstance(call.payload.get("prompt"), str):
-        return None
-    return _message(call, "user", typed(call.text("prompt")), EventType.USER_MESSAGE)
-
-
-def _reply(call: HookCall) -> Reading | None:
-    if not isinstance(call.payload.get("text"), str):
-        return None
-    return _message(call, "assistant", said(call.text("text")), EventType.ASSISTANT_MESSAGE)
-
-
-def _message(call: HookCall, role: str, text: str, event_type: EventType) -> Reading:
+def _message(call: HookCall) -> Reading | None:
     """Where there is no transcript that could tell it again, the turn tells equal messages apart."""
+    is_reply = call.text("hook_event_name").lower() == "afteragentresponse"
+    told = call.payload.get("text" if is_reply else "prompt")
+    if not isinstance(told, str):
+        return None
+    role, text = ("assistant", said(told)) if is_reply else ("user", typed(told))
     key = said_key(role, text) if call.text("transcript_path") else f"{role}:{_turn(call)}:{digest(text)}"
+    event_type = EventType.ASSISTANT_MESSAGE if is_reply else EventType.USER_MESSAGE
     return call.means(*([call.event(key, event_type, text)] if text else []))
 
 
 def _tool(call: HookCall) -> Reading | None:
+    name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
     result, failed = _result(call.payload.get("tool_output", call.payload.get("tool_response")))
-    return _told(call, call.text("tool_name"), object_of(call.payload, "tool_input"), result, failed=failed)
+    return _told(call, name, given, result, failed=failed)
 
 
 def _tool_failure(call: HookCall) -> Reading | None:
+    name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
     error, stopped = call.text("error_message") or call.text("error"), call.payload.get("is_interrupt") is True
-    given = object_of(call.payload, "tool_input")
-    return _told(call, call.text("tool_name"), given, error, failed=True, is_interrupt=stopped)
+    return _told(call, name, given, error, failed=True, is_interrupt=stopped)
 
 
-def _shell(call: HookCall) -> Reading | None:
-    command = call.text("command")
-    return _told(replace(call, via=_AFTER), "Shell" if command else "", {"command": command}, call.text("output"))
-
-
-def _mcp(call: HookCall) -> Reading | None:
-    name, given = call.text("tool_name"), call.payload.get("tool_input")
-    if isinstance(given, str):
-        value = _result(given)[0]
-        given = {"input": value} if value else {}
-    given = given if isinstance(given, Mapping) else {}
-    name = f"MCP:{name.removeprefix('MCP:')}" if name else ""
-    return _told(replace(call, via=_AFTER), name, given, _result(call.payload.get("result_json"))[0])
-
-
-def _edit(call: HookCall) -> Reading | None:
-    path = call.text("file_path")
-    given = {"file_path": path, "edits": call.payload.get("edits")}
-    return _told(replace(call, via=_AFTER), "Edit" if path else "", given, "")
+def _after(call: HookCall) -> Reading | None:
+    """A shell, an MCP tool or an edit: what postToolUse tells of all, the words decide whether it is the same call."""
+    command, path, name = call.text("command"), call.text("file_path"), call.text("tool_name")
+    call = replace(call, via=_AFTER)
+    if name:
+        told = call.payload.get("tool_input")
+        value = _result(told)[0] if isinstance(told, str) else ""
+        given = told if isinstance(told, Mapping) else {"input": value} if value else {}
+        return _told(call, f"MCP:{name.removeprefix('MCP:')}", given, _result(call.payload.get("result_json"))[0])
+    if path:
+        return _told(call, "Edit", {"file_path": path, "edits": call.payload.get("edits")}, "")
+    return _told(call, "Shell", {"command": command}, call.text("output")) if command else None
 
 
 def _told(call: HookCall, name: str, given: Mapping[str, Any], result: str, **facts: object) -> Reading | None:
@@ -205,21 +192,16 @@ def _stop(call: HookCall) -> Reading:
     return call.means(call.event(key, EventType.ASSISTANT_STOP, _ENDINGS.get(status, ""), (), **facts))
 
 
-def _subagent_start(call: HookCall) -> Reading:
-    return call.means(_agent(call, "start", EventType.SUBAGENT_START, call.text("task")))
-
-
-def _subagent_stop(call: HookCall) -> Reading:
-    event = _agent(call, "stop", EventType.SUBAGENT_STOP, said(call.text("summary") or call.text("result")))
-    return call.means(event, path=call.path("agent_transcript_path"))
-
-
-def _agent(call: HookCall, what: str, event_type: EventType, text: str) -> Captured:
-    path = call.path("agent_transcript_path")
+def _subagent(call: HookCall) -> Reading:
+    path, ended = call.path("agent_transcript_path"), call.text("hook_event_name").lower() == "subagentstop"
     agent = call.text("subagent_id") or (path.stem if path else "") or digest(call.text("task"))
     parent = replace(call, session_id=call.text("parent_conversation_id") or call.session_id)
     facts = {"agent_id": agent, "agent_type": call.text("subagent_type")}
-    return parent.event(f"agent-{what}:{agent}", event_type, text, (agent,), **facts)
+    if not ended:
+        key, task = f"agent-start:{agent}", call.text("task")
+        return call.means(parent.event(key, EventType.SUBAGENT_START, task, (agent,), **facts))
+    key, text = f"agent-stop:{agent}", said(call.text("summary") or call.text("result"))
+    return call.means(parent.event(key, EventType.SUBAGENT_STOP, text, (agent,), **facts), path=path)
 
 
 def _compaction(call: HookCall) -> Reading:
@@ -234,16 +216,14 @@ _READERS: HookReaders = {
     **dict.fromkeys(_SILENT, silent),
     "sessionstart": _session_start,
     "sessionend": _session_end,
-    "beforesubmitprompt": _prompt,
-    "userpromptsubmit": _prompt,
-    "afteragentresponse": _reply,
+    "beforesubmitprompt": _message,
+    "userpromptsubmit": _message,
+    "afteragentresponse": _message,
     "posttooluse": _tool,
     "posttoolusefailure": _tool_failure,
-    "aftershellexecution": _shell,
-    "aftermcpexecution": _mcp,
-    "afterfileedit": _edit,
+    **dict.fromkeys(("aftershellexecution", "aftermcpexecution", "afterfileedit"), _after),
     "stop": _stop,
-    "subagentstart": _subagent_start,
-    "subagentstop": _subagent_stop,
+    "subagentstart": _subagent,
+    "subagentstop": _subagent,
     "precompact": _compaction,
 }

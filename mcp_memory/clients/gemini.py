@@ -122,7 +122,7 @@ def _turn_end(call: HookCall) -> Reading:
     """The hook joins all that was said in a turn; the transcript, where there is one, tells the replies apart."""
     path = call.path()
     text = "" if path and path.is_file() else _said(call.text("prompt_response"))
-    return call.turn_end(text, f"reply:{call.ms}")
+    return call.turn_end(text, "reply")
 
 
 _READERS: HookReaders = {

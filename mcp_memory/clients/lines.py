@@ -106,11 +106,12 @@ class HookCall(Origin):
         """What was typed or answered, if it was anything."""
         return self.means(*([self.event(f"{key}:{digest(text)}", event_type, text, source_ids)] if text else []))
 
-    def turn_end(self, text: str, key: str) -> Reading:
+    def turn_end(self, text: str, kind: str, turn: str = "") -> Reading:
         """The end of a turn, and what the agent said last, where no transcript tells it."""
-        turn = self.event(f"turn:{self.ms}", EventType.ASSISTANT_STOP, "")
-        last = [self.event(f"{key}:{digest(text)}", EventType.ASSISTANT_MESSAGE, text)] if text else []
-        return self.means(turn, fallback=tuple(last))
+        ended = self.event(f"turn:{self.ms}", EventType.ASSISTANT_STOP, "")
+        key = f"{kind}:{turn or self.ms}:{digest(text)}"
+        last = (self.event(key, EventType.ASSISTANT_MESSAGE, text),) if text else ()
+        return self.means(ended, fallback=last)
 
 
 HookReaders = Mapping[str, Callable[[HookCall], Reading | None]]
