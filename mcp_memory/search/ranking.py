@@ -70,8 +70,7 @@ def _weighed(telling: Telling, pool: Pool, favoured: TimeRange | None) -> list[M
     roles, speaker, weighed = telling.question.roles, telling.question.speaker, list[Match]()
     for number, match in matches.items():
         message = match.message
-        counts = roles.get(message.role, 1.0) * (WEIGHTS.compaction if message.kind == "compaction" else 1.0)
-        value = counts * (match.value + WEIGHTS.session * sessions.get(message.session, 0.0))
+        value = roles.get(message.role, 1.0) * (match.value + WEIGHTS.session * sessions.get(message.session, 0.0))
         if number in heard:
             # What its neighbours say and it does not.
             near, rare = match.near, telling.rare

@@ -37,7 +37,8 @@ class Weights(NamedTuple):
     cover: float = 0.1
     #: The name of a speaker where it is not the speaker's, most often to address someone. LoCoMo: R@5 −.006.
     addressed: float = 0.5
-    #: A word that is only told by its short or long form, and by a word of nearly the same meaning that is as rare.
+    #: A word that is only told by its short or long form, and by a word of nearly the same meaning that is as rare: so
+    #: that the word itself comes first. Of 40 questions asked in other words, synonyms bring 3 more into the first 5.
     other: float = 0.7
     synonym: float = 0.4
     #: What was said just before a message, just after it (R@10 .80 to .70 without both), and anywhere in its session
@@ -49,8 +50,6 @@ class Weights(NamedTuple):
     answers: float = 1.2
     #: The last of several messages by an agent. Recall: hit@1 −.075.
     closes: float = 1.2
-    #: A client's own summary.
-    compaction: float = 0.6
     #: What was said in the favoured time. LoCoMo: hit@1 −.018, R@5 −.008.
     favour: float = 2.0
     #: A message that only asks. LoCoMo: hit@1 −.018, R@10 −.010.
