@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -89,7 +89,16 @@ class Term:
     match: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "match", _expression(self.phrases, self.prefix))
+        quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in self.phrases]
+        quoted[0] += "*" * self.prefix
+        object.__setattr__(self, "match", quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})")
+
+    def or_else(self, others: Sequence[tuple[str, ...]]) -> Term:
+        """The term, or one of these rows of words in its place."""
+        if not others:
+            return self
+        terms = (Term(" ".join(words), words, self.weight, (words,)) for words in others)
+        return replace(self, others=(*self.others, *terms))
 
 
 def event_columns(role: str, event_type: str, text: str) -> Columns:
@@ -112,48 +121,29 @@ def shorten_tool(text: str, head: int = TOOL_HEAD, tail: int = TOOL_TAIL, most: 
     """The head, the error lines and the tail of what a tool said, each at most so long."""
     if len(text) <= head + tail + most:
         return text
-    errors, size = [], 0
-    for line in _error_lines(text[head:-tail]):
+    middle, errors, size = text[head:-tail], list[str](), 0
+    lower = middle.lower()
+    # A few letters grow when lowered; then the places would not agree.
+    lower = lower if len(lower) == len(middle) else middle
+    # The word is looked for first, which most lines lack; of the line its beginning is kept.
+    match = _ERROR.search(lower)
+    while match:
+        start, end = middle.rfind("\n", 0, match.start()) + 1, middle.find("\n", match.end())
+        end = end if end >= 0 else len(middle)
+        line = middle[start : min(end, start + 300)]
         size += len(line)
         if size > most:
             break
         errors.append(line)
+        match = _ERROR.search(lower, end)
     return "\n".join([text[:head], *errors, text[-tail:]])
 
 
-def _error_lines(text: str) -> Iterator[str]:
-    """The beginnings of the lines that speak of an error; the word is looked for first, which most lines lack."""
-    lower = text.lower()
-    # A few letters grow when lowered; then the places would not agree.
-    lower = lower if len(lower) == len(text) else text
-    match = _ERROR.search(lower)
-    while match:
-        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-        end = end if end >= 0 else len(text)
-        yield text[start : min(end, start + 300)]
-        match = _ERROR.search(lower, end)
-
-
 def hidden_parts(text: str) -> str:
-    """The words inside camelCase identifiers, then the bigrams of unspaced scripts."""
-    camel = [_SPREAD[word] if len(word) < _LONG else _spread(word) for word in _camel_words(text)]
-    if has_unspaced_script(text):
-        camel += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
-    return " . ".join(camel)
+    """The words inside camelCase identifiers, each identifier once, then the bigrams of unspaced scripts.
 
-
-def _spread(identifier: str) -> str:
-    return " ".join(identifier_parts(identifier))
-
-
-#: A project's identifiers come back all the time; what is longer than any of them is not kept.
-_SPREAD, _LONG = Memo(_spread, 1 << 13), 80
-
-
-def _camel_words(text: str) -> Iterable[str]:
-    """The words with a capital inside, each once: `_CAMEL`, told by where the kind of letter changes.
-
-    The text is looked at as a row of kinds, in which such a change is found three times as fast as by the expression.
+    What `_CAMEL` tells is told here by where the kind of letter changes: the text is looked at as a row of kinds, in
+    which such a change is found three times as fast as by the expression.
     """
     kinds = text.encode("latin-1", "replace").translate(_KINDS)
     found: dict[str, None] = {}
@@ -164,7 +154,18 @@ def _camel_words(text: str) -> Iterable[str]:
             end = end if end >= 0 else len(kinds)
             found[text[kinds.rfind(b" ", 0, at) + 1 : end]] = None
             at = kinds.find(change, end)
-    return found
+    parts = [_SPREAD[word] if len(word) < _LONG else _spread(word) for word in found]
+    if has_unspaced_script(text):
+        parts += [" ".join(bigrams(run)) for run in _UNSPACED.findall(text)]
+    return " . ".join(parts)
+
+
+def _spread(identifier: str) -> str:
+    return " ".join(identifier_parts(identifier))
+
+
+#: A project's identifiers come back all the time; what is longer than any of them is not kept.
+_SPREAD, _LONG = Memo(_spread, 1 << 13), 80
 
 
 def terms_of(query: str) -> list[Term]:
@@ -183,44 +184,21 @@ def terms_of(query: str) -> list[Term]:
         before = low
         if len(found) >= MAX_TERMS * 4:
             break
-    terms = _abbreviated([term for term in found.values() if not _is_noise(term)] or list(found.values()))
+    # Fillers and single letters are noise, unless there is nothing else.
+    terms = [term for term in found.values() if len(term.words) > 1 or not _is_noise(term.words[0])]
+    terms = _abbreviated(terms or list(found.values()))
     if len(terms) <= MAX_TERMS:
         return terms
     telling = sorted(terms, key=lambda term: -term.weight * len(term.shown))[:MAX_TERMS]
     return [term for term in terms if term in telling]
 
 
-def _abbreviated(terms: list[Term]) -> list[Term]:
-    """Where words of the question are a long form (pull request), its short form tells each of them."""
-    plain = [_singular(" ".join(term.words)) for term in terms]
-    short: dict[int, tuple[str, ...]] = {}
-    for size in sorted({len(form) for form in _SHORT}):
-        for start in range(len(plain) - size + 1):
-            if form := _SHORT.get(tuple(plain[start : start + size])):
-                short |= dict.fromkeys(range(start, start + size), form)
-    return [_or(term, [short[place]]) if place in short else term for place, term in enumerate(terms)]
-
-
-def meaning(term: Term) -> list[Term]:
-    """The words that mean nearly the same as a term."""
-    if len(term.words) > 1 and not term.compound:
-        return []
-    return [
-        _compound(other, parts)
-        if (parts := compound_of(other))
-        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
-        for other in synonyms("".join(term.words))
-    ]
+def _is_noise(word: str) -> bool:
+    return word in STOP_WORDS or (len(word) == 1 and word.isalpha())
 
 
 def match_expression(terms: Sequence[Term]) -> str:
     return " OR ".join(term.match for term in terms)
-
-
-def _is_noise(term: Term) -> bool:
-    return len(term.words) == 1 and (
-        term.words[0] in STOP_WORDS or (len(term.words[0]) == 1 and term.words[0].isalpha())
-    )
 
 
 def quoted_in(chunk: str) -> str:
@@ -234,32 +212,23 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     if has_unspaced_script(inner):
         return _unspaced_terms(inner)
     words = [word.lower() for word in _TOKEN.findall(inner)]
+    shown = inner.strip("\"'`.,;:?!()[]{}<>")
     if not words:
         return []
     if quoted and len(words) > 1:
-        return [Term(inner, tuple(words), 1.5, (tuple(words),)), *_single(words)]
+        return [Term(inner, tuple(words), 1.5, (tuple(words),)), *map(_word, words)]
     if parts := compound_of("".join(words)):
-        return [_compound(inner.strip("\"'`.,;:?!()[]{}<>"), parts)]
-    if _INNER.search(inner) or _CAMEL.search(inner):
-        return _identifier(inner)
-    return [_or(term, _written(term.words[0])) for term in _single(words)]
-
-
-def _identifier(chunk: str) -> list[Term]:
-    """An identifier or path: found as a whole or by its parts in a row, however it is written."""
-    # Where figures follow letters the index does not part them: utf8mb4 is one word.
-    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(chunk))
+        return [_compound(shown, parts)]
+    if not _INNER.search(inner) and not _CAMEL.search(inner):
+        return [term.or_else(_written(term.words[0])) for term in map(_word, words)]
+    # An identifier or path is found as a whole or by its parts in a row, however it is written. Where figures follow
+    # letters the index does not part them: utf8mb4 is one word.
+    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(inner))
     words = list(chain.from_iterable(tokens))[:12]
     if len(words) < 2:
-        return _single(words)
-    whole = "".join(words)
-    strong = Term(chunk.strip("\"'`.,;:?!()[]{}<>"), tuple(words), 1.5, ((whole,), tuple(words)))
-    return [strong, *_single([word for word in words if len(word) > 2 and word not in STOP_WORDS])]
-
-
-def _compound(shown: str, parts: Compound) -> Term:
-    """A verb with its particle, found written together or apart."""
-    return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
+        return [_word(word) for word in words]
+    strong = Term(shown, tuple(words), 1.5, (("".join(words),), tuple(words)))
+    return [strong, *(_word(word) for word in words if len(word) > 2 and word not in STOP_WORDS)]
 
 
 def _unspaced_terms(text: str) -> list[Term]:
@@ -273,41 +242,16 @@ def _unspaced_terms(text: str) -> list[Term]:
         else:
             terms += [Term(pair, (pair,), 0.5, ((pair,),)) for pair in dict.fromkeys(pairs)]
     rest = _UNSPACED.sub(" ", text)
-    return terms + _single([word.lower() for word in _TOKEN.findall(rest)])
+    return terms + [_word(word.lower()) for word in _TOKEN.findall(rest)]
 
 
-def _single(words: list[str]) -> list[Term]:
-    return [
-        _commit(word)
-        if _COMMIT.fullmatch(word)
-        else Term(word, (word,), _weight(word), tuple((form,) for form in forms(word)))
-        for word in words
-    ]
-
-
-def _commit(word: str) -> Term:
-    """The name of a commit, of which any beginning of some length is as good as the whole."""
-    shorter = tuple((word[:length],) for length in range(SHORTEST_COMMIT, len(word)))
-    return Term(word, (word,), _weight(word), ((word,), *shorter), prefix=True)
-
-
-def _or(term: Term, others: Sequence[tuple[str, ...]]) -> Term:
-    """The term, or one of the others in its place."""
-    if not others:
-        return term
-    terms = [Term(" ".join(words), words, term.weight, (words,)) for words in others]
-    return replace(term, others=(*term.others, *terms))
-
-
-def _weight(word: str) -> float:
-    return 0.5 if root(word) in _WEAK else 1.0
-
-
-def _expression(phrases: Sequence[Sequence[str]], prefix: bool) -> str:
-    quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in phrases]
-    if prefix:
-        quoted[0] += "*"
-    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
+def _word(word: str) -> Term:
+    """A word in all its forms; of the name of a commit any beginning of some length is as good as the whole."""
+    weight = 0.5 if root(word) in _WEAK else 1.0
+    if _COMMIT.fullmatch(word):
+        shorter = tuple((word[:length],) for length in range(SHORTEST_COMMIT, len(word)))
+        return Term(word, (word,), weight, ((word,), *shorter), prefix=True)
+    return Term(word, (word,), weight, tuple((form,) for form in forms(word)))
 
 
 _PARTS = [tuple(word.split("-")) for word in sorted(listed("compounds"))]
@@ -333,31 +277,15 @@ def compound_pattern(verb: str, particle: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){start}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])")
 
 
-#: Shorter and longer words cannot be told by the rest of their letters.
-_SHORTEST, _LONGEST = 4, 24
+def _compound(shown: str, parts: Compound) -> Term:
+    """A verb with its particle, found written together or apart."""
+    return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
 
 
-def slips(word: str) -> list[str]:
-    """All words that are one slip of the finger away, a few hundred."""
-    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
-        return []
-    word = word.lower()
-    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
-    shorter = [left + right[1:] for left, right in halves if right]
-    changed = [left + letter + right[1:] for left, right in halves if right for letter in string.ascii_lowercase]
-    longer = [left + letter + right for left, right in halves for letter in string.ascii_lowercase]
-    return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]
-
-
-def _row(form: str) -> tuple[str, ...]:
-    return tuple(form.split())
-
-
-_BOTH_WAYS = [[_row(form) for form in line.split(" = ")] for line in lines("abbreviations") if ":" not in line]
-_ONE_WAY = [line.partition(": ") for line in lines("abbreviations") if ":" in line]
+_BOTH_WAYS = [[tuple(form.split()) for form in line.split(" = ")] for line in lines("abbreviations") if ":" not in line]
 _WRITTEN = {form[0]: group for group in _BOTH_WAYS for form in group if len(form) == 1}
-_WRITTEN |= {word: [_row(form) for form in forms.split(" = ")] for word, _, forms in _ONE_WAY}
+_ONE_WAY = (line.split(": ") for line in lines("abbreviations") if ":" in line)
+_WRITTEN |= {word: [(form,) for form in short.split(" = ")] for word, short in _ONE_WAY}
 
 
 def _singular(word: str) -> str:
@@ -375,7 +303,30 @@ def _written(word: str) -> list[tuple[str, ...]]:
     return [form for form in _WRITTEN.get(plain, ()) if form != (plain,)]
 
 
+def _abbreviated(terms: list[Term]) -> list[Term]:
+    """Where words of the question are a long form (pull request), its short form tells each of them."""
+    plain = [_singular(" ".join(term.words)) for term in terms]
+    short: dict[int, tuple[str, ...]] = {}
+    for size in sorted({len(form) for form in _SHORT}):
+        for start in range(len(plain) - size + 1):
+            if form := _SHORT.get(tuple(plain[start : start + size])):
+                short |= dict.fromkeys(range(start, start + size), form)
+    return [term.or_else([short[place]]) if place in short else term for place, term in enumerate(terms)]
+
+
 _SHARED = listed("shared_stems")
+
+
+def meaning(term: Term) -> list[Term]:
+    """The words that mean nearly the same as a term."""
+    if len(term.words) > 1 and not term.compound:
+        return []
+    return [
+        _compound(other, parts)
+        if (parts := compound_of(other))
+        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
+        for other in synonyms("".join(term.words))
+    ]
 
 
 def synonyms(word: str) -> tuple[str, ...]:
@@ -399,3 +350,20 @@ def _synonyms() -> dict[str, tuple[str, ...]]:
             known = (other for other in (others or line).split() if other != each and other not in _SHARED)
             table.setdefault(_key(each), {}).update(dict.fromkeys(known))
     return {word: tuple(others) for word, others in table.items()}
+
+
+#: Shorter and longer words cannot be told by the rest of their letters.
+_SHORTEST, _LONGEST = 4, 24
+
+
+def slips(word: str) -> list[str]:
+    """All words that are one slip of the finger away, a few hundred."""
+    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
+        return []
+    word = word.lower()
+    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
+    shorter = [left + right[1:] for left, right in halves if right]
+    changed = [left + letter + right[1:] for left, right in halves if right for letter in string.ascii_lowercase]
+    longer = [left + letter + right for left, right in halves for letter in string.ascii_lowercase]
+    return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,10 +88,34 @@ class Passage:
         Answers try many sizes, so it is looked for in few of them and remembered.
         """
         size = next((each for each in _SIZES if each >= size), size)
-        known = self._known.get(size)
-        if known is None:
-            known = self._known[size] = self._find(size)
-        return known
+        if size in self._known:
+            return self._known[size]
+        best, chosen, before = 0.0, self.focus, -1
+        for first, place in enumerate(self._places):
+            start = self._sentence(place, size // _BACK)
+            if start == before:
+                continue
+            before, end = start, start + size
+            told: dict[int, float] = {}
+            for mark in self.marks[first : bisect_left(self._places, end)]:
+                told[mark.unit] = told[mark.unit] + mark.weight * _AGAIN if mark.unit in told else mark.weight
+            worth = sum(told.values())
+            for cue in self.cues:
+                worth *= _CUE if cue.search(self._low, start, end) else 1.0
+            if worth > best:
+                best, chosen = worth, start
+        self._known[size] = best, chosen
+        return best, chosen
+
+    def _sentence(self, place: int, back: int) -> int:
+        """The start of the sentence around a place, or a little before it if that is too far away."""
+        found = bisect_right(self._ends, place)
+        begin = self._ends[found - 1] if found else 0
+        if place - begin > back:
+            begin = place - back // 2
+        while begin < place and self.text[begin].isspace():
+            begin += 1
+        return begin
 
     @cached_property
     def _places(self) -> list[int]:
@@ -104,38 +129,6 @@ class Passage:
     @cached_property
     def _low(self) -> str:
         return lowered(self.text)
-
-    def _find(self, size: int) -> tuple[float, int]:
-        best, chosen, before = 0.0, self.focus, -1
-        for first, place in enumerate(self._places):
-            start = self._sentence(place, size // _BACK)
-            if start == before:
-                continue
-            before = start
-            worth = self._worth(first, start, start + size)
-            if worth > best:
-                best, chosen = worth, start
-        return best, chosen
-
-    def _worth(self, first: int, start: int, end: int) -> float:
-        """What a window holds of the question, from its `first` mark on."""
-        worth: dict[int, float] = {}
-        for mark in self.marks[first : bisect_left(self._places, end)]:
-            worth[mark.unit] = worth[mark.unit] + mark.weight * _AGAIN if mark.unit in worth else mark.weight
-        total = sum(worth.values())
-        for cue in self.cues:
-            total *= _CUE if cue.search(self._low, start, end) else 1.0
-        return total
-
-    def _sentence(self, place: int, back: int) -> int:
-        """The start of the sentence around a place, or a little before it if that is too far away."""
-        found = bisect_right(self._ends, place)
-        begin = self._ends[found - 1] if found else 0
-        if place - begin > back:
-            begin = place - back // 2
-        while begin < place and self.text[begin].isspace():
-            begin += 1
-        return begin
 
 
 def passage_of(question: Question, text: str, weights: Sequence[float] = ()) -> Passage:
@@ -160,23 +153,21 @@ def passages_of(
     partly = [number for number in others if len(texts[number][0]) > LONGEST and len(places[number]) < units]
     if partly:
         # What is missed in the beginning of an endless text may stand further on, as at the end of what a tool said.
-        whole = question.places([texts[number][0] for number in partly])
-        places |= zip(partly, whole, strict=True)
-    return [_passage(question, *each, places[number]) for number, each in enumerate(texts)]
-
-
-def _passage(question: Question, text: str, weights: Sequence[float], places: Places) -> Passage:
-    telling = weights or [unit.weight for unit in question.units]
-    marks = sorted([TermMark(place, unit, telling[unit]) for unit, each in places.items() for place in each[:_MARKS]])
-    return Passage(text, _focus(marks), tuple(marks[:_MARKS]), question.cues, frozenset(places))
+        places |= zip(partly, question.places([texts[number][0] for number in partly]), strict=True)
+    passages = []
+    for number, (text, weights) in enumerate(texts):
+        here, telling = places[number], weights or [unit.weight for unit in question.units]
+        marks = sorted([TermMark(place, unit, telling[unit]) for unit, each in here.items() for place in each[:_MARKS]])
+        passages.append(Passage(text, _focus(marks), tuple(marks[:_MARKS]), question.cues, frozenset(here)))
+    return passages
 
 
 def _focus(marks: Sequence[TermMark]) -> int:
     """Where the first window begins that holds the most different units."""
     best, focus, first = 0, 0, 0
-    inside: dict[int, int] = {}
+    inside: Counter[int] = Counter()
     for place, unit, _ in marks:
-        inside[unit] = inside.get(unit, 0) + 1
+        inside[unit] += 1
         while place - marks[first].place > _FOCUS:
             left = marks[first].unit
             inside[left] -= 1
