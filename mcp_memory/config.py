@@ -325,7 +325,7 @@ def _from_file(path: Path, rows: Rows) -> list[Given]:
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        raise SettingsError(f"{path.parent} is no directory. Set MCP_MEMORY_HOME to one.") from None
+        raise SettingsError(f"{path.parent} is not a directory. Set MCP_MEMORY_HOME to one.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}. Correct the file or move it away.") from None
     if not text:

@@ -46,7 +46,7 @@ def how_to_add(extra: str) -> str:
 
 
 class Problem(NamedTuple):
-    """What is wrong, why that is so or matters, and the command or step that mends it."""
+    """What is wrong, why that is so or matters, and the command or step that fixes it."""
 
     what: str
     why: str
@@ -134,7 +134,7 @@ class StoreNewer(StoreError):
 
 
 class StoreReplaced(StoreError):
-    """The database was removed or replaced while it was open; it must be opened anew."""
+    """The database was removed or replaced while it was open; it must be opened again."""
 
 
 class LeaseLost(MemoryFault):

@@ -81,7 +81,7 @@ def load(name: str) -> Any:
 def port(text: str) -> int:
     # The system would take the number modulo 65,536 and listen somewhere else.
     if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, 0 for any that is free")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535, 0 for any that is free")
     return int(text)
 
 
@@ -121,7 +121,7 @@ COMMANDS = [
         "process_command.process",
         flag("--until-idle", "until nothing is left to do (the default)"),
         flag("--dry-run", "estimate what a model would be asked for; do nothing"),
-        flag("--rebuild", "make all summaries anew from the events"),
+        flag("--rebuild", "rebuild all summaries from the events"),
         logged=True,
     ),
     Command(
@@ -281,9 +281,9 @@ COMMANDS = [
     ),
     Command(
         "doctor",
-        "look for what keeps memory from working, and say how to mend it",
+        "look for what keeps memory from working, and say how to fix it",
         "doctor.doctor",
-        flag("--repair", "mend a damaged database, the index and the tree first"),
+        flag("--repair", "repair a damaged database, the index and the tree first"),
         needs=Needs.NOTHING,
     ),
 ]
@@ -291,12 +291,12 @@ COMMANDS = [
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; never shows a traceback."""
-    # What else was closed becomes empty, lest an open file is taken for it.
+    # Other streams that are closed become empty, or the next file that is opened would be taken for them.
     for name, mode in (("stdin", "r"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # to the end of the process
     if sys.stdout is None:
-        print("mcp-memory: standard output is closed. Write `> /dev/null` if no one shall read it.", file=sys.stderr)
+        print("mcp-memory: standard output is closed. Write `> /dev/null` if no one should read it.", file=sys.stderr)
         return 1
     words = sys.argv[1:] if argv is None else argv
     options = parser(as_json="--json" in words).parse_args(words)
@@ -394,7 +394,7 @@ class _Parser(argparse.ArgumentParser):
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
         # Given as an option's value, two dashes are dropped, and what is left is a list with nothing in it.
         if action.option_strings and arg_strings == ["--"]:
-            raise argparse.ArgumentError(action, "'--' is no value; give one or leave the option out")
+            raise argparse.ArgumentError(action, "'--' is not a value; give one or leave the option out")
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`doctor`: everything that can keep memory from working, each with the command that mends it."""
+"""`doctor`: everything that can keep memory from working, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_FOLDERS = 2_000
 _TRANSCRIPTS = (".jsonl", ".json")
 _FRESH_SECONDS = 900.0
 _looked: dict[Path, tuple[float, str]] = {}
-_TREE = {True: "was whole", False: "was not whole and was made anew"}
+_TREE = {True: "was whole", False: "was not whole and was rebuilt"}
 _SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
 
 
@@ -75,7 +75,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 async def _mend(settings: Settings) -> dict[str, Any]:
-    """Make a damaged database anew and read the transcripts again; index a whole one anew, and mend its tree."""
+    """Restore a damaged database and read the transcripts again; else rebuild the index and repair the tree."""
     # What only a repair needs.
     from mcp_memory.app import open_app, system_timezone
     from mcp_memory.pipeline.importing import import_files
@@ -96,7 +96,7 @@ async def _mend(settings: Settings) -> dict[str, Any]:
         if found is None:
             kept = await app.store.mend(app.zone.key)
             await until_idle(app)
-            return {"tree": kept, "notes": [f"The index was made anew; the tree {_TREE[kept]}."]}
+            return {"tree": kept, "notes": [f"The index was rebuilt; the tree {_TREE[kept]}."]}
         with laid_out([]) as (paths, files):
             sources, _ = find_sources(user_folders(config.environment()), paths, "auto", files)
             again = await import_files(app.store, sources, app.intaker, passing=files.names)
@@ -121,7 +121,7 @@ def _notes(found: Repaired, imported: int) -> Iterator[str]:
             "back: look for it, and forget it again."
         )
     if "inbox" in found.damaged:
-        yield "Of what was captured last and not yet taken up, something may be missing."
+        yield "Of what was captured last and not yet processed, something may be missing."
     if {"session", "project"} & {*found.damaged}:
         yield "Sessions whose name or project was lost are found under `recovered` in `mcp-memory projects`."
     yield (

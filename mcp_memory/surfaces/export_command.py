@@ -51,7 +51,7 @@ def _replaceable(name: str, database: Path) -> Path:
     """Where a file may be put: what is there gives way to it, so it must not be a device, a pipe or the memory."""
     target = Path(name)
     if target.is_dir():
-        raise UsageError(f"{target} is a directory; name the file that shall be written.")
+        raise UsageError(f"{target} is a directory; name the file to write.")
     if target.exists() and not target.is_file():
         raise UsageError(f"{target} is a device or a pipe; name a file.")
     own = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]

@@ -75,7 +75,7 @@ class Outcome:
 
     `removed` are copies of the memory that this program made by itself and that went as well; `copies` are others,
     which it leaves alone. `unscrubbed`: why the words stay in the file for now. `again`: what falls under the wish
-    after all was made anew.
+    after everything was rebuilt.
     """
 
     found: Forgotten
@@ -100,7 +100,7 @@ class Outcome:
         return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
 
     def remarks(self, *, done: bool) -> list[str]:
-        """What the user should know beside that, and do."""
+        """What else the user should know, and do."""
         told = []
         if self.removed:
             verb = "were deleted as well" if done else "would be deleted as well"
@@ -127,7 +127,7 @@ class Outcome:
 
 
 async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
-    """Forget in database, spool, log and copies, then build what is left anew."""
+    """Forget in database, spool, log and copies, then rebuild what is left."""
     if wish.project is not None and await app.store.root_of(wish.project) is None:
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
     found, reach = await app.store.forget(wish, dry_run=True)
@@ -145,7 +145,7 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
     try:
         await until_idle(app)
-    except StoreError:  # it is erased all the same; a running server, or the next command, builds the rest anew
+    except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
         return Outcome(found, made, others, "nothing can be written just now")
     again = Outcome((await app.store.forget(wish, dry_run=True))[0])
     left = await app.store.scrub(_PATIENCE_MS)
@@ -172,7 +172,7 @@ def _spooled(folder: Path, reach: Coverage) -> list[Path]:
 
 
 def _copies(store: Store, database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Copies of the memory beside it: those that this program made, and all others, whole or damaged."""
+    """Copies of the memory in its directory: those that this program made, and all others, whole or damaged."""
     made = tuple(store.copies())
     found = []
     for path in sorted(database.parent.iterdir()):

@@ -142,7 +142,7 @@ class _Left(Exception):
 
 
 def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
-    """The application, in which a client that leaves is no error.
+    """The application, in which a client that leaves is not an error.
 
     Its GET streams end when the server is about to: nothing else would end them in time.
     """

@@ -33,7 +33,7 @@ def install(settings: Settings, options: argparse.Namespace) -> Answer:
         root = Folders(project_root())
         if root.root == home.root:
             raise UsageError(
-                "The home directory is no project: use --scope user, or run this in the project's directory."
+                "The home directory is not a project: use --scope user, or run this in the project's directory."
             )
     fitting = [client for client in installable().values() if options.scope in client.registered.hooks]
     present = [client for client in fitting if client.is_here(home)]

@@ -57,7 +57,7 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)
         if app.upgrades:
-            # A model writes what it can say better, and then what follows from that is made anew.
+            # A model writes what it can say better, and then what depends on that is rebuilt.
             total = 0
             while count := await app.upgrades.until_idle():
                 total += count
@@ -213,7 +213,7 @@ def _read(name: str) -> str:
         raise UsageError(f"{name or 'A file without a name'} cannot be read: {error.strerror}.") from None
     text = data.decode("utf-8", "replace")
     if "\0" in text or text.count("\ufffd") * 20 > len(text):
-        raise UsageError(f"{name} is no text in UTF-8. Name a text file, or - for standard input.")
+        raise UsageError(f"{name} is not text in UTF-8. Name a text file, or - for standard input.")
     return text
 
 

@@ -50,7 +50,7 @@ _ID = re.compile(r'"id"\s*:\s*(-?\d{1,15}(?![\d.eE])|"[^"\\]{0,200}")')
 _NEAR = 2_000
 #: How often the database is asked whether someone wrote, while a client watches something. That costs one pragma.
 WATCH_SECONDS = 0.5
-#: How many documents are watched at once: each is read anew after a write, which takes about a millisecond.
+#: How many documents are watched at once: each is read again after a write, which takes about a millisecond.
 MOST_WATCHED = 100
 TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
 
@@ -207,11 +207,11 @@ def _mended(line: str) -> SessionMessage | None:
 
 
 def _answer(problem: Any, problems: Iterable[Any]) -> SessionMessage | None:
-    """The error for a line that no one can read, or that is no request of the protocol; None if it names no one."""
+    """The error for a line that no one can read, or that is not a request of the protocol; None if it names no one."""
     code, number, wrong = (
         types.PARSE_ERROR,
         None,
-        "The request is no JSON that can be read. Send it anew, less deeply nested.",
+        "The request is not readable JSON. Send it again, less deeply nested.",
     )
     if problem["type"] == "json_invalid":
         line = str(problem["input"])
@@ -352,7 +352,7 @@ class Subscriptions:
                             watched.state = state
                             await self._bus.publish(ResourceUpdated(uri))
             except MemoryFault:
-                # Told to whoever asks the memory next, and to the log by the pipeline.
+                # Whoever asks the memory next is told, and the pipeline writes it to the log.
                 continue
             except Exception:
                 logger.exception("Watched documents could not be compared; the next write is looked at again")

@@ -69,7 +69,7 @@ SessionId = Annotated[str, Field(description="the session's id, as expand_grip a
 
 
 class Shelf:
-    """What is behind resources and prompts. Each document is read anew whenever it is asked for."""
+    """What is behind resources and prompts. Each document is read afresh whenever it is asked for."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory

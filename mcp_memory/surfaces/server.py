@@ -187,8 +187,8 @@ class _Attempt:
 class Memory:
     """Owns the open app for as long as the server runs.
 
-    A failure to open is told to whoever asks and tried anew at the next question, so that a server outlives a full
-    disk, a database set aside or a setting put right. A database that was replaced, as by a backup, is opened anew.
+    A failure to open is told to whoever asks and tried again at the next question, so that a server outlives a full
+    disk, a database set aside or a setting put right. A database that was replaced, as by a backup, is opened again.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -272,7 +272,7 @@ class Memory:
             self._attempt = _Attempt()
 
     async def _hold(self, attempt: _Attempt) -> None:
-        """Open the memory and run its pipeline until the server ends or the memory is to be opened anew."""
+        """Open the memory and run its pipeline until the server ends or the memory has to be opened again."""
         opener = await to_thread.run_sync(_prepare)
         async with AsyncExitStack() as stack:
             with anyio.CancelScope(shield=True):

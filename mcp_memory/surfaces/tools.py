@@ -124,7 +124,7 @@ class Tools:
         return renderer.fit(page.text, budget)
 
     async def _page(self, budget: int, ask: Callable[[App], Awaitable[Page]]) -> Page:
-        """What is asked for. Where memory knows no project the answer says so: that is no fault of the call."""
+        """What is asked for. Where memory knows no project the answer says so: that is not an error of the call."""
         app = await self.memory.app()
         try:
             return await ask(app)

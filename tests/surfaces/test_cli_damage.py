@@ -155,7 +155,7 @@ def test_a_whole_memory_is_indexed_anew_and_answers_as_before(shell: Shell) -> N
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
     done = shell.run("doctor", "--repair")
     assert done.returncode == 0
-    assert "The index was made anew; the tree was whole." in done.stdout
+    assert "The index was rebuilt; the tree was whole." in done.stdout
     assert answers(shell) == wanted
     assert not list(shell.home.glob("memory.db.corrupt-*"))
 
