@@ -267,15 +267,12 @@ def _reset_readers(tx: Transaction, reach: Coverage, sessions: Iterable[str]) ->
         # Clients also write it with a hyphen for each other character, in the path of a transcript that was set aside.
         names |= {json.dumps(place, ensure_ascii=False)[1:-1], re.sub("[^A-Za-z0-9]", "-", place)}
     for name, position in tx.fetch("SELECT name, position FROM checkpoint WHERE name LIKE 'transcript:%'"):
-        if any(one in position and _is_named(one, position) for one in names) or reach.is_in(position):
+        named = (one in position and re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in names)
+        if any(named) or reach.is_in(position):
             saved = json.loads(position)
             told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
             fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
             tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
-
-
-def _is_named(name: str, position: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", position) is not None
 
 
 def _drop_handed_over(tx: Transaction) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.store.port import InboxRow
-from mcp_memory.store.sqlite.database import Database, Row, Transaction
+from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease
 
@@ -74,6 +74,9 @@ _ADD_GROWN = f"INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) {_ASK
 _ADD_ASKED = (
     "INSERT INTO dirty_compaction (session, asked) SELECT id, 'client' FROM session "
     f"WHERE client = ? AND session_id = ? {_ASKED_TOO}"
+)
+_SESSION = (
+    "SELECT s.id, p.root FROM session s JOIN project p ON p.id = s.project WHERE s.client = ? AND s.session_id = ?"
 )
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
@@ -165,12 +168,13 @@ class SqliteTrial:
             events = [event for event in intake.events if event.key not in self._known]
             if events:
                 name = (events[0].client, events[0].session_id)
-                session = _session_named(fetch, name)
-                stored = _Twins(_nearby(fetch, session, events) if session is not None else [])
-                events = [event for event in events if stored.find(event) is None]
+                # A session stays in the project it began in.
+                for session, root in fetch(_SESSION, name):
+                    stored = _Twins(_nearby(fetch, session, events))
+                    events = [event for event in events if stored.find(event) is None]
+                    intake = replace(intake, root=root, label="")
                 twins = self._twins.setdefault(name, _Twins([]))
-                place = {"root": _root_of(fetch, session), "label": ""} if session is not None else {}
-                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0]), **place))
+                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0])))
                 twins.settle()
         return fresh
 
@@ -182,14 +186,32 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
     for intake in intakes:
         retold += [(event.key, event) for event in intake.events if event.key in known]
         events = [event for event in intake.events if event.key not in known]
-        if events:
-            session, existed = _session(tx, intake)
-            twins = _Twins(_nearby(tx.fetch, session, events) if existed else [])
-            new, told_before = _parted(events, twins, known)
-            fresh += [(session, event) for event in new]
-            retold += told_before
+        if not events:
+            continue
+        name = (events[0].client, events[0].session_id)
+        nearby = list[Row]()
+        if rows := tx.fetch(_SESSION, name):
+            ((session, _),) = rows
+            nearby = _nearby(tx.fetch, session, events)
+        else:
+            place = (project_of(tx, intake.root, intake.label), *name)
+            session = tx.next_id("session")
+            tx.run("INSERT INTO session (id, project, client, session_id) VALUES (?, ?, ?, ?)", (session, *place))
+        new, told_before = _parted(events, _Twins(nearby), known)
+        fresh += [(session, event) for event in new]
+        retold += told_before
     _insert(tx, fresh)
-    _name_sources(tx, retold, known)
+    # A hook knows no line of the transcript; when the transcript tells the same event, its lines are added.
+    for key, event in retold:
+        if key not in known:
+            known |= _known(tx.fetch, [key])
+        names = known.get(key, ())
+        added = [name for name in event.source_ids if name not in names]
+        if added:
+            # The transcript's own lines come first: they are what others know the event by.
+            merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
+            known[key] = merged
+            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (_JSON.encode(merged), key))
     return len(fresh)
 
 
@@ -224,52 +246,13 @@ def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
-        marks = ",".join("?" * len(part))
         rows = fetch(
-            f"SELECT key, source_ids FROM event WHERE key IN ({marks}) "
-            f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks})",
+            f"SELECT key, source_ids FROM event WHERE key IN ({marks(part)}) "
+            f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks(part)})",
             (*part, *part),
         )
         known.update((key, tuple(json.loads(sources)) if sources else ()) for key, sources in rows)
     return known
-
-
-def _name_sources(tx: Transaction, retold: Sequence[tuple[bytes, Event]], known: dict[bytes, tuple[str, ...]]) -> None:
-    """A hook knows no line of the transcript; when the transcript tells the same event, its lines are added."""
-    for key, event in retold:
-        if key not in known:
-            known |= _known(tx.fetch, [key])
-        names = known.get(key, ())
-        added = [name for name in event.source_ids if name not in names]
-        if added:
-            # The transcript's own lines come first: they are what others know the event by.
-            merged = (*added, *names) if event.metadata.get("via") == "transcript" else (*names, *added)
-            known[key] = merged
-            tx.run("UPDATE event SET source_ids = ? WHERE key = ?", (_JSON.encode(merged), key))
-
-
-def _session(tx: Transaction, intake: Intake) -> tuple[int, bool]:
-    """The session's row, made on first sight; a session stays in the project it began in."""
-    event = intake.events[0]
-    name = (event.client, event.session_id)
-    known = _session_named(tx.fetch, name)
-    if known is not None:
-        return known, True
-    project = project_of(tx, intake.root, intake.label)
-    session = tx.next_id("session")
-    tx.run("INSERT INTO session (id, client, session_id, project) VALUES (?, ?, ?, ?)", (session, *name, project))
-    return session, False
-
-
-def _session_named(fetch: Fetch, name: tuple[str, str]) -> int | None:
-    rows = fetch("SELECT id FROM session WHERE client = ? AND session_id = ?", name)
-    return int(rows[0][0]) if rows else None
-
-
-def _root_of(fetch: Fetch, session: int) -> str:
-    """Where the project is that a session began in, and stays in."""
-    rows = fetch("SELECT p.root FROM session s JOIN project p ON p.id = s.project WHERE s.id = ?", (session,))
-    return str(rows[0][0])
 
 
 def _nearby(fetch: Fetch, session: int, events: Sequence[Event]) -> list[Row]:
@@ -340,8 +323,7 @@ def _is_forgotten(fetch: Fetch, event: Event) -> bool:
     via = event.metadata.get("via", "")
     told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
     keys = [key for other in _SOURCES if via and other != via for key in words_keys(*told, other, around=1)]
-    marks = ",".join("?" * len(keys))
-    return bool(keys and fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks}) LIMIT 1", keys))
+    return bool(keys and fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks(keys)}) LIMIT 1", keys))
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
@@ -349,7 +331,12 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
         return
     first = tx.next_id("event", len(fresh))
     numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
-    tx.insert(_EVENT, [_event_row(number, session, event) for number, session, event in numbered])
+    rows = []
+    for number, session, event in numbered:
+        said = (event.timestamp_ms, str(event.event_type), str(event.role), event.text, event.tokens)
+        told = (int(event.truncated), _JSON.encode(event.source_ids), _JSON.encode(event.metadata))
+        rows.append((number, event.key, session, *said, *told))
+    tx.insert(_EVENT, rows)
     index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
     earliest: dict[int, int] = {}
     for _, session, event in numbered:
@@ -367,19 +354,3 @@ def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -
         if kind not in LIFECYCLE and text.strip()
     ]
     tx.insert(_INDEX, documents)
-
-
-def _event_row(number: int, session: int, event: Event) -> tuple[Any, ...]:
-    return (
-        number,
-        event.key,
-        session,
-        event.timestamp_ms,
-        str(event.event_type),
-        str(event.role),
-        event.text,
-        event.tokens,
-        int(event.truncated),
-        _JSON.encode(event.source_ids),
-        _JSON.encode(event.metadata),
-    )
