@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,8 +110,8 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
             if version > latest():
                 why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
                 return Facts(), [Problem(f"{path} is of a newer version", why, UPDATE)]
-            if not version and _is_empty(connection):  # the first command that opens it makes its tables
-                return Facts(), []
+            if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+                return Facts(), []  # the first command that opens it makes its tables
             check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
             check = _tables(connection, version) if check == "ok" else check
             check = _contents(connection) if check == "ok" else check
@@ -144,6 +143,11 @@ def claim(path: Path, root: str, label: str) -> Claim:
         return Claim()
 
 
+_COLUMNS = """
+    SELECT m.name || '.' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'
+"""
+
+
 def _tables(connection: sqlite3.Connection, version: int) -> str:
     """Whether the tables and columns are there that a file of this version has."""
     if version < 1:
@@ -152,17 +156,8 @@ def _tables(connection: sqlite3.Connection, version: int) -> str:
         return "ok"
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         create(new)
-        missing = _names(new) - _names(connection)
-    return f"{min(missing)} is missing" if missing else "ok"
-
-
-_COLUMNS = """
-    SELECT m.name || '.' || c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'
-"""
-
-
-def _names(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute(_COLUMNS)}
+        wanted, found = (set(one.execute(_COLUMNS)) for one in (new, connection))
+    return f"{min(wanted - found)[0]} is missing" if wanted - found else "ok"
 
 
 _TEXTS = """
@@ -182,10 +177,6 @@ def _contents(connection: sqlite3.Connection) -> str:
     except UnicodeDecodeError:
         return "it holds text that is not UTF-8"
     return "ok"
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    return not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
 
 
 def _failed(path: Path, error: str, name: str) -> Problem:
@@ -208,13 +199,8 @@ def _damaged(path: Path, why: str) -> Problem:
     return Damage(f"{path} is damaged", f"{why}.", fix)
 
 
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(uri(path), uri=True, timeout=2)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(uri(path), uri=True, timeout=2))
 
 
 _LAST = """
@@ -351,7 +337,7 @@ def records(path: Path) -> list[Problem]:
     if not path.exists():
         return []
     try:
-        with closing(sqlite3.connect(uri(path), uri=True, timeout=2)) as connection:
+        with _reading(path) as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
                 return []
             return list(_broken(connection))

@@ -18,20 +18,28 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.toc import GRACE, Level
 from mcp_memory.errors import CapReached, LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import PlannedCall, Prices
 from mcp_memory.store.port import Clock
-from mcp_memory.store.sqlite.database import ERASURES, Database, Row, Transaction
+from mcp_memory.store.sqlite.database import ERASURES, Database, Transaction
 
 NAME = "pipeline"
 DURATION_SECONDS = 20.0
 #: How many times it is renewed while it lasts, so that one renewal that has to wait does not lose it.
 _RENEWALS = 4
 _ROW = "SELECT holder, token, expires_ms FROM lease WHERE name = ?"
+
+
+class _Held(NamedTuple):
+    """The lease as its row tells it."""
+
+    holder: str
+    token: int
+    expires_ms: int
 
 
 class SqliteLease:
@@ -49,7 +57,7 @@ class SqliteLease:
         self._name = name
         self._clock = clock
         self._until = 0.0
-        self._seen: Row | None = None
+        self._seen: _Held | None = None
         self._seen_at = 0.0
         self.duration = duration
         self.holder = holder or f"{machine()}:{os.getpid()}"
@@ -62,34 +70,33 @@ class SqliteLease:
         """Take or renew the lease. False while another living process holds it."""
         started = self._clock()
         # A look comes before the write: servers that wait for their turn must not write to find out.
-        if not self._may_take(await self._database.fetch(_ROW, (self._name,))):
+        if not self._may_take([_Held(*row) for row in await self._database.fetch(_ROW, (self._name,))]):
             return False
         token = await self._database.write(self._take, self._may_take)
         if token:
             self.token, self._until = token, started + self.duration
         return bool(token)
 
-    def _take(self, tx: Transaction, may_take: Callable[[list[Row]], bool]) -> int:
+    def _take(self, tx: Transaction, may_take: Callable[[list[_Held]], bool]) -> int:
         """Write the row; its token, or 0 if someone else has it."""
-        rows = tx.fetch(_ROW, (self._name,))
-        if not may_take(rows):
+        held = [_Held(*row) for row in tx.fetch(_ROW, (self._name,))]
+        if not may_take(held):
             return 0
-        token = int(rows[0][1]) + (not self._is_mine(rows)) if rows else 1
+        token = held[0].token + (not self._is_mine(held)) if held else 1
         expires = time.time_ns() // 1_000_000 + round(self.duration * 1000)
-        if rows and rows[0][2] == expires:
-            expires += 1  # a renewal must show
+        expires += bool(held and held[0].expires_ms == expires)  # a renewal must show
         tx.run("INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)", (self._name, self.holder, token, expires))
         return token
 
-    def _is_mine(self, rows: list[Row]) -> bool:
-        return bool(rows) and rows[0][1] == self.token
+    def _is_mine(self, held: list[_Held]) -> bool:
+        return bool(held) and held[0].token == self.token
 
-    def _may_take(self, rows: list[Row]) -> bool:
+    def _may_take(self, held: list[_Held]) -> bool:
         """Whether it is ours, given back, held by a process of this machine that is gone, or no longer renewed."""
-        if not rows or self._is_mine(rows) or rows[0][2] == 0 or _is_dead(str(rows[0][0])):
+        if not held or self._is_mine(held) or not held[0].expires_ms or _is_dead(held[0].holder):
             return True
-        if rows[0] != self._seen:
-            self._seen, self._seen_at = rows[0], self._clock()
+        if held[0] != self._seen:
+            self._seen, self._seen_at = held[0], self._clock()
         return self._clock() - self._seen_at >= self.duration
 
     @asynccontextmanager
@@ -124,8 +131,7 @@ def check_lease(tx: Transaction, token: int | None) -> None:
     """Refuse a write of a process whose lease has passed to another. No token: not a write of the pipeline."""
     if token is None:
         return
-    rows = tx.fetch("SELECT token FROM lease WHERE name = ?", (NAME,))
-    if not rows or rows[0][0] != token:
+    if tx.fetch("SELECT token FROM lease WHERE name = ?", (NAME,)) != [(token,)]:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
 
 
@@ -180,12 +186,8 @@ class WorkPart:
         return await self._database.data_version()
 
     async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
-        values = {
-            "now": now_ms,
-            "busy_from": busy.start,
-            "busy_to": busy.stop - 1,
-            "closed_before": closed_before_ms,
-        }
+        quiet = {"busy_from": busy.start, "busy_to": busy.stop - 1}
+        values = {"now": now_ms, "closed_before": closed_before_ms, **quiet}
         return bool(await self._database.value(_WAITING, values))
 
 
@@ -199,14 +201,25 @@ _RESERVE = (
 )
 _SETTLE = "UPDATE llm_call SET outcome = ?, input_tokens = ?, output_tokens = ?, latency_ms = ? WHERE id = ?"
 _BY_MODEL = (
-    "SELECT model, count(*), sum(input_tokens), sum(output_tokens), count(*) FILTER (WHERE outcome <> 'ok'), "
-    "sum((input_tokens + output_tokens) * (day = ?)), sum(input_tokens * (day = ?)), sum(output_tokens * (day = ?)) "
-    "FROM llm_call GROUP BY model"
+    "SELECT model, count(*), count(*) FILTER (WHERE outcome <> 'ok'), sum(input_tokens), sum(output_tokens), "
+    "sum(input_tokens * (day = ?)), sum(output_tokens * (day = ?)) FROM llm_call GROUP BY model"
 )
 _COMPRESSION = (
     "SELECT {by}, sum(v.input_tokens), sum(v.output_tokens) FROM node n JOIN node_version v ON v.id = n.current "
     "WHERE n.removed = 0 AND v.input_tokens > 0 GROUP BY 1"
 )
+
+
+class _Usage(NamedTuple):
+    """What one model was used for, in all and today."""
+
+    model: str
+    calls: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    input_today: int
+    output_today: int
 
 
 class SqliteLedger:
@@ -280,21 +293,25 @@ class SqliteLedger:
 
     async def facts(self) -> dict[str, Any]:
         day = self._day(self._clock.now_ms())
-        rows = await self._database.fetch(_BY_MODEL, (day, day, day))
-        return {
-            "llm": {
-                "calls": sum(row[1] for row in rows),
-                "input_tokens": sum(row[2] for row in rows),
-                "output_tokens": sum(row[3] for row in rows),
-                "today": sum(row[5] for row in rows),
-                "cap": self._cap,
-                "failed": sum(row[4] for row in rows),
-                "cost": self._cost([(row[0], row[2], row[3]) for row in rows]),
-                "cost_today": self._cost([(row[0], row[6], row[7]) for row in rows]),
-            },
-            "compression": await self._compression("v.depth", str),
-            "compression_by_level": await self._compression("n.level", lambda level: Level(level).label),
+        used = [_Usage(*row) for row in await self._database.fetch(_BY_MODEL, (day, day))]
+        ratios = {}
+        for name, by in (("compression", "v.depth"), ("compression_by_level", "n.level")):
+            rows = await self._database.fetch(_COMPRESSION.format(by=by))
+            ratios[name] = {
+                key if isinstance(key, str) else Level(key).label: round(min(out / read, 1.0), 3)
+                for key, read, out in rows
+            }
+        llm = {
+            "calls": sum(one.calls for one in used),
+            "input_tokens": sum(one.input_tokens for one in used),
+            "output_tokens": sum(one.output_tokens for one in used),
+            "today": sum(one.input_today + one.output_today for one in used),
+            "cap": self._cap,
+            "failed": sum(one.failed for one in used),
+            "cost": self._cost([(one.model, one.input_tokens, one.output_tokens) for one in used]),
+            "cost_today": self._cost([(one.model, one.input_today, one.output_today) for one in used]),
         }
+        return {"llm": llm, **ratios}
 
     def _cost(self, spent: list[tuple[str, int, int]]) -> float | None:
         """Dollars, or None if a model was used whose price is not set."""
@@ -307,10 +324,6 @@ class SqliteLedger:
                 return None
             total += (tokens_in * price[0] + tokens_out * price[1]) / 1_000_000
         return round(total, 4)
-
-    async def _compression(self, by: str, name: Any) -> dict[str, float]:
-        rows = await self._database.fetch(_COMPRESSION.format(by=by))
-        return {name(key): round(min(out / given, 1.0), 3) for key, given, out in rows}
 
     def _day(self, now_ms: int) -> str:
         return datetime.fromtimestamp(now_ms / 1000, self._zone).date().isoformat()
