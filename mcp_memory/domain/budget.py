@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
@@ -62,6 +62,19 @@ def first_lines(lines: Sequence[str], around: str, budget: int, chars: int, coun
     while kept and (len(text := around + "".join(kept)) > chars or count(text) > budget):
         kept.pop()
     return kept
+
+
+def in_parts(items: Iterable[tuple[T, int]], most: int) -> list[list[T]]:
+    """Neighbours in parts of at most so many tokens, which each item is given with; a larger one stands alone."""
+    parts: list[list[T]] = []
+    size = most + 1
+    for item, tokens in items:
+        if size + tokens > most:
+            parts.append([])
+            size = 0
+        parts[-1].append(item)
+        size += tokens
+    return parts
 
 
 def with_count(count: Callable[[str], int], form: Callable[[int], str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from mcp_memory.domain.budget import in_parts
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.nodes import (
     Bullet,
@@ -279,16 +280,7 @@ def _listing(points: Sequence[Point[M]]) -> str:
 
 def _packs(points: Sequence[Point[M]], count: Count, size: int) -> list[list[Point[M]]]:
     """Neighbouring points in packs of at most so many tokens."""
-    packs: list[list[Point[M]]] = [[]]
-    room = size
-    for point in points:
-        tokens = count(point.text) + 8
-        if tokens > room and packs[-1]:
-            packs.append([])
-            room = size
-        packs[-1].append(point)
-        room -= tokens
-    return packs
+    return in_parts(((point, count(point.text) + 8) for point in points), size) or [[]]
 
 
 def _parent_bullet(point: Point[tuple[int, int]], children: Sequence[Node]) -> Bullet:

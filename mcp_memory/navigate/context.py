@@ -7,7 +7,7 @@ shows, however long the history is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from mcp_memory.domain.budget import (
     ANY_COUNT,
@@ -24,7 +24,7 @@ from mcp_memory.domain.budget import (
     with_count,
 )
 from mcp_memory.domain.events import MESSAGES, EventQuery, parse_ulid
-from mcp_memory.domain.nodes import Node, NodeQuery, Words, event_grip_id, parse_grip_id
+from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
@@ -184,21 +184,9 @@ class Surroundings:
 
     answers: Answers
     request: ContextRequest
-    #: What was read for this request: the same nodes and words are wanted for several blocks.
-    _read: dict[tuple[str, NodeRef, Position | None], Node | None] = field(default_factory=dict)
-    _heard: dict[tuple[bytes, Position | None], Words | None] = field(default_factory=dict)
 
     async def _nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
-        missing = [ref for ref in refs if (project, ref, at) not in self._read]
-        nodes = await self.answers.reader.nodes(NodeQuery(project, tuple(missing), at=at)) if missing else []
-        found = {node.ref: node for node in nodes}
-        self._read.update({(project, ref, at): found.get(ref) for ref in missing})
-        return [node for ref in refs if (node := self._read[project, ref, at])]
-
-    async def _event(self, key: bytes, at: Position | None) -> Words | None:
-        if (key, at) not in self._heard:
-            self._heard[key, at] = await self.answers.reader.words(key, at)
-        return self._heard[key, at]
+        return await self.answers.reader.nodes(NodeQuery(project, tuple(refs), at=at)) if refs else []
 
     async def find(self) -> Focus:
         """What a query finds, or what the focus names; the latest day if nothing is named."""
@@ -231,7 +219,7 @@ class Surroundings:
         return Focus(scope, home, f"session:{session_id}", ref=last, session_id=session_id)
 
     async def _words(self, key: bytes, name: str, scope: Scope) -> Focus:
-        found = await self._event(key, None)
+        found = await self.answers.reader.words(key, None)
         if found is None:
             raise NotFound(f"There is no grip or event {name[:80]} in memory.", FIND_TERMS)
         anchor = event_grip_id(found.event.timestamp_ms, key)
@@ -258,7 +246,6 @@ class Surroundings:
         Nothing if the focus is not in the view.
         """
         chain = [*reversed(ancestors(focus.ref)), focus.ref] if focus.ref else []
-        await self._nodes(focus.project, chain, at)
         own = await self._own_block(focus, at)
         if own is None:
             return []
@@ -290,7 +277,7 @@ class Surroundings:
         if focus.event_key is None:
             nodes = await self._nodes(focus.project, [focus.ref] if focus.ref else [], at)
             return self._node("focus", nodes[0], focus, full=True) if nodes else None
-        found = await self._event(focus.event_key, at)
+        found = await self.answers.reader.words(focus.event_key, at)
         if found is None:
             return None
         event, text, excerpt = found.event, found.event.text, found.excerpt

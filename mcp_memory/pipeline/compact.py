@@ -14,7 +14,7 @@ from itertools import zip_longest
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.capture.redaction import Clean
-from mcp_memory.domain.budget import Tokenizer, first_lines
+from mcp_memory.domain.budget import Tokenizer, first_lines, in_parts
 from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
@@ -301,8 +301,7 @@ class Condenser:
 
     def parts(self, events: Sequence[Event]) -> list[list[Event]]:
         """The events in order, in parts that a summarizer can take: no empty ones, tools cut short, none too large."""
-        parts: list[list[Event]] = []
-        size = PART_TOKENS + 1
+        quiet: list[tuple[Event, int]] = []
         for event in filter(lambda event: event.says_something, events):
             text: str = event.text
             if event.role is Role.TOOL:
@@ -315,13 +314,9 @@ class Condenser:
                 text = self.tokens.cut_to(f"{head}\n…\n{text[-PART_TOKENS // 2 :]}", PART_TOKENS)
             # What was counted whole when it was stored need not be counted again.
             whole = text == event.text and event.role is not Role.TOOL
-            cost = event.tokens if whole else self.tokens.count(text)
-            if size + cost > PART_TOKENS:
-                parts.append([])
-                size = 0
-            parts[-1].append(event if text == event.text else replace(event, text=Clean(text)))
-            size += cost
-        return parts
+            shown = event if text == event.text else replace(event, text=Clean(text))
+            quiet.append((shown, event.tokens if whole else self.tokens.count(text)))
+        return in_parts(quiet, PART_TOKENS)
 
 
 _INTRODUCTION = (
