@@ -29,16 +29,17 @@ async def test_adding_twice_adds_nothing(opened: Open) -> None:
         assert await add(store, *talk()) == 0
 
 
-async def test_two_processes_that_add_the_same_at_once_add_it_once(opened: Open) -> None:
-    events = [said(f"Message {number}.", number) for number in range(40)]
+@pytest.mark.parametrize("sources", [("hook", "hook"), ("hook", "transcript")], ids=["one source", "two sources"])
+async def test_two_processes_that_add_the_same_at_once_add_it_once(opened: Open, sources: tuple[str, str]) -> None:
     counts: list[int] = []
 
-    async def take(store: Store) -> None:
+    async def take(store: Store, via: str) -> None:
+        events = [said(f"Message {number}.", number, name=f"{via} {number}", via=via) for number in range(40)]
         counts.extend([await add(store, *events[start : start + 4]) for start in range(0, 40, 4)])
 
     async with opened() as one, opened() as two, anyio.create_task_group() as tasks:
-        tasks.start_soon(take, one)
-        tasks.start_soon(take, two)
+        tasks.start_soon(take, one, sources[0])
+        tasks.start_soon(take, two, sources[1])
     async with opened() as store:
         assert sum(counts) == len(await store.log(0, None, 99)) == 40
 

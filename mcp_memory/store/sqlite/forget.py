@@ -112,7 +112,16 @@ def look(connection: Connection, wish: Wish) -> tuple[Forgotten, Coverage]:
 
 
 def _find(fetch: Fetch, wish: Wish) -> _Found:
-    where, value = _condition(wish)
+    choices = {
+        "s.session_id = ?": wish.session_id,
+        "e.key = ?": wish.event_key,
+        "p.slug = ?": wish.project,
+        "e.timestamp_ms < ?": wish.before_ms,
+        "holds(e.text, ?)": None if wish.match is None else same_letters(wish.match),
+    }
+    (where, value), *more = [(clause, value) for clause, value in choices.items() if value is not None]
+    if more:
+        raise ValueError("forget takes one wish at a time")
     events = [_Event(*row) for row in fetch(_EVENTS.format(where=where), (value,))]
     known = fetch(_PLACES, ()) if wish.project is not None else []
     own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
@@ -129,20 +138,6 @@ def _find(fetch: Fetch, wish: Wish) -> _Found:
     names = tuple(sorted(name for (name,) in fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(fetch(_SAYING, (value,))) + len(fetch(_RECORDS_SAYING, (value,)))
     return _Found(coverage, events, inbox, bearing, names, summaries)
-
-
-def _condition(wish: Wish) -> tuple[str, object]:
-    choices: list[tuple[str, object]] = [
-        ("s.session_id = ?", wish.session_id),
-        ("e.key = ?", wish.event_key),
-        ("p.slug = ?", wish.project),
-        ("e.timestamp_ms < ?", wish.before_ms),
-        ("holds(e.text, ?)", None if wish.match is None else same_letters(wish.match)),
-    ]
-    found, *more = [(clause, value) for clause, value in choices if value is not None]
-    if more:
-        raise ValueError("forget takes one wish at a time")
-    return found
 
 
 def _emptied(fetch: Fetch, counts: Counter[int], sql: str) -> list[str]:
@@ -297,26 +292,18 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
         tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, name),))
         tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
         tx.run("DELETE FROM session WHERE id = ?", (session,))
-    where, value = (
-        ("slug = ?1", wish.project)
-        if wish.match is None
-        else (
-            "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))",
-            same_letters(wish.match),
-        )
-    )
+    where, value = "slug = ?1", wish.project
+    if wish.match is not None:
+        where = "(holds(slug || ' ' || root, ?1) OR id IN (SELECT project FROM project_alias WHERE holds(root, ?1)))"
+        value = same_letters(wish.match)
     unused = f"SELECT id FROM project p WHERE {where} AND NOT EXISTS (SELECT 1 FROM session WHERE project = p.id)"
     for (project,) in tx.fetch(unused, (value,)):
-        _drop_project(tx, project)
-
-
-def _drop_project(tx: Transaction, project: int) -> None:
-    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,)):
-        remove_node(tx, node)
-    _keep_counting(tx, "project")
-    for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
-        tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
-    tx.run("DELETE FROM project WHERE id = ?", (project,))
+        for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,)):
+            remove_node(tx, node)
+        _keep_counting(tx, "project")
+        for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
+            tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
+        tx.run("DELETE FROM project WHERE id = ?", (project,))
 
 
 def _keep_counting(tx: Transaction, table: str) -> None:

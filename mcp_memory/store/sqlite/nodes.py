@@ -194,7 +194,7 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
             documents.append((number * 4 + NODE, *columns.values))
         if ref.level is Level.SEGMENT and not node.removed:
             # Those of earlier versions stay, for views of the past.
-            mentions += [(project, folded(term), node.start_ms, number, row) for term in node.keywords]
+            mentions += [(project, term.casefold(), node.start_ms, number, row) for term in node.keywords]
     tx.insert(_NODE, new)
     tx.run_many(_SET_CURRENT, changed)
     tx.insert(_VERSION, versions)
@@ -219,10 +219,6 @@ def _version_row(row: int, number: int, version: int, node: Node) -> tuple[Any, 
         *(metrics or ("", 0, 0, 1.0)),
         node.weight,
     )
-
-
-def folded(term: str) -> str:
-    return term.casefold()
 
 
 def index_nodes(tx: Transaction) -> None:

@@ -19,7 +19,7 @@ from mcp_memory.store.sqlite.candidates import is_silent
 from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.fts5 import events as candidates
 from mcp_memory.store.sqlite.log import EVENTS, SET_ASIDE, event_of
-from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, folded, nodes_of
+from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sqlite.projects import FIND, sought
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
 
@@ -226,7 +226,7 @@ class SqliteReader:
         return await self.nodes(NodeQuery(project, refs, at=at)) if refs else []
 
     async def related(self, project: str, node: Node, at: Position | None, limit: int) -> list[Node]:
-        terms = list(dict.fromkeys(map(folded, node.keywords)))
+        terms = list(dict.fromkeys(term.casefold() for term in node.keywords))
         if not terms:
             return []
         latest = at.versions if at else LATEST
