@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
 
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
@@ -38,6 +38,15 @@ _PHRASES = ("today", "yesterday", "this week", "last week", "this month", "last 
 _TOPICS = {Level.DAY: 40, Level.WEEK: 20, Level.MONTH: 12, Level.YEAR: 3}
 _TIME_DIGITS = 13
 _DIGITS = re.compile(r"[0-9]{0,15}")
+
+
+class SearchOptions(TypedDict, total=False):
+    """A kind of hits, how many of them, from which place in the list on, and whether they are spread over sessions."""
+
+    kind: str | None
+    limit: int
+    cursor: str | None
+    diverse: bool
 
 
 def at_one_moment(
@@ -150,18 +159,10 @@ class Answers:
 
     @at_one_moment
     async def search(
-        self,
-        text: str,
-        project: str | None = None,
-        when: str | None = None,
-        *,
-        kind: str | None = None,
-        limit: int = 10,
-        cursor: str | None = None,
-        diverse: bool = False,
+        self, text: str, project: str | None = None, when: str | None = None, **options: Unpack[SearchOptions]
     ) -> tuple[Results, str]:
         """The hits, and a note on how the question was understood."""
-        query = await self._query(text, project, when, kind, limit, cursor, diverse)
+        query = await self._query(text, project, when, **options)
         return await find_hits(self.reader, query, self.now, self.renderer.moment)
 
     @at_one_moment
@@ -172,13 +173,10 @@ class Answers:
         when: str | None = None,
         *,
         budget: int,
-        kind: str | None = None,
-        limit: int = 10,
-        cursor: str | None = None,
-        diverse: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> tuple[Results, Page]:
         """The hits with the replies to them, advice where there are few, and all of it as text."""
-        query = await self._query(text, project, when, kind, limit, cursor, diverse)
+        query = await self._query(text, project, when, **options)
         found, note = await find_hits(self.reader, query, self.now, self.renderer.moment)
         found = await with_replies(self.reader, found, question_of(found.query))
         found = await advised(self.reader, query.scope, found)
@@ -186,23 +184,15 @@ class Answers:
             note += told_when(text, found.hits[0], self.now)
         return found, self.renderer.hits(found, checked(budget), note)
 
-    async def _query(
-        self,
-        text: str,
-        project: str | None,
-        when: str | None,
-        kind: str | None,
-        limit: int,
-        cursor: str | None,
-        diverse: bool,
-    ) -> Query:
+    async def _query(self, text: str, project: str | None, when: str | None, **options: Unpack[SearchOptions]) -> Query:
         """What is asked, its project, time and place in the list understood."""
-        scope = await self.scope(project)
+        scope, kind, limit = await self.scope(project), options.get("kind"), options.get("limit", 10)
         if limit < 1:
             raise UsageError(f"limit must be from 1 to {MAX_LIMIT}, not {limit}; 5 to 10 is usual.")
-        offset, time = offset_of(cursor), self.when(when)
+        offset, time = offset_of(options.get("cursor")), self.when(when)
         if kind and kind not in KINDS:
             raise UsageError(f"{kind!r} is not a kind; known are {', '.join(KINDS)}.")
+        diverse = options.get("diverse", False)
         return Query(scope, text, time, None, kind or None, min(limit, MAX_LIMIT), offset, diverse)
 
     async def complete(self, argument: str, typed: str) -> list[str]:
