@@ -19,7 +19,7 @@ from mcp_memory.navigate import browse
 from mcp_memory.navigate.browse import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.navigate.time_questions import find_hits, told_when
+from mcp_memory.navigate.time_questions import date_of_best, find_hits
 from mcp_memory.search.hits import Results, with_replies
 from mcp_memory.search.question import KINDS, Query, offset_of, question_of
 from mcp_memory.search.retrieval import advised, nearest_days
@@ -113,7 +113,7 @@ class Answers:
             alone = scope.project is None or scope.alone
             others = [] if alone else [slug for slug in await self.reader.slugs() if slug != scope.project]
             notice += f" Other projects: {', '.join(others[:8])}." if others else ""
-        return self.renderer.root(root, scope, branches, notice, checked(budget), waiting)
+        return self.renderer.root(root, scope, branches, notice, valid_budget(budget), waiting)
 
     @at_one_moment
     async def get_node(
@@ -122,7 +122,7 @@ class Answers:
         named = not project and parse_node_id(node_id)[1]
         scope = await (self.view() if named else self.scope(project))
         view, branches = await browse.get_node(self.reader, scope, node_id, topic, outline=True)
-        return self.renderer.node(view, scope, branches, checked(budget), offset_of(cursor))
+        return self.renderer.node(view, scope, branches, valid_budget(budget), offset_of(cursor))
 
     @at_one_moment
     async def versions(self, node_id: str | None) -> list[int]:
@@ -148,14 +148,14 @@ class Answers:
             days = await nearest_days(self.reader, scope.project, time.when.start_ms, time.when.end_ms)
             names = ", ".join(scope.id_of(day.node_id, day.project) for day in days)
             note = await self.waiting(scope) + (f" The nearest days: {names}." if names else "")
-        return self.renderer.timeline(time, scope, branches, checked(budget), offset_of(cursor), note)
+        return self.renderer.timeline(time, scope, branches, valid_budget(budget), offset_of(cursor), note)
 
     @at_one_moment
     async def expand_grip(self, grip_id: str, before: int, after: int, budget: int) -> Page:
-        opened = await browse.expand_grip(self.reader, grip_id, few(before), few(after), spoken=True)
+        opened = await browse.expand_grip(self.reader, grip_id, valid_around(before), valid_around(after), spoken=True)
         scope = await self.view()
         scope.admit(opened.record.cited.project if opened.record.cited else "")
-        return self.renderer.grip(opened, scope, checked(budget))
+        return self.renderer.grip(opened, scope, valid_budget(budget))
 
     @at_one_moment
     async def search(
@@ -181,8 +181,8 @@ class Answers:
         found = await with_replies(self.reader, found, question_of(found.query))
         found = await advised(self.reader, query.scope, found)
         if found.hits and budget >= ROOMY * len(found.hits):
-            note += told_when(text, found.hits[0], self.now)
-        return found, self.renderer.hits(found, checked(budget), note)
+            note += date_of_best(text, found.hits[0], self.now)
+        return found, self.renderer.hits(found, valid_budget(budget), note)
 
     async def _query(self, text: str, project: str | None, when: str | None, **options: Unpack[SearchOptions]) -> Query:
         """What is asked, its project, time and place in the list understood."""
@@ -280,7 +280,7 @@ _COMPLETERS: dict[str, Callable[[Answers, Scope, str], Awaitable[list[str]]]] = 
 }
 
 
-def checked(budget: int) -> int:
+def valid_budget(budget: int) -> int:
     """How long an answer may be; a larger budget than the largest is cut down to it."""
     if budget < 1:
         usual = f"must be from 1 to {MAX_BUDGET:,}; 500 to 2,000 is usual."
@@ -288,7 +288,7 @@ def checked(budget: int) -> int:
     return min(budget, MAX_BUDGET)
 
 
-def few(number: int, most: int = MAX_AROUND) -> int:
+def valid_around(number: int, most: int = MAX_AROUND) -> int:
     """How many events to show before or after a grip, no more than `most`."""
     if number < 0:
         raise UsageError(f"before and after must be from 0 to {MAX_AROUND} events, not {number}.")

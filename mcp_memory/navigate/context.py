@@ -40,7 +40,7 @@ from mcp_memory.errors import (
     UsageError,
     listed,
 )
-from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.answers import Answers, valid_budget
 from mcp_memory.navigate.browse import ALL, grip_key, ref_of, session_name
 from mcp_memory.navigate.rendering import Page
 
@@ -74,7 +74,7 @@ class ContextRequest:
     project: str | None = None
 
     def check(self) -> None:
-        checked(self.budget_tokens)
+        valid_budget(self.budget_tokens)
         if self.focus and self.query:
             raise UsageError("Give a focus or a query, not both: a query chooses its own focus.")
         if self.order not in ORDERS:
@@ -144,7 +144,7 @@ class Contexts:
 
     async def _page(self, request: ContextRequest) -> Page:
         renderer = self.answers.renderer
-        budget, count = checked(request.budget_tokens), renderer.count
+        budget, count = valid_budget(request.budget_tokens), renderer.count
 
         def foot(tokens: int, snapshot: str) -> str:
             return f"[{tokens} tokens · next: {renderer.say(_NEXT).format(snapshot=snapshot)}]"

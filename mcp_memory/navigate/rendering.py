@@ -80,7 +80,7 @@ def aside(line: str, rank: int = 0) -> Piece[str]:
 
 
 @dataclass(slots=True)
-class Ids:
+class NodeLines:
     """Writes the lines of one answer, and remembers what was written out already."""
 
     scope: Scope
@@ -201,31 +201,31 @@ class Renderer:
         name = scope.project or "all projects"
         if topic:
             return self._about(root, scope, topic, f"Memory of {name} about {safe(topic.text, 60)!r}:{note}", budget)
-        ids = Ids(scope)
+        write = NodeLines(scope)
         latest, *older = root.years
-        pieces = [item(ids.line(latest), *(ids.bullet(bullet, gripped=False) for bullet in latest.bullets[:1]))]
+        pieces = [item(write.line(latest), *(write.bullet(bullet, gripped=False) for bullet in latest.bullets[:1]))]
         if older:
             names = " · ".join(scope.id_of(year.node_id, year.project) for year in older)
             pieces.append(aside(f"earlier: {names}"))
-        pieces += [item(ids.line(month), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
+        pieces += [item(write.line(month), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
         for day in root.days:
-            pieces.append(item(ids.line(day), *(ids.bullet(bullet) for bullet in day.bullets[:1]), rank=2))
+            pieces.append(item(write.line(day), *(write.bullet(bullet) for bullet in day.bullets[:1]), rank=2))
         step = errors.listed(errors.DOWN, errors.TERM, errors.TIME)
         more = errors.more_in(scope.id_of(latest.node_id, latest.project))
         return self.page(f"Memory of {name}: table of contents.{note}", pieces, step, budget, more)
 
     def _about(self, root: Root, scope: Scope, topic: Topic, head: str, budget: int) -> Page:
         """The days that speak of a topic most, each with the line that says most of it; then what is above them."""
-        ids = Ids(scope)
+        write = NodeLines(scope)
         pieces = []
         for at, day in enumerate(root.days):
             said = topic.said_in(day, 1)
             told = [bullet for bullet in topic.bullets(day.bullets, said) if not _repeats(bullet, said)]
-            title = ids.line(day)
-            lines = [ids.bullet(bullet) for bullet in told[: 0 if said and at else 1]]
-            lines += [line for hit in said for line in ids.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
+            title = write.line(day)
+            lines = [write.bullet(bullet) for bullet in told[: 0 if said and at else 1]]
+            lines += [line for hit in said for line in write.said(hit, self.clock(hit.start_ms), _ROOT_SAID)]
             pieces.append(item(title, *lines))
-        pieces += [item(ids.line(node), rank=1) for node in (*root.months, *root.years)]
+        pieces += [item(write.line(node), rank=1) for node in (*root.months, *root.years)]
         return self.page(head, pieces, errors.listed(errors.DOWN_TOPIC, errors.TO_WORDS), budget, errors.MORE)
 
     def node(self, view: NodeView, scope: Scope, topic: Topic | None, budget: int, offset: int = 0) -> Page:
@@ -239,8 +239,8 @@ class Renderer:
         return page
 
     def _node(self, view: NodeView, scope: Scope, topic: Topic | None, budget: int, offset: int, width: int) -> Page:
-        node, ids, pieces = view.node, Ids(scope), []
-        head = f"{ids.line(node)}{self._facts(node)}"
+        node, write, pieces = view.node, NodeLines(scope), []
+        head = f"{write.line(node)}{self._facts(node)}"
         if topic and view.missed:
             beneath = _many(view.missed, Level(node.level + 1).label)
             pieces.append(aside(f"Nothing of {beneath} beneath speaks of {safe(topic.text, 60)!r}."))
@@ -248,15 +248,15 @@ class Renderer:
         if not offset:
             # Passages of a topic are nearer to the words than a summary, and the bullets say more.
             said = topic.said_in(node, _SAID) if topic else []
-            lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), width)]
-            bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic) if not _repeats(bullet, said)]
+            lines = [line for hit in said for line in write.said(hit, self._when(hit, node), width)]
+            bullets = [write.bullet(bullet) for bullet in _chosen(node.bullets, topic) if not _repeats(bullet, said)]
             pieces += [aside(line, min(at, 2)) for at, line in enumerate(lines)]
             pieces += [aside(line, _rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
         for at, child in enumerate(view.children[offset:]):
             # A few words that a child's title lacks, by which to choose among its siblings.
             telling = [word for word in child.keywords if word.lower() not in child.title.lower()][:_FEW]
             words = f" [{safe(', '.join(telling), width // 8)}]" if telling and width // 8 >= _KEYWORDS else ""
-            pieces.append(item(f"> {ids.line(child, max(_CHILD, width // 5))}{words}", rank=_rank(at, 0, 1, 2)))
+            pieces.append(item(f"> {write.line(child, max(_CHILD, width // 5))}{words}", rank=_rank(at, 0, 1, 2)))
         ways = (("up", view.parent_id), ("previous", view.previous), ("next", view.following))
         around = " · ".join(f"{name} {scope.id_of(node_id, node.project)}" for name, node_id in ways if node_id)
         keywords = f"keywords: {safe(', '.join(node.keywords), 200)}" if node.keywords else ""
@@ -298,12 +298,12 @@ class Renderer:
         if not time.nodes:
             told = f"nothing is {'in its summaries' if 'open' in note else 'remembered'}.{note}"
             return self.page(f"{head} {told}", [], errors.listed(errors.ALL_TIMES, errors.FINDS_TERMS), budget)
-        nodes, ids, pieces = time.nodes[offset:], Ids(scope), []
+        nodes, write, pieces = time.nodes[offset:], NodeLines(scope), []
         many = next((lines for most, lines in _LINES if len(nodes) <= most), 1)
         for node in nodes:
-            title, said = ids.line(node), topic.said_in(node, 1) if topic else []
-            lines = [line for hit in said for line in ids.said(hit, self._when(hit, node), _ROOT_SAID)]
-            bullets = [ids.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: many - len(lines)]]
+            title, said = write.line(node), topic.said_in(node, 1) if topic else []
+            lines = [line for hit in said for line in write.said(hit, self._when(hit, node), _ROOT_SAID)]
+            bullets = [write.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: many - len(lines)]]
             pieces.append(item(title, *lines, *bullets))
         return self.page(head, pieces, errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS), budget, errors.MORE_OF_TIME)
 

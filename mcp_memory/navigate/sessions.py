@@ -11,7 +11,7 @@ from mcp_memory.domain.nodes import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
-from mcp_memory.navigate.answers import Answers, checked
+from mcp_memory.navigate.answers import Answers, valid_budget
 from mcp_memory.navigate.browse import session_name
 from mcp_memory.navigate.rendering import Page, aside
 from mcp_memory.navigate.shapes import event_shape, iso
@@ -75,7 +75,7 @@ class Sessions:
             said = f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)}"
             grip = event_grip_id(event.timestamp_ms, event.key)
             pieces.append(aside(f"{said} {grip}", rank=3 * (len(view.tail) - at)))
-        return view, renderer.page(head, pieces, _NEXT, checked(budget))
+        return view, renderer.page(head, pieces, _NEXT, valid_budget(budget))
 
     def fitting(self, view: SessionView, budget: int) -> SessionView:
         """As much of the view as the budget has room for: the latest record, then the latest messages, then the rest.

@@ -128,7 +128,7 @@ async def _latest(reader: ReadStore, project: str | None, asked: str) -> tuple[T
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
 
 
-def told_when(query: str, best: Hit, now: datetime) -> str:
+def date_of_best(query: str, best: Hit, now: datetime) -> str:
     """The date of the best hit, for a question that asks for one, unless it is hardly more than a guess."""
     if not _WORDINGS["when"].match(query) or best.score < _GUESS:
         return ""

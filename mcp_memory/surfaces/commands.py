@@ -19,7 +19,7 @@ from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import Answers, checked, few
+from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, node_of, ref_of, topic_of
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
@@ -38,7 +38,7 @@ _ALL_NODES = 100_000
 
 
 def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
-    return default if options.budget is None else checked(int(options.budget))
+    return default if options.budget is None else valid_budget(int(options.budget))
 
 
 def from_one_moment(
@@ -130,7 +130,7 @@ async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
     if not options.json:
         page = await answers.expand_grip(options.id, options.before, options.after, budget)
         return _fitted(answers, page, budget)
-    before, after = few(options.before, _ALL_AROUND), few(options.after, _ALL_AROUND)
+    before, after = valid_around(options.before, _ALL_AROUND), valid_around(options.after, _ALL_AROUND)
     opened = await browse.expand_grip(answers.reader, options.id, before, after)
     record, cited = opened.record, opened.record.cited
 

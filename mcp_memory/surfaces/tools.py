@@ -109,10 +109,10 @@ class Tools:
         """
         renderer = (await self.memory.app()).answers.renderer
         from mcp_memory.domain.budget import with_count
-        from mcp_memory.navigate.answers import checked
+        from mcp_memory.navigate.answers import valid_budget
         from mcp_memory.search.question import cursor_of, offset_of
 
-        room, start = max(checked(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
+        room, start = max(valid_budget(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
         page = await self._page(budget, lambda app: ask(app, room))
         body, _, foot = page.text.rpartition("\n")
         match = _FOOT.fullmatch(foot)
