@@ -20,8 +20,8 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
     [
         (["node", "toc:day:2026-13-45"], 2, "not"),
         (["node", "nonsense"], 2, "toc:year:2024"),
-        (["toc", "--topic=--"], 2, "'--' is no value"),
-        (["search", "login", "--limit=--", "--json"], 2, "'--' is no value"),
+        (["toc", "--topic=--"], 2, "'--' is not a value"),
+        (["search", "login", "--limit=--", "--json"], 2, "'--' is not a value"),
         (["backup", "x" * 5000], 1, "…: File name too long"),
         (["node", "toc:day:1999-01-01", "--project", "alpha"], 1, "`mcp-memory toc`"),
         (["grip", "grip:x"], 2, "grip:1705330800000"),

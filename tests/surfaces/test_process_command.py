@@ -96,7 +96,7 @@ def test_what_is_no_text_is_refused(machine: Machine) -> None:
         path.write_bytes(data)
         done = machine.run("summarize", str(path))
         assert (done.returncode, done.stdout) == (2, "")
-        assert "no text in UTF-8" in done.stderr
+        assert "not text in UTF-8" in done.stderr
     spoken = subprocess.run(
         [str(SCRIPT), "summarize", "-"], env=machine.env, input=b"caf\xe9 " + b"and words " * 300, capture_output=True
     )
