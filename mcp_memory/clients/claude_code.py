@@ -18,19 +18,7 @@ from mcp_memory.clients.claude_tools import (
     typed,
 )
 from mcp_memory.clients.claude_transcript import read as read
-from mcp_memory.clients.lines import (
-    HOOK,
-    HookCall,
-    HookReaders,
-    object_of,
-    peek,
-    plain_payload,
-    read_hook,
-    session_end,
-    session_start,
-    silent,
-    text_of,
-)
+from mcp_memory.clients.lines import HookCall, hook_readers, object_of, peek, read_hook, text_of
 from mcp_memory.clients.port import Reading
 from mcp_memory.domain.events import EventType
 
@@ -39,7 +27,7 @@ _SILENT = (
     "PreToolUse PostToolBatch MessageDisplay InstructionsLoaded PermissionRequest PermissionDenied "
     "Notification Setup ConfigChange CwdChanged FileChanged UserPromptExpansion TeammateIdle TaskCreated "
     "TaskCompleted WorktreeCreate WorktreeRemove Elicitation ElicitationResult"
-).split()
+)
 _TYPES = frozenset("user assistant system attachment progress queue-operation pr-link".split())
 #: Lines without a session that a transcript may begin with, each with a field that only it has.
 _OPENERS = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
@@ -56,10 +44,7 @@ def recognizes(path: Path) -> bool:
 
 def hook(payload: Mapping[str, Any], received_ms: int, client: str = CLAUDE_CODE) -> Reading:
     """What one payload means. `client` is another one that tells its events in this form."""
-    payload = plain_payload(payload)
-    session, cwd, event = (text_of(payload, name) for name in ("session_id", "cwd", "hook_event_name"))
-    facts = {name: text_of(payload, name) for name in _FACTS}
-    return read_hook(HookCall(client, session, received_ms, HOOK, cwd, facts, payload), event, _READERS)
+    return read_hook(client, payload, received_ms, _READERS, _FACTS)
 
 
 def _prompt(call: HookCall) -> Reading | None:
@@ -112,18 +97,16 @@ def _compacted(call: HookCall) -> Reading:
     return call.means(fallback=(event,) if text else ())
 
 
-_READERS: HookReaders = {
-    **dict.fromkeys(_SILENT, silent),
-    "SessionStart": session_start,
-    "SessionEnd": session_end,
-    "UserPromptSubmit": _prompt,
-    "PostToolUse": _tool,
-    "PostToolUseFailure": _tool,
-    "Stop": lambda call: call.turn_end(said(call.text("last_assistant_message")), "stop", call.text("prompt_id")),
-    "StopFailure": _stop_failure,
-    "SubagentStart": _subagent,
-    "SubagentStop": _subagent,
+_READERS = hook_readers(
+    _SILENT,
+    UserPromptSubmit=_prompt,
+    PostToolUse=_tool,
+    PostToolUseFailure=_tool,
+    Stop=lambda call: call.turn_end(said(call.text("last_assistant_message")), "stop", call.text("prompt_id")),
+    StopFailure=_stop_failure,
+    SubagentStart=_subagent,
+    SubagentStop=_subagent,
     # The client is about to forget: what was said until now is read before it does.
-    "PreCompact": lambda call: replace(call.means(), compacting=True),
-    "PostCompact": _compacted,
-}
+    PreCompact=lambda call: replace(call.means(), compacting=True),
+    PostCompact=_compacted,
+)

@@ -9,29 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mcp_memory.clients.claude_tools import compact_summary, said
 from mcp_memory.clients.codex_tools import PendingCalls, called, content_text, output_of, tool_event, typed
 from mcp_memory.clients.lines import (
-    HOOK,
     TRANSCRIPT,
     HookCall,
-    HookReaders,
     Origin,
     TranscriptReader,
     UnreadableLine,
     digest,
     growing,
+    hook_readers,
     object_of,
     peek,
-    plain_payload,
     read_hook,
-    session_end,
-    session_start,
-    silent,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
@@ -64,10 +59,7 @@ def recognizes(path: Path) -> bool:
 
 
 def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
-    payload = plain_payload(payload)
-    session, cwd, event = (text_of(payload, name) for name in ("session_id", "cwd", "hook_event_name"))
-    facts = {name: text_of(payload, name) for name in _FACTS}
-    return read_hook(HookCall(_CLIENT, session, received_ms, HOOK, cwd, facts, payload), event, _READERS)
+    return read_hook(_CLIENT, payload, received_ms, _READERS, _FACTS)
 
 
 def _prompt(call: HookCall) -> Reading | None:
@@ -113,19 +105,17 @@ def _compacted(call: HookCall) -> Reading:
     return call.means(call.event(f"compact:{call.ms}", EventType.COMPACTION, "", trigger=call.text("trigger")))
 
 
-_READERS: HookReaders = {
-    **dict.fromkeys(("PreToolUse", "PermissionRequest", "Notification"), silent),
-    "SessionStart": session_start,
-    "SessionEnd": session_end,
-    "UserPromptSubmit": _prompt,
-    "PostToolUse": _tool,
-    "PostToolUseFailure": _tool,
-    "Stop": _stop,
-    "SubagentStart": _subagent,
-    "SubagentStop": _subagent,
-    "PreCompact": lambda call: replace(silent(call), compacting=True),
-    "PostCompact": _compacted,
-}
+_READERS = hook_readers(
+    "PreToolUse PermissionRequest Notification",
+    UserPromptSubmit=_prompt,
+    PostToolUse=_tool,
+    PostToolUseFailure=_tool,
+    Stop=_stop,
+    SubagentStart=_subagent,
+    SubagentStop=_subagent,
+    PreCompact=lambda call: Reading(call.session_id, compacting=True),
+    PostCompact=_compacted,
+)
 
 
 def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
@@ -282,18 +272,14 @@ class _Rollout(TranscriptReader):
         if stopped:
             text = "Interrupted by the user" if payload.get("reason") == "interrupted" else ""
         else:
-            text = _error_text(text_of(payload if kind == "error" else object_of(payload, "error"), "message"))
+            # What a provider's error says, out of the JSON that it may be wrapped in.
+            message = text_of(payload if kind == "error" else object_of(payload, "error"), "message")
+            value: object = {}
+            with suppress(ValueError, RecursionError):
+                value = json.loads(message)
+            while inner := object_of(value, "error"):
+                value = inner
+            message = text_of(value, "message").strip() or message.strip()
+            text = f"API error: {message}" if message else ""
         key, facts = f"stopped:{turn or origin.ms}", {"is_interrupt": stopped, "failed": not stopped}
         return [origin.event(key, EventType.ASSISTANT_STOP, text, (), **facts)] if text else []
-
-
-def _error_text(message: str) -> str:
-    """What a provider's error says, out of the JSON that it may be wrapped in."""
-    try:
-        value = json.loads(message)
-    except (ValueError, RecursionError):
-        value = None
-    while isinstance(value, Mapping) and isinstance(value.get("error"), Mapping):
-        value = value["error"]
-    message = text_of(value, "message").strip() or message.strip()
-    return f"API error: {message}" if message else ""

@@ -26,19 +26,7 @@ from mcp_memory.clients.claude_tools import (
     without_injected,
 )
 from mcp_memory.clients.cursor_transcript import looks_exported, read_export, read_transcript, said, said_key, typed
-from mcp_memory.clients.lines import (
-    HOOK,
-    HookCall,
-    HookReaders,
-    digest,
-    object_of,
-    peek,
-    plain_payload,
-    read_hook,
-    settled,
-    silent,
-    text_of,
-)
+from mcp_memory.clients.lines import HookCall, digest, hook_readers, object_of, peek, read_hook, settled, text_of
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType
 
@@ -46,7 +34,7 @@ _AFTER = "hook-after"
 _SILENT = (
     "pretooluse beforeshellexecution beforemcpexecution beforereadfile beforetabfileread aftertabfileedit "
     "afteragentthought notification workspaceopen"
-).split()
+)
 _OWN_TOOL = re.compile(
     r"(?:MCP:\s*)?(?:memory[:./ -])?"
     r"(?:toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
@@ -74,38 +62,36 @@ def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
 
 
 def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
-    payload = plain_payload(payload)
-    event, roots = text_of(payload, "hook_event_name").lower(), payload.get("workspace_roots")
-    session = text_of(payload, "conversation_id") or text_of(payload, "session_id")
+    roots = payload.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
-    facts = {"turn_id": text_of(payload, "generation_id"), "model": text_of(payload, "model")}
-    call = HookCall(CURSOR, session, received_ms, HOOK, text_of(payload, "cwd") or first, facts, payload)
-    return read_hook(call, event, _READERS)
-
-
-def _turn(call: HookCall) -> str:
-    return call.text("generation_id")
+    names = {
+        "hook_event_name": text_of(payload, "hook_event_name").lower(),
+        "session_id": text_of(payload, "conversation_id") or text_of(payload, "session_id"),
+        "cwd": text_of(payload, "cwd") or first,
+        "turn_id": text_of(payload, "generation_id"),
+    }
+    return read_hook(CURSOR, {**payload, **names}, received_ms, _READERS, ("turn_id", "model"))
 
 
 def _session_start(call: HookCall) -> Reading:
     source = call.text("source") or "startup"
-    return call.means(call.event(f"start:{_turn(call)}", EventType.SESSION_START, source, source=source))
+    return call.means(call.event(f"start:{call.text('turn_id')}", EventType.SESSION_START, source, source=source))
 
 
 def _session_end(call: HookCall) -> Reading:
     reason = call.text("reason")
-    key = f"end:{reason}:{_turn(call)}:{call.payload.get('duration_ms', '')}"
+    key = f"end:{reason}:{call.text('turn_id')}:{call.payload.get('duration_ms', '')}"
     return call.means(call.event(key, EventType.SESSION_END, reason, reason=reason))
 
 
 def _message(call: HookCall) -> Reading | None:
     """Where there is no transcript that could tell it again, the turn tells equal messages apart."""
-    is_reply = call.text("hook_event_name").lower() == "afteragentresponse"
+    is_reply = call.text("hook_event_name") == "afteragentresponse"
     told = call.payload.get("text" if is_reply else "prompt")
     if not isinstance(told, str):
         return None
     role, text = ("assistant", said(told)) if is_reply else ("user", typed(told))
-    key = said_key(role, text) if call.text("transcript_path") else f"{role}:{_turn(call)}:{digest(text)}"
+    key = said_key(role, text) if call.text("transcript_path") else f"{role}:{call.text('turn_id')}:{digest(text)}"
     event_type = EventType.ASSISTANT_MESSAGE if is_reply else EventType.USER_MESSAGE
     return call.means(*([call.event(key, event_type, text)] if text else []))
 
@@ -160,7 +146,7 @@ def _told(call: HookCall, name: str, given: Mapping[str, Any], result: str, **fa
     head = f"{name}: {short}".rstrip(": ")
     text = settled("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
     tool_id = call.text("tool_use_id")
-    key = f"tool:{tool_id or f'{_turn(call)}:{digest(text)}'}"
+    key = f"tool:{tool_id}" if tool_id else f"tool:{call.text('turn_id')}:{digest(text)}"
     files = [relative(path, call.cwd)] if path and kind not in ("grep", "glob", "ls") else []
     return call.means(call.event(key, EventType.TOOL_RESULT, text, (tool_id,), tool=name, files=files, **facts))
 
@@ -187,13 +173,13 @@ def _result(output: object) -> tuple[str, bool]:
 
 
 def _stop(call: HookCall) -> Reading:
-    status, key = call.text("status"), f"turn:{_turn(call) or call.ms}"
+    status, key = call.text("status"), f"turn:{call.text('turn_id') or call.ms}"
     facts = {"failed": status == "error", "is_interrupt": status == "aborted"}
     return call.means(call.event(key, EventType.ASSISTANT_STOP, _ENDINGS.get(status, ""), (), **facts))
 
 
 def _subagent(call: HookCall) -> Reading:
-    path, ended = call.path("agent_transcript_path"), call.text("hook_event_name").lower() == "subagentstop"
+    path, ended = call.path("agent_transcript_path"), call.text("hook_event_name") == "subagentstop"
     agent = call.text("subagent_id") or (path.stem if path else "") or digest(call.text("task"))
     parent = replace(call, session_id=call.text("parent_conversation_id") or call.session_id)
     facts = {"agent_id": agent, "agent_type": call.text("subagent_type")}
@@ -208,22 +194,24 @@ def _compaction(call: HookCall) -> Reading:
     """Cursor tells that it is about to compact, but not what it keeps."""
     tokens = call.payload.get("context_tokens")
     facts = {"trigger": call.text("trigger"), "pre_tokens": tokens if isinstance(tokens, int) else None}
-    event = call.event(f"compact:{_turn(call)}:{tokens}", EventType.COMPACTION, "", (), **facts)
+    event = call.event(f"compact:{call.text('turn_id')}:{tokens}", EventType.COMPACTION, "", (), **facts)
     return replace(call.means(event), compacting=True)
 
 
-_READERS: HookReaders = {
-    **dict.fromkeys(_SILENT, silent),
-    "sessionstart": _session_start,
-    "sessionend": _session_end,
-    "beforesubmitprompt": _message,
-    "userpromptsubmit": _message,
-    "afteragentresponse": _message,
-    "posttooluse": _tool,
-    "posttoolusefailure": _tool_failure,
-    **dict.fromkeys(("aftershellexecution", "aftermcpexecution", "afterfileedit"), _after),
-    "stop": _stop,
-    "subagentstart": _subagent,
-    "subagentstop": _subagent,
-    "precompact": _compaction,
-}
+_READERS = hook_readers(
+    _SILENT,
+    sessionstart=_session_start,
+    sessionend=_session_end,
+    beforesubmitprompt=_message,
+    userpromptsubmit=_message,
+    afteragentresponse=_message,
+    posttooluse=_tool,
+    posttoolusefailure=_tool_failure,
+    aftershellexecution=_after,
+    aftermcpexecution=_after,
+    afterfileedit=_after,
+    stop=_stop,
+    subagentstart=_subagent,
+    subagentstop=_subagent,
+    precompact=_compaction,
+)

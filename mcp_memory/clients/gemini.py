@@ -24,27 +24,22 @@ from mcp_memory.clients.claude_tools import (
     without_injected,
 )
 from mcp_memory.clients.lines import (
-    HOOK,
     TRANSCRIPT,
     HookCall,
-    HookReaders,
     Origin,
     TranscriptReader,
     UnreadableLine,
     digest,
     growing,
+    hook_readers,
     milliseconds,
     object_of,
     objects_of,
     parse,
     peek,
-    plain_payload,
     read_hook,
     rewritten,
-    session_end,
-    session_start,
     settled,
-    silent,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
@@ -94,10 +89,8 @@ def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
 
 
 def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
-    payload = plain_payload(payload)
-    session, cwd, event = (text_of(payload, name) for name in ("session_id", "cwd", "hook_event_name"))
-    ms, facts = milliseconds(payload.get("timestamp")) or received_ms, {"model": text_of(payload, "model")}
-    return read_hook(HookCall(_CLIENT, session, ms, HOOK, cwd, facts, payload), event, _READERS)
+    ms = milliseconds(payload.get("timestamp")) or received_ms
+    return read_hook(_CLIENT, payload, ms, _READERS, ("model",))
 
 
 def _prompt(call: HookCall) -> Reading | None:
@@ -125,15 +118,13 @@ def _turn_end(call: HookCall) -> Reading:
     return call.turn_end(text, "reply")
 
 
-_READERS: HookReaders = {
+_READERS = hook_readers(
     # PreCompress comes before every call of the model; that a history was compressed the transcript tells.
-    **dict.fromkeys("BeforeTool BeforeModel AfterModel BeforeToolSelection PreCompress Notification".split(), silent),
-    "SessionStart": session_start,
-    "SessionEnd": session_end,
-    "BeforeAgent": _prompt,
-    "AfterTool": _tool,
-    "AfterAgent": _turn_end,
-}
+    "BeforeTool BeforeModel AfterModel BeforeToolSelection PreCompress Notification",
+    BeforeAgent=_prompt,
+    AfterTool=_tool,
+    AfterAgent=_turn_end,
+)
 
 
 def _typed(text: str) -> str:

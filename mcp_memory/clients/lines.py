@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -117,29 +117,33 @@ class HookCall(Origin):
 HookReaders = Mapping[str, Callable[[HookCall], Reading | None]]
 
 
-def read_hook(call: HookCall, event: str, readers: HookReaders) -> Reading:
+def hook_readers(silent: str, **readers: Callable[[HookCall], Reading | None]) -> HookReaders:
+    """What reads each event: those of `silent` tell nothing, or nothing that another event does not tell better."""
+    quiet = dict.fromkeys(silent.split(), lambda call: Reading(call.session_id))
+    return {"SessionStart": session_edge, "SessionEnd": session_edge, **quiet, **readers}
+
+
+def read_hook(
+    client: str, payload: Mapping[str, Any], ms: int, readers: HookReaders, facts: Sequence[str] = ()
+) -> Reading:
     """What a payload means by the reader of its event; one without a reader, or of no known form, is kept as it is."""
-    if not event or not call.session_id or ("cursor_version" in call.payload and call.client != CURSOR):
-        return Reading(unknown=True)
+    event, session = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
+    if not session or event not in readers or ("cursor_version" in payload and client != CURSOR):
+        return Reading(session, unknown=True)
     try:
-        found = readers[event](call) if event in readers else None
+        payload = whole(dict(payload))
+        told = {name: text_of(payload, name) for name in facts}
+        found = readers[event](HookCall(client, session, ms, HOOK, text_of(payload, "cwd"), told, payload))
     except RecursionError:
         found = None
-    return found or Reading(call.session_id, unknown=True)
+    return found or Reading(session, unknown=True)
 
 
-def silent(call: HookCall) -> Reading:
-    """Of an event that tells nothing, or nothing that another event does not tell better."""
-    return Reading(call.session_id)
-
-
-def session_start(call: HookCall) -> Reading:
-    source = call.text("source")
-    return call.means(call.event(f"start:{source}:{call.ms}", EventType.SESSION_START, source, source=source))
-
-
-def session_end(call: HookCall) -> Reading:
-    reason = call.text("reason")
+def session_edge(call: HookCall) -> Reading:
+    """The start or the end of a session, with what brought it about."""
+    source, reason = call.text("source"), call.text("reason")
+    if call.text("hook_event_name") == "SessionStart":
+        return call.means(call.event(f"start:{source}:{call.ms}", EventType.SESSION_START, source, source=source))
     return call.means(call.event(f"end:{reason}:{call.ms}", EventType.SESSION_END, reason, reason=reason))
 
 
@@ -347,15 +351,6 @@ def milliseconds(timestamp: object) -> int | None:
     except ValueError:
         return None
     return (moment - _EPOCH) // _MILLISECOND if moment.year in _YEARS else None
-
-
-def plain_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A payload without halves of surrogate pairs; nothing of one that is nested too deeply to look through."""
-    try:
-        clear: dict[str, Any] = whole(dict(payload))
-    except RecursionError:
-        return {}
-    return clear
 
 
 def whole(value: Any) -> Any:

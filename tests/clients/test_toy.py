@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.clients import CLIENTS
-from mcp_memory.clients.lines import HOOK, TRANSCRIPT, HookCall, Origin, peek, read_hook, text_of
+from mcp_memory.clients.lines import TRANSCRIPT, HookCall, Origin, hook_readers, peek, read_hook, text_of
 from mcp_memory.clients.port import PROJECT, USER, BadLine, Client, Reading, Setup, TranscriptState
 from mcp_memory.domain.events import Captured, EventType
 from tests.surfaces.machine import Machine, mend, problems, whats
@@ -30,8 +30,7 @@ class Abacus:
         state.offset = path.stat().st_size
 
     def hook(self, payload: Mapping[str, Any], received_ms: int) -> Reading:
-        call = HookCall("abacus", text_of(payload, "session_id"), received_ms, HOOK, payload=payload)
-        return read_hook(call, text_of(payload, "hook_event_name"), {"Counted": counted})
+        return read_hook("abacus", payload, received_ms, hook_readers("", Counted=counted))
 
 
 def counted(call: HookCall) -> Reading:
