@@ -105,17 +105,11 @@ class InstallRecord:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """Store a file whole or not at all, in a directory and with a mode that keep others out."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Store a file in a directory and with a mode that keep others out."""
     try:
         private_dir(str(path.parent))
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
+        _replace(path, data, 0o600)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise StoreFull(
             f"{path} cannot be written: {error.strerror}. No settings file was changed. Free some space, correct the "
             "permissions, or set MCP_MEMORY_HOME to another directory."

@@ -67,3 +67,23 @@ BROKEN = {
     "servers of the wrong shape": '{"mcpServers": []}',
     "an event of the wrong shape": '{"hooks": {"SessionStart": {}}}',
 }
+
+#: Settings in TOML as people write them: registering and withdrawing gives back exactly these.
+TOML = {
+    "empty": "",
+    "a comment": "# mine\n",
+    "tables": '# top\nmodel = "x"   # after\n\n[features]\nhooks = true\n\n[mcp_servers.other] # not ours\nurl = "x"\n',
+    "blank lines at the end": "[a]\nb = 1\n\n\n",
+    "carriage returns": '[a]\r\nb = "c"\r\n',
+    "text of several lines": 'a = """\n[mcp_servers.memory]\ncommand = "no"\n"""\n',
+    "lists of several lines": "b = [\n  1, # [x]\n  2,\n]\nc = { d = ']' }\n'q\"' = '#'\n",
+    "arrays of tables": "[[hooks]]\na = 1\n[[hooks]]\na = 2\n",
+    "odd spacing": "  a   =  1   # x\n\n\n[ b ]  # y\n  c.d = 2\n\t[ b.e ]\nf = {g=1,h = [1,2 , 3]}\n\n# end\n",
+    "carriage returns and blank lines": "# a\r\n\r\nx = 1\r\n\r\n[mcp_servers.other]\r\nurl = 'x'\r\n\r\n",
+    "dotted keys": "mcp_servers.other.command = 'x'\n[t]\ny.z.'w w' = 1\n",
+    "inline tables": "[mcp_servers]\nother = { command = 'x', env = { A = '1' } } # mine\n\n[t]\n",
+    "a table of servers between others": "[mcp_servers.a]\nurl = 'x'\n\n[t]\nb = 1\n\n[mcp_servers.c]\nurl = 'z'\n",
+    "arrays of tables with tables inside": "[[x]]\n[x.y]\na = 1\n\n[[x]]\n[x.y]\na = 2\n\n\n",
+    "a directive at the top": "#:schema https://example.org/s.json\n\nmodel = 'x'\n",
+    "dotted names": '[projects."/home/dev/a.b"]\ntrust_level = "trusted"\nx.y = 1979-05-27\n',
+}

@@ -14,7 +14,7 @@ from mcp_memory.clients.port import PROJECT, USER, Folders
 from mcp_memory.errors import MemoryFault, UsageError
 from mcp_memory.install.apply import FileChange, InstallRecord, install, plan_install, plan_uninstall, uninstall
 from mcp_memory.install.catalog import Launch, project_root
-from tests.install.documents import LAUNCH, MOVED
+from tests.install.documents import EXACT, LAUNCH, MOVED, TOML
 
 FOUR = pytest.mark.parametrize("client", list(installable()))
 
@@ -93,6 +93,31 @@ def test_a_repaired_installation_is_undone_to_the_first_state(place: Place, clie
     assert not any(b"/opt/" in data for data in place.everything().values())
     place.uninstall(client)
     assert place.everything() == before
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "marked"])
+@pytest.mark.parametrize("end", ["", "\n", "# the end"])
+@pytest.mark.parametrize("text", list(TOML.values()), ids=list(TOML))
+def test_uninstall_restores_toml_however_it_is_written(place: Place, text: str, end: str, mark: bytes) -> None:
+    path = place.home / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_bytes(mark + (text.rstrip("\r\n") + end if end != "\n" else text).encode())
+    before = place.everything()
+    place.install("codex", launch=LAUNCH)
+    place.install("codex", launch=MOVED)
+    place.uninstall("codex")
+    assert place.everything() == before
+
+
+@pytest.mark.parametrize("text", list(EXACT.values()), ids=list(EXACT))
+def test_uninstall_restores_json_however_it_is_written(place: Place, text: str) -> None:
+    path = place.home / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    place.install("gemini", launch=LAUNCH)
+    place.install("gemini", launch=MOVED)
+    place.uninstall("gemini")
+    assert path.read_bytes() == text.encode()
 
 
 def test_both_scopes_are_undone_together(place: Place) -> None:

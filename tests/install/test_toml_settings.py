@@ -9,27 +9,9 @@ import pytest
 
 from mcp_memory.install.catalog import EditError, Launch, WantedEntries
 from mcp_memory.install.toml_settings import find, register, withdraw
-from tests.install.documents import LAUNCH, MOVED
+from tests.install.documents import LAUNCH, MOVED, TOML
 
-DOCUMENTS = {
-    "empty": "",
-    "a comment": "# mine\n",
-    "tables": '# top\nmodel = "x"   # after\n\n[features]\nhooks = true\n\n[mcp_servers.other] # not ours\nurl = "x"\n',
-    "blank lines at the end": "[a]\nb = 1\n\n\n",
-    "carriage returns": '[a]\r\nb = "c"\r\n',
-    "text of several lines": 'a = """\n[mcp_servers.memory]\ncommand = "no"\n"""\n',
-    "lists of several lines": "b = [\n  1, # [x]\n  2,\n]\nc = { d = ']' }\n'q\"' = '#'\n",
-    "arrays of tables": "[[hooks]]\na = 1\n[[hooks]]\na = 2\n",
-    "odd spacing": "  a   =  1   # x\n\n\n[ b ]  # y\n  c.d = 2\n\t[ b.e ]\nf = {g=1,h = [1,2 , 3]}\n\n# end\n",
-    "carriage returns and blank lines": "# a\r\n\r\nx = 1\r\n\r\n[mcp_servers.other]\r\nurl = 'x'\r\n\r\n",
-    "dotted keys": "mcp_servers.other.command = 'x'\n[t]\ny.z.'w w' = 1\n",
-    "inline tables": "[mcp_servers]\nother = { command = 'x', env = { A = '1' } } # mine\n\n[t]\n",
-    "a table of servers between others": "[mcp_servers.a]\nurl = 'x'\n\n[t]\nb = 1\n\n[mcp_servers.c]\nurl = 'z'\n",
-    "arrays of tables with tables inside": "[[x]]\n[x.y]\na = 1\n\n[[x]]\n[x.y]\na = 2\n\n\n",
-    "a directive at the top": "#:schema https://example.org/s.json\n\nmodel = 'x'\n",
-    "dotted names": '[projects."/home/dev/a.b"]\ntrust_level = "trusted"\nx.y = 1979-05-27\n',
-}
-cases = pytest.mark.parametrize("text", list(DOCUMENTS.values()), ids=list(DOCUMENTS))
+cases = pytest.mark.parametrize("text", list(TOML.values()), ids=list(TOML))
 
 
 def wanted(launch: Launch = LAUNCH) -> WantedEntries:
@@ -116,3 +98,31 @@ def test_our_server_written_on_one_line_is_found_and_taken_out() -> None:
 def test_a_file_that_cannot_take_a_table_is_refused(text: str) -> None:
     with pytest.raises(EditError):
         register(text, wanted())
+
+
+@cases
+def test_a_change_of_the_users_stays_and_all_else_is_as_it_was(text: str) -> None:
+    registered = register(text, replace(wanted(), top={"grace": 5}))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    added = f"{newline}# about the barn{newline}[barn]{newline}doors = 2{newline}"
+    assert withdraw(registered + added) == text + added
+
+
+def test_the_users_comments_in_our_table_stay_where_they_are() -> None:
+    text = register("a = 1\n", wanted()).replace("args =", "# slow machine\nargs =") + "\n# the barn\n[barn]\n"
+    assert withdraw(text) == "a = 1\n\n# slow machine\n\n# the barn\n[barn]\n"
+
+
+def test_the_environment_comes_goes_and_leaves_the_users_own() -> None:
+    text = register("", wanted(MOVED)).replace("[mcp_servers.memory]\n", "[mcp_servers.memory]\nenv = { A = '1' }\n")
+    with_home = register(text, wanted(LAUNCH))
+    entry = tomllib.loads(with_home)["mcp_servers"]["memory"]
+    assert entry["env"] == {"A": "1", **LAUNCH.entry()["env"]}
+    assert tomllib.loads(register(with_home, wanted(MOVED)))["mcp_servers"]["memory"]["env"] == {"A": "1"}
+
+
+def test_our_second_name_goes_once_the_first_is_free() -> None:
+    text = '[mcp_servers.mcp-memory]\ncommand = "/old/mcp-memory"\nargs = ["serve"]\n\n[a]\nb = 1\n'
+    registered = register(text, wanted())
+    assert set(tomllib.loads(registered)["mcp_servers"]) == {"memory"}
+    assert withdraw(registered).strip() == "[a]\nb = 1"
