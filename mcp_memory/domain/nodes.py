@@ -60,19 +60,23 @@ class Kind(StrEnum):
     """What a sentence tells, and a bullet made of it: this is all that is known of a kind.
 
     A row gives its name, the label that is shown before the text, how much such a sentence matters beside others, how
-    well it names the matter of a conversation, and what it gains in longer periods, of which one wants to know what
-    came out rather than what was asked. The figures were set on the transcripts of the recall questions.
+    well it names the matter of a conversation, what it gains in longer periods, of which one wants to know what came
+    out rather than what was asked, and what a model is told of it, if it may give it to a bullet. The figures were set
+    on the transcripts of the recall questions.
     """
 
     label: str
     weight: float
     naming: float
     later: float
+    meaning: str
 
-    def __new__(cls, name: str, label: str = "", weight: float = 0.0, naming: float = 0.0, later: float = 0.0) -> Kind:
+    def __new__(
+        cls, name: str, label: str = "", weight: float = 0.0, naming: float = 0.0, later: float = 0.0, meaning: str = ""
+    ) -> Kind:
         kind = str.__new__(cls, name)
         kind._value_ = name
-        kind.label, kind.weight, kind.naming, kind.later = label, weight, naming, later
+        kind.label, kind.weight, kind.naming, kind.later, kind.meaning = label, weight, naming, later, meaning
         return kind
 
     NOTE = "note", "Note", 3.0, 1.8
@@ -84,17 +88,17 @@ class Kind(StrEnum):
     REMARK = "remark", "User", 1.2, 1.2, 0.2
     #: What someone says in a talk between people; the text begins with the name.
     SAID = "said", "", 1.2, 1.2, 0.2
-    CAUSE = "cause", "", 2.0, 1.1, -0.1
-    DECISION = "decision", "", 2.0, 1.1, 0.5
-    OUTCOME = "outcome", "", 1.9, 1.15, 0.4
+    CAUSE = "cause", "", 2.0, 1.1, -0.1, "why something happened"
+    DECISION = "decision", "", 2.0, 1.1, 0.5, "what was chosen"
+    OUTCOME = "outcome", "", 1.9, 1.15, 0.4, "what was done"
     COMMIT = "commit", "Committed", 1.9, 1.15, 0.4
-    OPEN = "open", "", 1.5, 0.9
-    RULE = "rule", "", 1.5, 0.8
+    OPEN = "open", "", 1.5, 0.9, 0.0, "what is left"
+    RULE = "rule", "", 1.5, 0.8, 0.0, "what holds from now on"
     FIGURE = "figure", "", 1.3, 0.7
-    FINDING = "finding", "", 1.3, 1.0, -0.3
+    FINDING = "finding", "", 1.3, 1.0, -0.3, "what was found out"
     ERROR = "error", "Error", 1.0, 1.1
     RESULT = "result", "", 0.9, 0.1
-    STATED = "stated", "", 0.8, 0.7
+    STATED = "stated", "", 0.8, 0.7, 0.0, "anything else"
     STEP = "step", "", 0.6, 0.9
     PLANNED = "planned", "", 0.35, 0.5
     DID = "did", "", 0.3, 0.25

@@ -1,4 +1,4 @@
-"""Cutting a message into sentences that know their place in it: the first step of the extractive summarizer.
+"""Cutting a text into sentences that know their place in it.
 
 Code blocks are passed over. Offsets are characters of the original text, so an excerpt is verbatim.
 """
@@ -69,6 +69,11 @@ def _between(text: str, start: int, end: int) -> list[Sentence]:
         else:
             found += [Sentence(left, right, form, number) for left, right in _split(text, first, last)]
     return found
+
+
+def sentence_starts(text: str) -> list[int]:
+    """Where the sentences of one paragraph begin."""
+    return [start for start, _ in _split(text, 0, len(text))]
 
 
 def clipped(text: str, limit: int) -> str:

@@ -30,7 +30,7 @@ from mcp_memory.errors import (
     TransportFailed,
     how_to_add,
 )
-from mcp_memory.models.forms import SCHEMAS, A, Question, again, parse
+from mcp_memory.models.forms import A, Question, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
 from mcp_memory.store.port import Clock
@@ -171,7 +171,7 @@ class Caller:
 
     async def _call(self, model: str, question: Question[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
         most = self._limits.max_output_tokens
-        request = Request(question.system, question.prompt, "summary", SCHEMAS[question.form], most)
+        request = Request(question.system, question.prompt, "summary", question.form.model_json_schema(), most)
         tokens = self._count(question.system) + self._count(question.prompt) + _FRAME_TOKENS
         number = await self._ledger.reserve(PlannedCall(question.purpose, node_id, self._signed(model), tokens, most))
         started = time.monotonic()

@@ -1,10 +1,13 @@
-"""Segments and periods written by a model: every bullet leads to the words, or to the bullets it was made from."""
+"""Segments, periods and records of sessions written by a model: every bullet leads to the words or bullets it is from.
+
+What a model quotes is looked up: a bullet cites the exact characters of one event, or nothing.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from mcp_memory.domain.budget import in_parts
@@ -14,6 +17,7 @@ from mcp_memory.domain.nodes import (
     Depth,
     DraftBullet,
     Evidence,
+    Kind,
     Metrics,
     Node,
     RollupSummary,
@@ -22,21 +26,14 @@ from mcp_memory.domain.nodes import (
     measure,
 )
 from mcp_memory.domain.records import MAX_ITEM, MAX_NAME, MAX_SUMMARY, ActionItem, Body, Facets, fold
+from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.errors import ContextTooLong
 from mcp_memory.models import forms
 from mcp_memory.models.adaptive import deepening, in_layers
 from mcp_memory.models.caller import Caller
-from mcp_memory.models.forms import (
-    MAX_BULLET,
-    MergeAnswer,
-    RecordAnswer,
-    clean_line,
-    clean_prose,
-    keywords_of,
-    title_of,
-)
+from mcp_memory.models.forms import MAX_BULLET, RecordAnswer, clean_line, clean_prose, keywords_of, title_of
 from mcp_memory.models.port import Readiness, Summarizer
 from mcp_memory.models.tokens import OVERLAP_TOKENS, Count, chunk_text, middle_truncate, truncate_to_tokens
 
@@ -47,8 +44,19 @@ _MAX_EVIDENCE = 4
 _MAX_GRIPS, _MAX_CHILDREN = 6, 12
 #: A bullet that names no source belongs to the point it is most alike, if it is that much alike.
 _ALIKE = 0.35
+MAX_EXCERPT = 400
+#: A quote of fewer characters may stand anywhere.
+_LEAST_QUOTE = 6
+#: A sentence shows a bullet if it shares at least so many of the bullet's terms, and this part of them.
+_SHARED, _COVERED = 3, 0.5
+_TOOL_CHARS = 2_000
+_LEAD = re.compile(r"^\s*(?:\[\d+\]\s*)?(?:(?:user|assistant|tool|system)\s*:\s*)?", re.I)
+_AROUND = " \t\n\"'`“”‘’«»…."
+#: How much of one answer a record takes, whatever it holds.
+_POINTS, _DECISIONS, _ACTIONS, _OPEN, _NAMES = 10, 8, 6, 6, 15
 
 M = TypeVar("M")
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ class Point(Generic[M]):
 
     text: str
     marks: tuple[M, ...]
+    kind: Kind = Kind.STATED
     heading: str = ""
 
 
@@ -72,17 +81,11 @@ class Draft(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a summary is for: whose it is, how long it may be, and what an earlier version said."""
+    """What a summary is for: whose it is, and what an earlier version said."""
 
     level: Level
     node_id: str
     prior: str
-
-    @property
-    def what(self) -> str:
-        if self.level is Level.SEGMENT:
-            return "one conversation"
-        return f"a {self.level.label} of a developer's work with a coding agent"
 
     @property
     def keywords(self) -> int:
@@ -113,27 +116,30 @@ class ModelSummarizer:
         spare = await self._short.segment(events, context)
         if depth_of(tokens) is Depth.NONE:
             metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
-            return SegmentSummary(spare.title, spare.bullets, spare.keywords, self._short.name, metrics)
+            return replace(spare, written_by=self._short.name, metrics=metrics)
         task = _Task(Level.SEGMENT, node_id, prior)
         before = truncate_to_tokens(transcript(context), self._count, _CONTEXT_TOKENS)
+
+        async def leaf(chunk: str) -> Draft[Evidence]:
+            return await self._section(chunk, events, "", replace(task, prior=""), "segment chunk", _SECTION_BULLETS)
 
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[Evidence]]:
             if depth in (Depth.BRIEF, Depth.STANDARD):
                 return depth, await self._section(text, events, before, task, "segment", BULLETS[Level.SEGMENT])
-            return depth, await self._sections(text, events, task, depth, size)
+            chunks = chunk_text(text, self._count, size, min(OVERLAP_TOKENS, size // 5))
+            return depth, await self._layered(chunks, leaf, task, depth)
 
         depth, draft = await deepening(tokens, work)
-        keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
-        title = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.title
-        bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE]) for point in draft.points)
-        metrics = self._measured(tokens, depth, title, bullets, keywords)
-        return SegmentSummary(title, bullets, keywords, draft.written_by, metrics)
+        title, keywords = _named(draft, task, spare.keywords)
+        bullets = tuple(DraftBullet(point.text, point.marks[:_MAX_EVIDENCE], point.kind) for point in draft.points)
+        metrics = self._measured(tokens, depth, title or spare.title, bullets, keywords)
+        return SegmentSummary(title or spare.title, bullets, keywords, draft.written_by, metrics)
 
     async def rollup(
         self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
     ) -> RollupSummary:
         points = [
-            Point(bullet.shown, ((at, index),), child.title)
+            Point(bullet.shown, ((at, index),), bullet.kind, child.title)
             for at, child in enumerate(children)
             for index, bullet in enumerate(child.bullets)
         ]
@@ -142,23 +148,25 @@ class ModelSummarizer:
         if depth_of(tokens) is Depth.NONE:
             # So little needs no summary: it is told as it is, if it fits.
             fits = len(points) <= BULLETS[level][1]
-            bullets = tuple(_parent_bullet(point, children) for point in points) if fits else spare.bullets
+            told = [replace(bullet, child_ids=(child.node_id,)) for child in children for bullet in child.bullets]
+            bullets = tuple(told) if fits else spare.bullets
             metrics = self._measured(tokens, Depth.NONE, spare.topic, bullets, spare.keywords)
             return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
         task = _Task(level, node_id, prior)
 
+        async def leaf(pack: Sequence[Point[tuple[int, int]]]) -> Draft[tuple[int, int]]:
+            return await self._merged(pack, replace(task, prior=""), f"{level.label} chunk", _SECTION_BULLETS)
+
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[tuple[int, int]]]:
             if depth in (Depth.BRIEF, Depth.STANDARD):
                 return depth, await self._merged(points, task, level.label, BULLETS[level])
-            packs = _packs(points, self._count, size)
-            return depth, await self._layered(packs, task, depth)
+            return depth, await self._layered(_packs(points, self._count, size), leaf, task, depth)
 
         depth, draft = await deepening(tokens, work)
-        keywords = keywords_of(draft.keywords, task.keywords, spare.keywords)
-        topic = title_of(draft.title, (*keywords, *spare.keywords), _first(draft)) or spare.topic
+        topic, keywords = _named(draft, task, spare.keywords)
         bullets = tuple(_parent_bullet(point, children) for point in draft.points)
-        metrics = self._measured(tokens, depth, topic, bullets, keywords)
-        return RollupSummary(topic, bullets, keywords, draft.written_by, metrics)
+        metrics = self._measured(tokens, depth, topic or spare.topic, bullets, keywords)
+        return RollupSummary(topic or spare.topic, bullets, keywords, draft.written_by, metrics)
 
     def _measured(
         self, tokens: int, depth: Depth, title: str, bullets: Sequence[Bullet | DraftBullet], keywords: Sequence[str]
@@ -174,97 +182,51 @@ class ModelSummarizer:
             purpose, text, context=before, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
         asked = await self._caller.ask(question, task.node_id)
-        points = []
-        for item in asked.answer.bullets[: bullets[1]]:
-            line = clean_line(item.text, MAX_BULLET)
-            if line:
-                points.append(Point(line, cite(item.quote, line, events)))
-        return Draft(asked.answer.title, tuple(points), tuple(asked.answer.keywords), asked.written_by)
+        told = [(clean_line(item.text, MAX_BULLET), item) for item in asked.answer.bullets[: bullets[1]]]
+        points = tuple(Point(line, cite(item.quote, line, events), item.kind) for line, item in told if line)
+        return Draft(asked.answer.title, points, tuple(asked.answer.keywords), asked.written_by)
 
-    async def _sections(
-        self, text: str, events: Sequence[Event], task: _Task, depth: Depth, size: int
-    ) -> Draft[Evidence]:
-        """The layers of a long segment: sections with their quotes, then the points of all of them."""
-        bare = _Task(task.level, task.node_id, "")
-
-        async def leaf(chunk: str) -> Draft[Evidence]:
-            return await self._section(chunk, events, "", bare, "segment chunk", _SECTION_BULLETS)
-
-        async def merge(drafts: Sequence[Draft[Evidence]], final: bool) -> Draft[Evidence]:
-            return await self._joined(drafts, task, final)
-
-        chunks = chunk_text(text, self._count, size, min(OVERLAP_TOKENS, size // 5))
-        return (await in_layers(chunks, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
-
-    async def _layered(self, packs: Sequence[Sequence[Point[M]]], task: _Task, depth: Depth) -> Draft[M]:
-        """The layers of a period with many children."""
-        bare = _Task(task.level, task.node_id, "")
-
-        async def leaf(pack: Sequence[Point[M]]) -> Draft[M]:
-            return await self._merged(pack, bare, f"{task.level.label} chunk", _SECTION_BULLETS)
+    async def _layered(
+        self, parts: Sequence[P], leaf: Callable[[P], Awaitable[Draft[M]]], task: _Task, depth: Depth
+    ) -> Draft[M]:
+        """The layers of a long segment or of a period with many children: the points of its parts, then of them all."""
 
         async def merge(drafts: Sequence[Draft[M]], final: bool) -> Draft[M]:
-            return await self._joined(drafts, task, final)
+            points = [replace(point, heading=draft.title) for draft in drafts for point in draft.points]
+            if final:
+                return await self._merged(points, task, f"{task.level.label} merge", BULLETS[task.level])
+            return await self._merged(points, replace(task, prior=""), f"{task.level.label} group", _SECTION_BULLETS)
 
-        return (await in_layers(packs, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
-
-    async def _joined(self, drafts: Sequence[Draft[M]], task: _Task, final: bool) -> Draft[M]:
-        points = [Point(point.text, point.marks, draft.title) for draft in drafts for point in draft.points]
-        if final:
-            return await self._merged(points, task, f"{task.level.label} merge", BULLETS[task.level])
-        return await self._merged(
-            points, _Task(task.level, task.node_id, ""), f"{task.level.label} group", _SECTION_BULLETS
-        )
+        return (await in_layers(parts, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
 
     async def _merged(
         self, points: Sequence[Point[M]], task: _Task, purpose: str, bullets: tuple[int, int]
     ) -> Draft[M]:
+        """Points in fewer, each with the marks of those it names, or of the one it is most alike."""
+        period = f"a {task.level.label} of a developer's work with a coding agent"
+        what = "one conversation" if task.level is Level.SEGMENT else period
         question = forms.merge(
-            purpose, _listing(points), task.what, prior=task.prior, bullets=bullets, keywords=task.keywords
+            purpose, _listing(points), what, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
         asked = await self._caller.ask(question, task.node_id)
-        return Draft(
-            asked.answer.title,
-            tuple(_united(asked.answer, points, bullets[1])),
-            tuple(asked.answer.keywords),
-            asked.written_by,
-        )
+        found = []
+        for item in asked.answer.bullets[: bullets[1]]:
+            line = clean_line(item.text, MAX_BULLET)
+            sources = [points[number - 1] for number in dict.fromkeys(item.sources) if 0 < number <= len(points)]
+            if not sources:
+                own = terms(line)
+                best = max(points, key=lambda point: similar(own, terms(point.text)), default=None)
+                sources = [best] if best and similar(own, terms(best.text)) >= _ALIKE else []
+            marks = dict.fromkeys(mark for point in sources for mark in point.marks)
+            if line:
+                found.append(Point(line, tuple(marks), item.kind))
+        return Draft(asked.answer.title, tuple(found), tuple(asked.answer.keywords), asked.written_by)
 
 
-class ModelWriter:
-    """Writes prose by a model, for the adaptive summarizer."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self.written_by = caller.name
-
-    async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
-        question = forms.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
-        asked = await self._caller.ask(question)
-        self.written_by = asked.written_by
-        return clean_prose(asked.answer.summary)
-
-
-def _first(draft: Draft[M]) -> str:
-    return draft.points[0].text if draft.points else ""
-
-
-def _united(answer: MergeAnswer, points: Sequence[Point[M]], most: int) -> list[Point[M]]:
-    """The answer's bullets with the marks of the points they name, or of the one they are most alike."""
-    found = []
-    for item in answer.bullets[:most]:
-        line = clean_line(item.text, MAX_BULLET)
-        sources = [points[number - 1] for number in dict.fromkeys(item.sources) if 0 < number <= len(points)]
-        marks = dict.fromkeys(mark for point in sources or _alike(line, points) for mark in point.marks)
-        if line:
-            found.append(Point(line, tuple(marks)))
-    return found
-
-
-def _alike(line: str, points: Sequence[Point[M]]) -> list[Point[M]]:
-    own = terms(line)
-    best = max(points, key=lambda point: similar(own, terms(point.text)), default=None)
-    return [best] if best and similar(own, terms(best.text)) >= _ALIKE else []
+def _named(draft: Draft[M], task: _Task, spare: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """A draft's title, which is empty if it says nothing, and its keywords."""
+    keywords = keywords_of(draft.keywords, task.keywords, spare)
+    return title_of(draft.title, (*keywords, *spare), draft.points[0].text if draft.points else ""), keywords
 
 
 def _listing(points: Sequence[Point[M]]) -> str:
@@ -285,23 +247,10 @@ def _packs(points: Sequence[Point[M]], count: Count, size: int) -> list[list[Poi
 
 def _parent_bullet(point: Point[tuple[int, int]], children: Sequence[Node]) -> Bullet:
     grips = dict.fromkeys(grip for at, index in point.marks for grip in children[at].bullets[index].grip_ids)
-    ids = dict.fromkeys(children[at].node_id for at, _ in point.marks)
-    if not ids:
-        # Without a source there is nothing to hold on to, but the bullet still came from one of the children.
-        ids = dict.fromkeys(child.node_id for child in children)
-    return Bullet(point.text, tuple(grips)[:_MAX_GRIPS], tuple(ids)[:_MAX_CHILDREN])
-
-
-MAX_EXCERPT = 400
-#: A quote of fewer characters may stand anywhere.
-_LEAST_QUOTE = 6
-#: A sentence shows a bullet if it shares at least so many of the bullet's terms, and this part of them.
-_SHARED, _COVERED = 3, 0.5
-_TOOL_CHARS = 2_000
-_SOUGHT_CHARS = 20_000
-_LEAD = re.compile(r"^\s*(?:\[\d+\]\s*)?(?:(?:user|assistant|tool|system)\s*:\s*)?", re.I)
-_AROUND = " \t\n\"'`“”‘’«»…."
-_QUOTED_SENTENCE = re.compile(r"[^\n]+?(?:[.!?…。！？](?=\s|$)|(?=\n)|$)")
+    # Without a source there is nothing to hold on to, but the bullet still came from one of the children.
+    sources = [children[at] for at, _ in point.marks] or children
+    ids = dict.fromkeys(child.node_id for child in sources)
+    return Bullet(point.text, tuple(grips)[:_MAX_GRIPS], tuple(ids)[:_MAX_CHILDREN], point.kind)
 
 
 def transcript(events: Sequence[Event]) -> str:
@@ -317,43 +266,24 @@ def transcript(events: Sequence[Event]) -> str:
 
 def cite(quote: str, statement: str, events: Sequence[Event]) -> tuple[Evidence, ...]:
     """Where the quote stands; if it stands nowhere, the sentence that shares most of the statement's terms."""
-    found = _quoted(quote, events) or _matched(statement, events)
-    return (found,) if found else ()
-
-
-def _quoted(quote: str, events: Sequence[Event]) -> Evidence | None:
     words = _LEAD.sub("", quote).strip(_AROUND)
-    if len(words) < _LEAST_QUOTE:
-        return None
-    for event in events:
-        at = event.text.find(words)
-        if at >= 0:
-            return _evidence(event, at, at + len(words))
-    # Models break lines elsewhere and change capitals; the words must be the same, in the same order.
-    loose = re.compile(r"\s+".join(map(re.escape, words.split())), re.I)
-    for event in events:
-        match = loose.search(event.text)
-        if match:
-            return _evidence(event, match.start(), match.end())
-    return None
-
-
-def _matched(statement: str, events: Sequence[Event]) -> Evidence | None:
+    if len(words) >= _LEAST_QUOTE:
+        # Models break lines elsewhere and change capitals; the words must be the same, in the same order.
+        loose = re.compile(r"\s+".join(map(re.escape, words.split())), re.I)
+        for expression in (re.compile(re.escape(words)), loose):
+            for event in events:
+                if found := expression.search(event.text):
+                    return (_evidence(event, *found.span()),)
     wanted = terms(statement)
-    best, place = 0.0, None
-    for event, start, end in _sentences(events):
-        shared = len(wanted & terms(event.text[start:end]))
-        score = shared / len(wanted) if wanted else 0.0
-        if shared >= _SHARED and score >= _COVERED and score > best:
-            best, place = score, _evidence(event, start, end)
-    return place
-
-
-def _sentences(events: Sequence[Event]) -> Iterator[tuple[Event, int, int]]:
+    best = 0.0
+    place: tuple[Evidence, ...] = ()
     for event in events:
-        if event.says_something:
-            for match in _QUOTED_SENTENCE.finditer(event.text, 0, _SOUGHT_CHARS):
-                yield event, match.start(), match.end()
+        for start, end, _, _ in sentences(event.text) if event.says_something else ():
+            shared = len(wanted & terms(event.text[start:end]))
+            score = shared / len(wanted) if wanted else 0.0
+            if shared >= _SHARED and score >= _COVERED and score > best:
+                best, place = score, (_evidence(event, start, end),)
+    return place
 
 
 def _evidence(event: Event, start: int, end: int) -> Evidence:
@@ -367,12 +297,22 @@ def _evidence(event: Event, start: int, end: int) -> Evidence:
     return Evidence(event.key, start, start + len(text[start:end].rstrip()))
 
 
-#: How much of one answer is taken, whatever it holds.
-_POINTS, _DECISIONS, _ACTIONS, _OPEN, _NAMES = 10, 8, 6, 6, 15
+class ModelWriter:
+    """Writes prose by a model, for the adaptive summarizer."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self.written_by = caller.name
+
+    async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
+        question = forms.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
+        asked = await self._caller.ask(question)
+        self.written_by = asked.written_by
+        return clean_prose(asked.answer.summary)
 
 
 class ModelRecords:
-    """Implements the `RecordAuthor` port."""
+    """Implements the `RecordAuthor` port: an account, and what must not be lost of it, each in a list of its own."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -1,21 +1,25 @@
-"""Counting tokens with cl100k_base from the bundled vocabulary; the network is never asked for it."""
+"""Counting tokens with cl100k_base from the bundled vocabulary, and cutting texts that have too many.
+
+The network is never asked for the vocabulary. Where a chunk ends is decided by the text around that place and not by
+what came long before, so that after a change somewhere the chunks further on are the same as before, and their
+summaries can be kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import threading
 from binascii import a2b_base64
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
-import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +115,22 @@ Count = Callable[[str], int]
 T = TypeVar("T")
 
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])[\"')\]]*\s+|(?<=[。！？])|\n+")
+_LINE = re.compile(r"\n+")
+
+
+def _sentences(text: str) -> Iterable[int]:
+    from mcp_memory.domain.sentences import sentence_starts
+
+    return sentence_starts(text)
+
+
+#: Where a text may be cut: between paragraphs, between the sentences of one that is too long, then between lines.
+Cut = Callable[[str], Iterable[int]]
+_CUTS: tuple[Cut, ...] = (
+    lambda text: (found.end() for found in _PARAGRAPH.finditer(text)),
+    _sentences,
+    lambda text: (found.end() for found in _LINE.finditer(text)),
+)
 #: The part of a chunk, from its end, in which its end is sought.
 _SLACK = 0.15
 #: However tokens are counted, no text has more of them than bytes; and seldom fewer than one for so many characters.
@@ -122,7 +141,7 @@ GAP = "\n[… {removed} characters left out …]\n"
 def chunk_text(text: str, count: Count, size: int = CHUNK_TOKENS, overlap: int = OVERLAP_TOKENS) -> list[str]:
     """Split a text into chunks of at most `size` tokens; each begins with the end of the one before.
 
-    Boundaries are paragraphs; of a paragraph that is too long, sentences; of a sentence that is too long, characters.
+    Boundaries are paragraphs; of a paragraph that is too long, sentences; then lines, and at last characters.
     """
     if not text.strip():
         return []
@@ -164,29 +183,17 @@ def groups_of(items: Sequence[T], size: int) -> list[Sequence[T]]:
     return [items[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
 
 
-def _pieces(text: str, count: Count, limit: int) -> Iterator[tuple[str, int]]:
+def _pieces(text: str, count: Count, limit: int, cuts: Sequence[Cut] = _CUTS) -> Iterator[tuple[str, int]]:
     """The text in pieces of at most `limit` tokens that together are the text."""
-    for paragraph in _split(text, _PARAGRAPH):
-        tokens = count(paragraph)
-        if tokens <= limit:
-            yield paragraph, tokens
-            continue
-        for sentence in _split(paragraph, _SENTENCE):
-            tokens = count(sentence)
-            if tokens <= limit:
-                yield sentence, tokens
-            else:
-                yield from _by_characters(sentence, count, limit)
-
-
-def _split(text: str, boundary: re.Pattern[str]) -> Iterator[str]:
-    last = 0
-    for match in boundary.finditer(text):
-        if match.end() > last:
-            yield text[last : match.end()]
-            last = match.end()
-    if last < len(text):
-        yield text[last:]
+    tokens = count(text)
+    if tokens <= limit:
+        yield text, tokens
+    elif not cuts:
+        yield from _by_characters(text, count, limit)
+    else:
+        places = [0, *(place for place in cuts[0](text) if 0 < place < len(text)), len(text)]
+        for start, end in pairwise(dict.fromkeys(places)):
+            yield from _pieces(text[start:end], count, limit, cuts[1:])
 
 
 def _by_characters(text: str, count: Count, limit: int) -> Iterator[tuple[str, int]]:

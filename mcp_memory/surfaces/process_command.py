@@ -188,10 +188,11 @@ async def _summarized(
 ) -> tuple[SummaryResult, str, str | None]:
     """By the model that is set, or, if it cannot, in the text's own sentences, with the reason why."""
     from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter
-    from mcp_memory.models.summarizer import ModelWriter
 
     note = None
     if app.caller:
+        from mcp_memory.models.summarizer import ModelWriter
+
         writer = ModelWriter(app.caller)
         try:
             result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, content_type)

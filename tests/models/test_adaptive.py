@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -200,3 +202,9 @@ async def test_a_plain_answer_is_prose(tmp_path: Path) -> None:
     async with asking(tmp_path, "openai", lambda asked: Said("It has  routes.\n\nMany.<|im_end|>")) as at:
         result = await AdaptiveSummarizer(ModelWriter(at.caller), count).summarize(text_of(200))
     assert result.summary == "It has routes.\n\nMany."
+
+
+def test_what_needs_no_model_does_not_wait_for_what_models_need() -> None:
+    code = "import sys, mcp_memory.app, mcp_memory.models.adaptive; print({'pydantic', 'openai'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
+from mcp_memory.domain.nodes import Kind
 from mcp_memory.errors import InvalidOutput
 from mcp_memory.models import forms
 from mcp_memory.models.forms import (
     CONTENT_TYPES,
-    SCHEMAS,
     MergeAnswer,
     Question,
     RecordAnswer,
@@ -86,9 +86,20 @@ def test_prose_may_come_without_json_but_not_as_half_an_object() -> None:
 
 
 def test_schemas_are_strict() -> None:
-    for schema in SCHEMAS.values():
-        assert schema["additionalProperties"] is False
-        assert set(schema["required"]) == set(schema["properties"])
+    for form in (SectionAnswer, MergeAnswer, TextAnswer, RecordAnswer):
+        whole = form.model_json_schema()
+        for schema in (whole, *whole.get("$defs", {}).values()):
+            assert schema["additionalProperties"] is False
+            assert set(schema["required"]) == set(schema["properties"])
+            fields = [*schema["properties"].values()]
+            assert not {"default", "minLength", "minItems"} & {key for field in fields for key in field}
+
+
+def test_a_bullet_has_a_kind_that_models_may_give_and_any_other_is_a_plain_statement() -> None:
+    bullets = [{"text": "a", "kind": "decision"}, {"text": "b", "kind": "request"}, {"text": "c"}]
+    answer = parse(json.dumps({"title": "T", "bullets": bullets}), SectionAnswer)
+    assert [bullet.kind for bullet in answer.bullets] == [Kind.DECISION, Kind.STATED, Kind.STATED]
+    assert "decision (what was chosen)" in question("The port was 5433.").system
 
 
 def test_a_record_takes_what_models_make_of_empty_and_single_things() -> None:
