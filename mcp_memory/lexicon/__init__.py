@@ -1,7 +1,8 @@
 """Words as data: every list is a file here, and its first lines say what it is for.
 
-A `.txt` file holds words or lines, some of them in sections under a `[name]`; a `.toml` file holds tables. A line that
-begins with `#` is a comment. Each file is read when first asked for, and an expression is compiled when first tried.
+A `.txt` file holds a text, words or lines, some of them in sections under a `[name]`; a `.toml` file holds tables. A
+line that begins with `#` is a comment. Each file is read when first asked for, and an expression is compiled when first
+tried.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from typing import Any
 _HERE = Path(__file__).parent
 _SECTION = re.compile(r"\[([a-z_]+)\]")
 _PART = re.compile(r"\{\{([a-z_]+)\}\}")
+
+
+@cache
+def text(name: str) -> str:
+    """A whole text, without comments."""
+    kept = (_HERE / f"{name}.txt").read_text("utf-8").splitlines(keepends=True)
+    return "".join(line for line in kept if not line.startswith("#"))
 
 
 @cache

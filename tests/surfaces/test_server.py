@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from mcp_memory import sample
+from mcp_memory import lexicon, sample
 from mcp_memory.app import open_app
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
@@ -23,7 +23,7 @@ from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import server
-from mcp_memory.surfaces.server import INSTRUCTIONS, Memory, build_server
+from mcp_memory.surfaces.server import Memory, build_server
 from tests.support import database_of
 from tests.surfaces.client import Era, ask, connected, refused
 
@@ -42,7 +42,7 @@ async def test_both_eras_offer_all_tools_resources_and_prompts(settings: Setting
     async with connected(settings, era) as client:
         assert client.server_info is not None
         assert client.server_info.name == "memory"
-        assert client.instructions == INSTRUCTIONS
+        assert client.instructions == lexicon.text("instructions")
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
         static = {resource.uri for resource in (await client.list_resources()).resources}
         templates = (await client.list_resource_templates()).resource_templates
@@ -62,8 +62,8 @@ async def test_both_eras_offer_all_tools_resources_and_prompts(settings: Setting
 
 
 def test_instructions_fit_into_what_clients_load() -> None:
-    assert len(INSTRUCTIONS.encode()) < 2_048
-    assert all(name in INSTRUCTIONS for name in TOOLS)
+    assert len(lexicon.text("instructions").encode()) < 2_048
+    assert all(name in lexicon.text("instructions") for name in TOOLS)
 
 
 async def test_tools_publish_closed_schemas_hints_and_annotations(settings: Settings) -> None:
