@@ -11,23 +11,22 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
 
-from bench.histories import PROJECTS, database_of, invented
+from bench.histories import PROJECTS, invented
 from bench.measure import SHARED, Figure, median, ms, p95
 from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
+from mcp_memory.domain.matches import IndexChanges, IndexDocument, Standing
 from mcp_memory.domain.terms import Columns
-from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.whoosh.position import Position, reached
-from mcp_memory.store.whoosh.source import portion
-from mcp_memory.store.whoosh.storage import right_to_write
-from mcp_memory.store.whoosh.writing import Document, put, start_anew
+from mcp_memory.store.whoosh.index import BATCH
+from mcp_memory.store.whoosh.writer import right_to_write, write
 
 KINDS = ("fts5", "whoosh")
 TRIES = 3
@@ -112,29 +111,29 @@ async def _opened(home: Path, kind: str) -> AsyncIterator[App]:
         yield app
 
 
-async def _portions(database: Database) -> AsyncIterator[list[Document]]:
-    held, now = Position(), await reached(database)
-    while (held.event, held.version) != (now.event, now.version):
-        found = await portion(database, held, now)
+async def _changes(app: App) -> AsyncIterator[IndexChanges]:
+    source, held = app.store, None
+    while await source.index_standing(held) is not Standing.CURRENT:
+        found = await source.index_changes(held, BATCH)
         held = found.position
-        yield found.documents
+        yield found
 
 
 async def _build_fts5(home: Path, file: Path) -> Built:
     """The same columns in a file of their own, committed in portions of the size that Whoosh is given."""
     connection = _empty_table(file)
 
-    def put_in(documents: Sequence[Document]) -> float:
+    def put_in(documents: Sequence[IndexDocument]) -> float:
         started = time.process_time()
         connection.execute("BEGIN")
-        connection.executemany(_INSERT, [(each.number, *each.columns.values) for each in documents])
+        connection.executemany(_INSERT, [(each.number, *each.columns().values) for each in documents])
         connection.execute("COMMIT")
         return time.process_time() - started
 
     seconds = 0.0
     async with _opened(home, "fts5") as app:
-        async for documents in _portions(database_of(app)):
-            seconds += put_in(documents)
+        async for found in _changes(app):
+            seconds += put_in(found.documents)
     one_more = median([put_in([document]) for document in _more()])
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     (size,) = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
@@ -154,30 +153,28 @@ def _empty_table(file: Path) -> sqlite3.Connection:
 async def _build_whoosh(home: Path) -> Built:
     folder = home / "whoosh"
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
-    seconds, position = 0.0, Position()
+    seconds, position = 0.0, ""
     async with _opened(home, "whoosh") as app:
-        now = await reached(database_of(app))
         with right_to_write(folder):
-            start_anew(folder, position)
-            while (position.event, position.version) != (now.event, now.version):
-                found = await portion(database_of(app), position, now)
-                position = replace(found.position, erasure=now.erasure)
+            async for found in _changes(app):
+                position = found.position
                 started = time.process_time()
-                put(folder, found.documents, found.replaced, position)
+                write(folder, None, found)
                 seconds += time.process_time() - started
             size = (await app.index.state()).own_bytes
             one_more = []
             for document in _more():
                 started = time.process_time()
-                put(folder, [document], [], position)
+                write(folder, position, IndexChanges(Standing.BEHIND, position, [document]))
                 one_more.append(time.process_time() - started)
         assert not await app.index.behind()
     return Built(seconds, size, median(one_more))
 
 
-def _more() -> list[Document]:
+def _more() -> list[IndexDocument]:
     texts = [f"one more message about the harbour, number {number}" for number in range(20)]
-    return [Document((1 << 40) + 4 * number + 3, 0, Columns(user=text)) for number, text in enumerate(texts)]
+    columns = [partial(Columns, user=text) for text in texts]
+    return [IndexDocument((1 << 40) + 4 * number + 3, 0, True, each) for number, each in enumerate(columns)]
 
 
 async def _timings(home: Path, queries: Sequence[str], project: str) -> dict[str, list[float]]:

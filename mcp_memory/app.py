@@ -258,12 +258,11 @@ def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> Ind
             f'{how_to_add("whoosh")}, or set it to "fts5".'
         )
     from mcp_memory.store.whoosh.index import WhooshIndex
-    from mcp_memory.store.whoosh.keeping import WhooshKeeper
 
-    whoosh = WhooshIndex(store.database, settings.whoosh, Fts5Index(store.database))
+    whoosh = WhooshIndex(store, settings.whoosh, Fts5Index(store.database))
     stack.callback(whoosh.close)
     store.use(whoosh)
-    return WhooshKeeper(store.database, settings.whoosh)
+    return whoosh
 
 
 def rules_of(settings: Settings) -> Rules:

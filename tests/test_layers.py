@@ -62,8 +62,8 @@ def test_the_hook_needs_nothing_but_the_standard_library(path: object) -> None:
     assert names <= sys.stdlib_module_names | {"mcp_memory"}
 
 
-#: Who may speak to SQLite: its engine, and the hook's own inbox. An index of its own reads the engine's file.
-SQLITE = ("store/sqlite/", "store/whoosh/", "capture/inbox.py")
+#: Who may speak to SQLite: its engine, and the hook's own inbox.
+SQLITE = ("store/sqlite/", "capture/inbox.py")
 
 
 @pytest.mark.parametrize("path", [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")])

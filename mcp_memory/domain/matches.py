@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.terms import Columns, Term
+
+#: How many occurrences of terms one question may scan, beyond its rarest term.
+SCANNED = 40_000
+#: How many of them in the words of anyone: so many, or this share of all documents.
+ANYWHERE, SHARE = 600, 20
+#: Among so many of the best other words are looked for, where what was offered is said over and over.
+DEEPEST = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +89,78 @@ class Pool:
         rest = {each.number: each for pool in (self, other) for each in pool.messages if each.number not in matched}
         messages = (*matched.values(), *rest.values())
         return Pool(messages, len(matched), {**self.beside, **other.beside}, other.frequencies, other.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What an index with files of its own found: the numbers of its documents, best first.
+
+    Of all `documents` there are `counts` in which each term occurs, by its expression.
+    """
+
+    numbers: Sequence[int]
+    counts: dict[str, int]
+    documents: int
+
+
+class Standing(Enum):
+    """How an index with files of its own stands to the store."""
+
+    CURRENT = "current"
+    #: Something was added to the store since.
+    BEHIND = "behind"
+    #: Something was erased from the store since, and is still in the index.
+    ERASED = "holds what was erased"
+    #: There is none that could be used: none at all, a damaged one, or one of another store or version.
+    UNUSABLE = "to be built"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """Which index answers, how it stands to the store, and the bytes of its own files, if it has some."""
+
+    kind: str
+    state: str
+    own_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDocument:
+    """An event or a node to be found by its words, which are taken apart only where they are needed."""
+
+    number: int
+    at: int
+    is_event: bool
+    columns: Callable[[], Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanges:
+    """What is to be done to an index that stands so to the store, and the position that it then has reached.
+
+    Of one that holds what was erased only the `kept` may stay. Of others the replaced documents are taken out, and the
+    new ones put in; one that cannot be used is emptied before.
+    """
+
+    standing: Standing
+    position: str
+    documents: Sequence[IndexDocument] = ()
+    replaced: Sequence[int] = ()
+    kept: frozenset[int] = frozenset()
+
+
+def anywhere(documents: int) -> int:
+    """How many occurrences may be scanned in the words of anyone, of so many documents."""
+    return max(ANYWHERE, min(documents // SHARE, SCANNED))
+
+
+def scannable(terms: Sequence[Term], counts: Mapping[str, int], most: int = SCANNED) -> list[Term]:
+    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
+    chosen: list[Term] = []
+    scanned = 0
+    for term in sorted(terms, key=lambda term: counts[term.match]):
+        count = counts[term.match]
+        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
+            chosen.append(term)
+            scanned += count
+    return chosen

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os.path
 import re
+import unicodedata
 from functools import lru_cache
 
 from mcp_memory.lexicon import lines
@@ -108,3 +109,29 @@ def beginning(word: str) -> str:
     """What every regular form of a word begins with: `hope` and `hoping` share only `hop`."""
     start = os.path.commonprefix([word, porter(word)])
     return start[:-1] if len(start) > 2 and start[-1] in "eiy" else start
+
+
+#: What is longer is no word that anyone would ask for, but a key or a blob; its beginning finds it.
+_LONGEST = 64
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+
+class _Plain(dict[int, str]):
+    """Latin letters without their accents, found out once for each; in other scripts a mark makes another letter."""
+
+    def __missing__(self, code: int) -> str:
+        apart = unicodedata.normalize("NFD", chr(code))
+        self[code] = plain = apart[0] if len(apart) > 1 and apart[0].isascii() else chr(code)
+        return plain
+
+
+_PLAIN = _Plain()
+
+
+def index_words(text: str) -> list[str]:
+    """The words of a text as the index's tokenizer sees them: lower case, without accents, stemmed, in their order."""
+    low = text.lower()
+    if not low.isascii():
+        low = _ACCENTS.sub("", low.translate(_PLAIN))
+    return [porter(word[:_LONGEST]) for word in _WORD.findall(low)]

@@ -54,6 +54,10 @@ MAX_TERMS = 24
 _WEAK = frozenset(root(word) for word in listed("weak_words"))
 
 
+#: How much a word counts by the field of a document that it stands in, in the order of the index's columns.
+WEIGHTS = {"head": 3.0, "user": 2.0, "assistant": 1.2, "tool": 0.6, "parts": 0.8}
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The text of one document by field, in the order of the index's columns."""

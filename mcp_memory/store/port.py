@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import Event, EventQuery, Intake
-from mcp_memory.domain.matches import IndexEntry, Pool, Within
+from mcp_memory.domain.matches import IndexChanges, IndexEntry, IndexState, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
@@ -334,23 +334,26 @@ class Share:
         return time.monotonic() >= self.ends
 
 
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """Which index answers, how it stands to the database, and the bytes of its own files, if it has some."""
+class IndexSource(Protocol):
+    """What an index with files of its own takes from a store. Positions and numbers are the store's own."""
 
-    kind: str
-    state: str
-    own_bytes: int = 0
+    async def index_standing(self, held: str | None) -> Standing:
+        """How an index that has reached this position, or none, stands to the store."""
+
+    async def index_changes(self, held: str | None, limit: int) -> IndexChanges:
+        """What is to be done to it next: at most so many events and so many nodes are new, or what was erased goes."""
+
+    async def matches(self, best: Ranked, within: Within, kinds: frozenset[str] | None, limit: int) -> list[IndexEntry]:
+        """The first of these documents that are of these kinds, of this project and time."""
+
+    async def pool_of(self, terms: Sequence[Term], found: Ranked, within: Within, *, cited: bool, limit: int) -> Pool:
+        """What `SearchIndex.pool` offers, of events that an index found in the time."""
 
 
 class IndexKeeper(Protocol):
-    """Brings an index into step that is not written together with the data.
+    """Brings an index into step. Doing it twice changes nothing, and a crash loses nothing."""
 
-    It goes by what is in the database, so that doing it twice changes nothing and a crash loses nothing.
-    """
-
-    async def behind(self) -> bool:
-        """Whether there is anything to bring into step."""
+    async def behind(self) -> bool: ...
 
     async def catch_up(self) -> int:
         """Take a bounded step; returns how much was done, 0 if nothing is left or another process is at it."""
@@ -416,7 +419,9 @@ class AdminStore(Protocol):
         """Whether what was opened is no longer what is there under its name."""
 
 
-class Store(ReadStore, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol):
+class Store(
+    ReadStore, IndexSource, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol
+):
     """A memory."""
 
 

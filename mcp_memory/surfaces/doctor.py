@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from mcp_memory.install.apply import FILE, Entry, InstallRecord
 from mcp_memory.install.catalog import project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts
-from mcp_memory.store.whoosh.diagnosis import index_problems
+from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.surfaces import output
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     from mcp_memory.app import open_app, system_timezone
     from mcp_memory.pipeline.importing import import_files
     from mcp_memory.store.sqlite.repair import repair
-    from mcp_memory.store.whoosh.position import mark_damaged
+    from mcp_memory.store.whoosh.index import mark_damaged
     from mcp_memory.surfaces.import_command import find_sources, laid_out
     from mcp_memory.surfaces.process_command import until_idle
 
@@ -138,7 +139,7 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     problems += diagnosis.records(settings.database)
     problems += _capture(settings)
     if settings.index.kind == "whoosh":
-        problems += index_problems(settings.database, settings.whoosh)
+        problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
     chosen = settings.summarizer
     if chosen.kind != "extractive":
         from mcp_memory.models.caller import model_problems

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from mcp_memory.domain.events import EventQuery
-from mcp_memory.domain.matches import Within
+from mcp_memory.domain.matches import Ranked, Standing, Within
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import SavedCut, busy
@@ -243,3 +243,43 @@ async def test_a_copy_holds_what_there_was_and_can_be_opened(tmp_path: Path, ope
         await add(store, said("Later.", 9))
     async with ENGINES["sqlite"](tmp_path / "copy")() as copy:
         assert len(await copy.events(EventQuery())) == 2
+
+
+async def test_an_index_with_files_of_its_own_is_told_what_is_new_and_what_is_gone(opened: Open) -> None:
+    async with opened() as store:
+        assert await store.index_standing(None) is Standing.UNUSABLE
+        await add(store, *talk())
+        await build(store)
+        first = await store.index_changes(None, 99)
+        assert first.standing is Standing.UNUSABLE
+        assert {each.is_event for each in first.documents} == {True, False}
+        assert await store.index_standing(first.position) is Standing.CURRENT
+        assert not (await store.index_changes(first.position, 99)).documents
+        await add(store, said("The walrus sleeps.", 3))
+        assert await store.index_standing(first.position) is Standing.BEHIND
+        (walrus,) = (second := await store.index_changes(first.position, 99)).documents
+        assert walrus.columns().user == "The walrus sleeps."
+        assert len(await store.matches(Ranked([walrus.number], {}, 9), Within(), None, 9)) == 1
+        assert await store.matches(Ranked([walrus.number], {}, 9), Within("beta"), None, 9) == []
+        await store.forget(Wish(match="walrus"), dry_run=False)
+        assert await store.index_standing(second.position) is Standing.ERASED
+        third = await store.index_changes(second.position, 99)
+        assert walrus.number not in third.kept
+        assert {each.number for each in first.documents if each.is_event} <= third.kept
+        # What it saw last is gone, but it need not be built anew for that.
+        assert await store.index_standing(third.position) is Standing.BEHIND
+        last = await store.index_changes(third.position, 99)
+        assert await store.index_standing(last.position) is Standing.CURRENT
+
+
+async def test_what_is_new_comes_in_steps_and_a_strange_position_counts_for_none(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *(said(f"Walrus {number}", number) for number in range(7)))
+        held, steps = None, []
+        while await store.index_standing(held) is not Standing.CURRENT:
+            changes = await store.index_changes(held, 3)
+            held = changes.position
+            steps.append(len(changes.documents))
+        assert steps == [3, 3, 1]
+        for strange in ("", "{", "[]", '{"event": 99}', '{"what": 1}'):
+            assert await store.index_standing(strange) is Standing.UNUSABLE

@@ -18,11 +18,10 @@ from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.projects import Wish
-from mcp_memory.domain.stems import porter
+from mcp_memory.domain.stems import index_words, porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import ReadStore
-from mcp_memory.store.whoosh.analysis import words
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -374,11 +373,11 @@ def tokens_of_fts5(texts: Sequence[str]) -> list[list[str]]:
 def test_the_analyzer_splits_as_the_tokenizer_of_fts5_does(texts: list[str]) -> None:
     # The long s and four letters with two marks are another matter.
     plain = [re.sub("[µſǞ-ǡȪȫȬȭȰȱǬǭ]", "", text) for text in texts]
-    assert [words(text) for text in plain] == tokens_of_fts5(plain)
+    assert [index_words(text) for text in plain] == tokens_of_fts5(plain)
 
 
 @pytest.mark.parametrize("first", [0x370, 0x400, 0x5D0, 0x620, 0x905, 0x3041, 0x30A1, 0x4E00, 0xAC00])
 def test_letters_of_other_scripts_are_the_same_to_both(first: int) -> None:
     letters = [char for char in map(chr, range(first, first + 80)) if char.isalpha() and char.lower() == char]
     texts = [f"x{letter}y" for letter in letters]
-    assert [words(text) for text in texts] == tokens_of_fts5(texts)
+    assert [index_words(text) for text in texts] == tokens_of_fts5(texts)

@@ -252,7 +252,7 @@ def test_the_text_gives_each_problem_with_its_reason_and_its_remedy(machine: Mac
 
 
 def test_a_missing_package_for_the_index_is_told(installed: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_memory.store.whoosh.diagnosis.find_spec", lambda name: None)
+    monkeypatch.setattr("mcp_memory.store.whoosh.index.find_spec", lambda name: None)
     (problem,) = problems(installed, MCP_MEMORY_INDEX_KIND="whoosh")
     assert problem["what"] == "the package for the Whoosh index is missing"
     assert "pip install '.[whoosh]'" in problem["fix"]

@@ -8,20 +8,17 @@ said by the one whose words are meant, and the commonest only rank.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
-from mcp_memory.domain.matches import Message, Pool, Within
+from mcp_memory.domain.matches import DEEPEST, Message, Pool, Ranked, Within, anywhere, scannable
 from mcp_memory.domain.stems import beginning
-from mcp_memory.domain.terms import Term, match_expression, shorten_tool
+from mcp_memory.domain.terms import WEIGHTS, Term, match_expression, shorten_tool
 from mcp_memory.store.sqlite.database import Reads, Row
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000
-#: How many occurrences of terms one question may scan, beyond its rarest term.
-SCANNED = 40_000
-#: How many of them in the words of anyone: so many, or this share of all documents.
-ANYWHERE, SHARE = 600, 20
 #: What stands in one of so many documents tells too little to be sought at all.
 COMMON = 3
 #: What stands beside the best third is read as well, and beside so many at least.
@@ -34,9 +31,8 @@ ENDLESS = 100_000
 #: The head, the tail and the error lines of it.
 _OF_TOOL = 2_000, 400, 400
 _CHUNK, _STEPS = 500, 20
-#: Where so large a share of what was offered is said over and over, only so many of each are taken, and others are
-#: looked for among so many of the best.
-_REPEATED, _OF_EACH, DEEPEST = 0.5, 2, 5_000
+#: Where so large a share of what was offered is said over and over, only so many of each are taken.
+_REPEATED, _OF_EACH = 0.5, 2
 #: What is said again with other figures, such as how long something took, is the same; this much of it is compared.
 _NO_FIGURES, _END, _COMPARED, _BEGIN = str.maketrans("", "", "0123456789"), 80, 64, 24
 _ENDS = f"SELECT e.id, substr(e.text, 1, {_END}), substr(e.text, -{_END}) FROM event e WHERE e.id IN ({{marks}})"
@@ -46,7 +42,7 @@ _COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE se
 _RANKED = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {kept} ORDER BY {order} LIMIT ?"
 #: The same order told in two ways: SQLite keeps no more than the best rows and sorts them, which is faster than sorting
 #: all; or the index hands over its rows best first, so that a filter sees no more of them than are needed.
-_SORTED, _HANDED = "bm25(search, 3.0, 2.0, 1.2, 0.6, 0.8)", "rank"
+_SORTED, _HANDED = f"bm25(search, {', '.join(map(str, WEIGHTS.values()))})", "rank"
 _KEPT = (
     "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
 )
@@ -61,7 +57,7 @@ _MESSAGES = (
     f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
     "FROM event e WHERE e.id IN ({marks})"
 )
-KEPT = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
+_FITTING = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
 _CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
 #: Tool results between two messages do not part them, unless there are many.
 _STEP = (
@@ -115,32 +111,33 @@ async def is_silent(database: Reads, within: Within) -> bool:
 
 
 async def pool_of(
-    database: Reads, terms: Sequence[Term], numbers: Sequence[int], cited: bool, documents: int, counts: dict[str, int]
-) -> Pool:
-    """The events that an index found, best first, with what stands beside them."""
-    return await database.read(_pool_of, terms, numbers, cited, documents, counts)
-
-
-async def conditions(database: Reads, within: Within, cited: bool) -> tuple[str, list[object]]:
-    return await database.read(_conditions, within, cited)
-
-
-async def by_number(
-    database: Reads, sql: str, numbers: Sequence[int], where: str, values: Sequence[object]
-) -> list[Row]:
-    return await database.read(_by_number, sql, numbers, where, values)
-
-
-def _pool_of(
-    connection: sqlite3.Connection,
+    database: Reads,
     terms: Sequence[Term],
-    numbers: Sequence[int],
+    found: Ranked,
+    within: Within,
     cited: bool,
-    documents: int,
-    counts: dict[str, int],
+    limit: int,
 ) -> Pool:
-    messages = _messages(connection, numbers, _starts(terms, counts))
-    return _beside_of(connection, messages, cited, documents, counts)
+    """The same of events that another index found in the time that is asked for."""
+
+    def read(connection: sqlite3.Connection) -> Pool:
+        where, values = _conditions(connection, Within(within.project), cited)
+
+        def fitting() -> Iterator[list[int]]:
+            for start in range(0, len(found.numbers), _CHUNK):
+                part = found.numbers[start : start + _CHUNK]
+                fit = {row[0] for row in _by_number(connection, _FITTING, part, where, values)} if where else {*part}
+                yield [number for number in part if number in fit]
+
+        kept, parts, starts = list[int](), fitting(), _starts(terms, found.counts)
+        while len(kept) < limit and (part := next(parts, None)) is not None:
+            kept += part
+        messages = _messages(connection, kept[:limit], starts)
+        if len(kept) >= limit and is_flooded(messages):
+            messages = _messages(connection, _few_of_each(connection, chain([kept], parts), limit), starts)
+        return _beside_of(connection, messages, cited, found.documents, found.counts)
+
+    return await database.read(read)
 
 
 def _beside_of(
@@ -177,25 +174,13 @@ def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: C
 
 def expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
     """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
-    anywhere = scannable(terms, counts, max(ANYWHERE, min(documents // SHARE, SCANNED)))
-    match = match_expression(anywhere)
+    rare = scannable(terms, counts, anywhere(documents))
+    match = match_expression(rare)
     usual = documents // COMMON
-    more = [term for term in scannable(terms, counts) if term not in anywhere and counts[term.match] <= usual]
+    more = [term for term in scannable(terms, counts) if term not in rare and counts[term.match] <= usual]
     if not more or speaker not in _COLUMNS:
         return match
     return f"{match} OR {{{speaker}}} : ({match_expression(more)})"
-
-
-def scannable(terms: Sequence[Term], counts: dict[str, int], most: int = SCANNED) -> list[Term]:
-    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
-    chosen: list[Term] = []
-    scanned = 0
-    for term in sorted(terms, key=lambda term: counts[term.match]):
-        count = counts[term.match]
-        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
-            chosen.append(term)
-            scanned += count
-    return chosen
 
 
 def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
@@ -259,12 +244,6 @@ def _originals(
     handed = connection.execute(_RANKED.format(kept=kept, order=_HANDED), (match, *values, DEEPEST))
     parts = iter(lambda: [number for (number,) in handed.fetchmany(_CHUNK)], [])
     return _few_of_each(connection, parts, limit)
-
-
-async def few_of_each(database: Reads, numbers: Sequence[int], limit: int) -> list[int]:
-    """The first of these events, of those that are said over and over only a few, if there are others."""
-    parts = [numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK)]
-    return await database.read(_few_of_each, parts, limit)
 
 
 def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.domain.events import ulid
+from mcp_memory.domain.matches import Standing
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE, Damage, Problem
@@ -354,3 +355,18 @@ def _broken(connection: sqlite3.Connection) -> Iterator[Problem]:
     for (session, record), (missing, changed) in found.items():
         why = f"{missing} of the events it was made from are gone, {changed} say something else than they did."
         yield Problem(f"record {record} does not match its events", why, f"mcp-memory compact {session} --force")
+
+
+def index_standing(path: Path, held: str | None) -> Standing | None:
+    """How an index stands to the database; None if that holds nothing, is of another version or cannot be read."""
+    from mcp_memory.store.sqlite.documents import REACHED, standing  # which only such an index needs
+
+    if not path.exists():
+        return None
+    try:
+        with _reading(path) as connection:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
+                return None
+            return standing(connection, held) if connection.execute(REACHED).fetchone()[0] else None
+    except sqlite3.Error:
+        return None

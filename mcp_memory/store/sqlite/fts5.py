@@ -10,11 +10,10 @@ from pathlib import Path
 from anyio import to_thread
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.matches import IndexEntry, Pool, Within
+from mcp_memory.domain.matches import IndexEntry, IndexState, Pool, Within
 from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.terms import Term, match_expression
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.port import IndexState
 from mcp_memory.store.sqlite import candidates
 from mcp_memory.store.sqlite.candidates import Counted
 from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, told

@@ -20,6 +20,7 @@ from mcp_memory.store.port import Clock, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.backup import Backups, copies_of
 from mcp_memory.store.sqlite.briefs import BriefPart
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.documents import IndexPart
 from mcp_memory.store.sqlite.forget import forget, look
 from mcp_memory.store.sqlite.fts5 import Fts5Index
 from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
@@ -50,7 +51,16 @@ _NEIGHBOUR = """
 
 
 class SqliteStore(
-    SqliteReader, LogPart, SegmentPart, NodePart, UpgradePart, RecordPart, BriefPart, ProjectPart, WorkPart
+    SqliteReader,
+    IndexPart,
+    LogPart,
+    SegmentPart,
+    NodePart,
+    UpgradePart,
+    RecordPart,
+    BriefPart,
+    ProjectPart,
+    WorkPart,
 ):
     """Implements the Store port on one SQLite file."""
 

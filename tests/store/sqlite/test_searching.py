@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.domain import matches
 from mcp_memory.domain.matches import Pool, Within
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.store.sqlite import candidates
@@ -23,7 +24,7 @@ async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(candidates, "COUNTED", 10)
-    monkeypatch.setattr(candidates, "SCANNED", 50)
+    monkeypatch.setattr(matches, "SCANNED", 50)
     lines = [said(f"common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", session=f"s{n}") for n in range(300)]
     lines.append(said("a rare bird", "2026-03-03T10:00:00Z", session="rare"))
     async with memory(tmp_path) as app:
@@ -38,7 +39,7 @@ async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
 async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str, found: int
 ) -> None:
-    monkeypatch.setattr(candidates, "ANYWHERE", 50)
+    monkeypatch.setattr(matches, "ANYWHERE", 50)
     monkeypatch.setattr(candidates, "COMMON", 1)
     lines = [
         said(f"a common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", role="user" if n % 3 else "assistant")

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("whoosh")
 
 from mcp_memory.errors import StoreError, StoreFull
-from mcp_memory.store.whoosh import writing
+from mcp_memory.store.whoosh import writer
 from tests.store.whoosh.indexed import catch_up, found, found_by_whoosh, memory, state, walrus
 from tests.support import conversation, learn, said, tell
 
@@ -101,7 +101,7 @@ async def test_an_index_that_can_never_be_built_says_so(tmp_path: Path, monkeypa
 
     async with memory(tmp_path) as app:
         await tell(app, [walrus()])
-        monkeypatch.setattr(writing, "words", broken)
+        monkeypatch.setattr(writer, "index_words", broken)
         with pytest.raises(StoreError, match="FTS5"):
             await catch_up(app)
         assert await found(app, "walrus") == ["the walrus number 0"]
@@ -114,7 +114,7 @@ async def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch
     async with memory(tmp_path) as app:
         await learn(app, conversation())
         await tell(app, [walrus()])
-        monkeypatch.setattr(writing, "write_position", full)
+        monkeypatch.setattr(writer, "_rewrite", full)
         with pytest.raises(StoreFull, match="cannot be written"):
             await app.index.catch_up()
         monkeypatch.undo()

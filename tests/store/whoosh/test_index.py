@@ -18,8 +18,8 @@ from mcp_memory.domain.matches import Within
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import SettingsError
-from mcp_memory.store.whoosh import writing
-from mcp_memory.store.whoosh.storage import right_to_write
+from mcp_memory.store.whoosh import index, writer
+from mcp_memory.store.whoosh.writer import right_to_write
 from tests.store.whoosh.indexed import catch_up, found, found_by_whoosh, holding, memory, state, walrus
 from tests.support import conversation, learn, said, tell
 
@@ -51,7 +51,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 import anyio
-from mcp_memory.store.whoosh import writing
+from mcp_memory.store.whoosh import writer
 from tests.store.whoosh.indexed import catch_up, memory, walrus
 from tests.support import tell
 
@@ -59,14 +59,13 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 if sys.argv[2] == "before":
-    writing.write_position = die
+    writer._tier = die  # nothing of it is written yet
 elif sys.argv[2] == "within":
-    writing.words = lambda text: die() if "7" in text else []
+    writer.index_words = lambda text: die() if "7" in text else []
 elif sys.argv[2] == "at":
-    real = writing.write_position
-    writing.write_position = lambda *given: (real(*given), die())
+    writer._rewrite = die  # the position is written, and Whoosh has begun to commit
 else:
-    writing.drop_positions = die
+    Path.chmod = die  # the commit is done
 
 async def main():
     async with memory(Path(sys.argv[1])) as app:
@@ -112,7 +111,7 @@ async def test_forgotten_words_leave_the_files(tmp_path: Path) -> None:
 async def test_forgetting_is_spread_over_commits_that_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_LARGEST", 3)
+    monkeypatch.setattr(writer, "_LARGEST", 3)
     async with memory(tmp_path) as app:
         for day in range(1, 5):
             await tell(app, [walrus(day, f"w{day}"), *conversation(f"2026-03-0{day}", f"s{day}")])
@@ -126,21 +125,21 @@ async def test_forgetting_is_spread_over_commits_that_are_bounded(
 
 
 async def test_what_was_erased_while_it_was_read_goes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcp_memory.store.whoosh import keeping
-    from mcp_memory.store.whoosh.source import portion as real
 
     async with memory(tmp_path) as app:
         await learn(app, conversation())
         await tell(app, [walrus()])
+        source = app.index._store  # type: ignore[attr-defined]
+        index_changes = source.index_changes
 
         async def forgotten_meanwhile(*given: Any) -> Any:
-            found = await real(*given)
+            found = await index_changes(*given)
             await app.store.forget(Wish(match="walrus"), dry_run=False)
             return found
 
-        monkeypatch.setattr(keeping, "portion", forgotten_meanwhile)
+        monkeypatch.setattr(source, "index_changes", forgotten_meanwhile)
         await app.index.catch_up()
-        monkeypatch.setattr(keeping, "portion", real)
+        monkeypatch.undo()
         assert holding(tmp_path / "whoosh", b"walru")
         assert await found(app, "walrus") == []
         await catch_up(app)
@@ -171,7 +170,7 @@ async def test_only_one_at_a_time_writes(tmp_path: Path) -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from mcp_memory.store.whoosh.storage import right_to_write
+from mcp_memory.store.whoosh.writer import right_to_write
 
 with right_to_write(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
@@ -234,9 +233,7 @@ async def pool_of_all(app: App) -> set[str]:
 
 
 async def test_a_long_history_is_taken_in_by_bounded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcp_memory.store.whoosh import source
-
-    monkeypatch.setattr(source, "BATCH", 7)
+    monkeypatch.setattr(index, "BATCH", 7)
     async with memory(tmp_path) as app:
         await tell(app, [walrus(number) for number in range(20)])
         steps = []
