@@ -286,7 +286,8 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
     """Sessions of which nothing is left, and a project that was to be forgotten or bears the text in its name."""
     _keep_counting(tx, "session")
     for session, client, name in tx.fetch(_EMPTY, ()):
-        drop_records(tx, {row[0] for row in tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))})
+        records = tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))
+        drop_records(tx, {number for (number,) in records})
         for table in ("dirty_session", "dirty_compaction", "segment"):
             tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
         tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, name),))

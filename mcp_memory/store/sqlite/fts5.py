@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
@@ -16,7 +17,7 @@ from mcp_memory.domain.terms import Term, match_expression
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite import candidates
 from mcp_memory.store.sqlite.candidates import Counted
-from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, told
+from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, marks, told
 from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
@@ -123,10 +124,11 @@ async def _read(database: Reads, ranked: Sequence[Row]) -> list[IndexEntry]:
         ids[rowid % 4].append(rowid // 4)
     found: dict[int, IndexEntry] = {}
     for row in await _fetch(database, _EVENTS, ids[EVENT]):
-        found[row[12] * 4 + EVENT] = _event(row)
+        number, entry = _event(row)
+        found[number * 4 + EVENT] = entry
     rows = await _fetch(database, _NODES, ids[NODE])
-    for row, node in zip(rows, await nodes_of(database, rows), strict=True):
-        found[row[18] * 4 + NODE] = IndexEntry(node)
+    for (*_, number), node in zip(rows, await nodes_of(database, rows), strict=True):
+        found[number * 4 + NODE] = IndexEntry(node)
     return [found[rowid] for rowid, _ in ranked if rowid in found]
 
 
@@ -136,22 +138,22 @@ async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntr
 
 
 def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
-    marks = ",".join("?" * len(numbers))
     cited: dict[int, str] = {}
-    for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks), numbers):
+    for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
         cited.setdefault(number, grip_id(timestamp_ms, key))
-    rows = connection.execute(_EVENTS.format(marks=marks), numbers)
-    return {row[12]: _event(row, cited.get(row[12], "")) for row in rows}
+    found = dict(map(_event, connection.execute(_EVENTS.format(marks=marks(numbers)), numbers)))
+    return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
 
 
-def _event(row: Row, grip: str = "") -> IndexEntry:
-    """The candidate of a row of `_EVENTS`."""
-    segment = NodeRef(Level.SEGMENT, row[13]).node_id() if row[13] else ""
-    return IndexEntry(event_of(row), grip, segment)
+def _event(row: Row) -> tuple[int, IndexEntry]:
+    """The number and the entry of a row of `_EVENTS`."""
+    *event, number, segment = row
+    segment_id = NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
+    return number, IndexEntry(event_of(tuple(event)), segment_id=segment_id)
 
 
 async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
-    return await database.fetch(sql.format(marks=",".join("?" * len(ids))), ids) if ids else []
+    return await database.fetch(sql.format(marks=marks(ids)), ids) if ids else []
 
 
 class Fts5Index:

@@ -81,7 +81,8 @@ class SqliteStore(
             if await database.value(_ANY_IMPOSSIBLE, _BOUNDS):
                 with suppress(StoreFull):  # what cannot be written can at least be read as far as it goes
                     count = await database.write(_mend_times, now_ms)
-                    logger.warning("%d events bore times that cannot be; they have those of their neighbours.", count)
+                    told = "%d events bore times that cannot be; they have those of their neighbours now."
+                    logger.warning(told, count)
             await database.scrub()
             yield cls(database)
 
