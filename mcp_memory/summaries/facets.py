@@ -16,7 +16,7 @@ from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
 from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import folded, one_line, similar, terms
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.candidates import candidates
+from mcp_memory.summaries.extractive import candidates
 from mcp_memory.summaries.keywords import Passage, Vocabulary
 from mcp_memory.summaries.messages import call_of, plain, speakers, spoken
 from mcp_memory.summaries.statements import Candidate

@@ -12,8 +12,7 @@ from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.cues import assistant_kind, first_word, gives_reason
 from mcp_memory.summaries.keywords import distinct, stems_of
-from mcp_memory.summaries.phrases import headline
-from mcp_memory.summaries.readability import readability, word_count
+from mcp_memory.summaries.phrases import headline, readability, word_count
 from mcp_memory.summaries.topics import plainness, shares_of, topic_in, topic_of
 
 MAX_GRIPS = 6

@@ -27,7 +27,7 @@ from mcp_memory.summaries.messages import (
     speaker_of,
     spoken,
 )
-from mcp_memory.summaries.readability import with_capital
+from mcp_memory.summaries.phrases import with_capital
 
 MAX_BULLET = 220
 MAX_EXCERPT = 300

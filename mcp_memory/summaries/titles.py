@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -12,18 +12,18 @@ from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.candidates import candidates
 from mcp_memory.summaries.keywords import Passage, Vocabulary, stems_of
 from mcp_memory.summaries.messages import call_of, plain, spoken
-from mcp_memory.summaries.phrases import rated, worth
-from mcp_memory.summaries.readability import (
+from mcp_memory.summaries.phrases import (
     MAX_CHARS,
     MAX_WORDS,
     MOST_READABLE,
     is_generic,
     names_something,
+    rated,
     readability,
     word_count,
+    worth,
 )
 from mcp_memory.summaries.statements import Candidate
 
@@ -50,6 +50,9 @@ _ASKED_ON_THE_WAY = 1.2
 RAISES = frozenset({Kind.NOTE, Kind.REQUEST, Kind.REPORT})
 #: Kinds of a user's words that may open a conversation without asking for anything.
 _TOLD = frozenset({Kind.SAID, Kind.RULE, Kind.DECISION})
+
+
+Find = Callable[[Sequence[Event]], Sequence[Candidate]]
 
 
 class Option(NamedTuple):
@@ -193,8 +196,11 @@ _IN_PASSING = frozenset({Kind.OPEN, Kind.FINDING, Kind.STATED, Kind.PLANNED})
 _DULL = frozenset({Kind.DID, Kind.RESULT, Kind.NOISE})
 
 
-def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary) -> str:
-    """The phrase that names the matter best, together with a second matter where both fit."""
+def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: Vocabulary, find: Find) -> str:
+    """The phrase that names the matter best, together with a second matter where both fit.
+
+    `find` finds the candidates of the events before, if it comes to the task that is gone on with.
+    """
     weights = vocabulary.weights
     opening = next((pick.turn for pick in found if pick.by_user), -1)
     pool = _pool(found, weights, opening, begins=not context)
@@ -208,7 +214,7 @@ def title_of(found: Sequence[Candidate], context: Sequence[Event], vocabulary: V
     if raised:
         options = fresh
     best = fittest(options)
-    if not (raised or raises_matter(options, weights)) and (task := _task_before(context, weights)):
+    if not (raised or raises_matter(options, weights)) and (task := _task_before(context, weights, find)):
         return _carried(task, best, options, weights, _names(found, vocabulary))
     return _joined(best, options) or _completed(best, options) or _enriched(best, found, vocabulary)
 
@@ -228,14 +234,14 @@ def _was_said(pick: Candidate, context: Sequence[Event]) -> bool:
     return any(said in event.text for event in context if event.role is Role.USER)
 
 
-def _task_before(context: Sequence[Event], weights: Mapping[str, float]) -> list[Option]:
+def _task_before(context: Sequence[Event], weights: Mapping[str, float], find: Find) -> list[Option]:
     """The phrases of the task a segment carries on with: of the last request before it that names a matter."""
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     # What the task is about may hardly be named again while it is worked on.
     own = Vocabulary(Passage(spoken(event.text)[:_ASKED_CHARS], 1.0) for event in asked).weights
     weights = {part: max(value * _BEFORE, weights.get(part, 0.0)) for part, value in own.items()}
     by_turn: dict[int, list[tuple[float, Candidate]]] = {}
-    for pick in candidates(asked):
+    for pick in find(asked):
         if pick.kind in RAISES:
             by_turn.setdefault(pick.turn, []).append((pick.kind.naming + pick.bonus, pick))
     for pool in reversed(by_turn.values()):

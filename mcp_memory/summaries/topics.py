@@ -12,8 +12,7 @@ from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, one_line, similar, terms
 from mcp_memory.domain.toc import Level
 from mcp_memory.summaries.keywords import COMMON_STEMS
-from mcp_memory.summaries.phrases import phrases, scored, worth
-from mcp_memory.summaries.readability import readability, trimmed, word_count
+from mcp_memory.summaries.phrases import phrases, readability, scored, trimmed, word_count, worth
 
 #: Names that look like ordinary words with a capital.
 _PRODUCTS = lexicon.word_lists("vocabulary")["products"]

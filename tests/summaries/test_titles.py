@@ -10,8 +10,7 @@ from mcp_memory import sample
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.toc import Level
 from mcp_memory.summaries.extractive import summarize_segment
-from mcp_memory.summaries.phrases import worth
-from mcp_memory.summaries.readability import readability
+from mcp_memory.summaries.phrases import readability, worth
 from mcp_memory.summaries.rollups import roll_up
 
 from .conversations import bullets, conversation, node, segment_node, title

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.lexicon import Expression
-from mcp_memory.summaries.candidates import candidates
+from mcp_memory.summaries.extractive import candidates
 from tests.summaries.conversations import PORT, conversation
 
 

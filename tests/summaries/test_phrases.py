@@ -7,8 +7,7 @@ import pytest
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.summaries.cues import assistant_kind, unopened, user_kind, without_politeness
-from mcp_memory.summaries.phrases import phrases
-from mcp_memory.summaries.readability import readability
+from mcp_memory.summaries.phrases import phrases, readability
 
 from .conversations import bullets, summary, title
 
