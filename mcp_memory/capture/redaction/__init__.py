@@ -1,10 +1,419 @@
 """Taking secrets out of texts before they reach the disk, for the hook and for every importer.
 
 `rules` is the table of rules, `names` and `values` judge names and values, `assignments` reads what follows a name,
-`structures` what its place tells, and `engine` puts them to work.
+`structures` what its place tells. Here they are put to work: what they find is replaced by a mark of its kind. A rule
+is looked at only when the text holds one of its triggers; most texts hold none.
 """
 
-from mcp_memory.capture.redaction.engine import redact, redact_json
-from mcp_memory.capture.redaction.values import Clean
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from mcp_memory.capture.redaction.assignments import assigned, foreign
+from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
+from mcp_memory.capture.redaction.rules import (
+    CALLS,
+    COMMANDS,
+    FORMS,
+    HEADERS,
+    KEYS,
+    OTHER_KEYS,
+    PIPED,
+    SHORTEST,
+    TAKERS,
+    WORDS_OF_KEYS,
+)
+from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
+from mcp_memory.capture.redaction.values import Clean, is_dummy, is_field, is_handed, is_reference, is_value
+from mcp_memory.capture.settings import lazy
 
 __all__ = ["Clean", "redact", "redact_json"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, Optional, TypeVar
+
+    from mcp_memory.capture.redaction.rules import Rule, Verdict
+
+    Span = tuple[int, int, str]
+    _Sign = TypeVar("_Sign", str, bytes)
+    _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Optional[Verdict]]
+
+#: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
+#: need it over and over is not worth the time, the less the longer it is.
+_PASSES, _FEW = 8, 3
+_LONG = 20_000
+#: Up to this length results are kept: names, paths and versions come again with every event.
+_SHORT = 120
+
+#: The soft hyphen, joiners and spaces without width, and marks of direction.
+_INVISIBLE = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202c\u2060\ufeff"
+_SPLIT = lazy("(?<=[!-~])[" + _INVISIBLE + "]+(?=[!-~])")
+_PRIVATE = lazy(r"""(?:<|&lt;|\\u003c)(/?)private(?:\s+[\w:-]{1,40}=[^<>\\&]{0,100})?\s{0,9}(?:>|&gt;|\\u003e)""", re.I)
+
+#: A short prefix must not be the end of a word, unless what stands before is an escape: \n, %3D or a colour.
+_BEFORE = (
+    r"(?:(?<![A-Za-z0-9]{1})|(?<=\\[nrtbf]{1})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{1})|(?<=[\[;]\dm{1})|(?<=[\[;]\d\dm{1}))"
+)
+#: From this length on a prefix is found inside words, too: no word holds it.
+_DISTINCT = 6
+#: What is as long as the shortest of these keys, and of their characters, is rare: only that is looked through.
+_RUN = b"a" * SHORTEST
+_FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") else 32 for code in range(256))
+#: What most of a text is made of. Without it a text is an eighth as long; if it holds a trigger, what is left of it
+#: holds what is left of the trigger, which is faster to rule out.
+_COMMON = b" \n\t\"'`(),/:;|+>*#%[]{}3456789abcdefghilmnopqrstuvw"
+_ASCII = bytes(range(128))
+#: What may go on behind the part of a value that a pattern takes at most.
+_REST = lazy(r"[\w+/=~-]*", re.ASCII)
+_PIPE = 400
+#: Less than a pattern reaches from a command to its option.
+_REACH = 280
+_BREAK = lazy(r"[\r\n|;&]")
+
+
+def _sought(rules: Iterable[Rule], flags: int = re.ASCII) -> list[_Sought]:
+    """The rules by trigger: that, the kind, the pattern and the verdict."""
+    return [
+        (trigger, kind, lazy(body, flags), verdict[0] if verdict else None)
+        for kind, triggers, body, *verdict in rules
+        for trigger in triggers.split("|")
+    ]
+
+
+def _prefixed(rules: Iterable[Rule]) -> list[_Sought]:
+    """The same for patterns that follow their trigger. What has their form and is made of words is no key."""
+    found: list[_Sought] = []
+    for kind, triggers, body, *verdict in rules:
+        for prefix in triggers.split("|"):
+            # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
+            before = "" if len(prefix) >= _DISTINCT else _BEFORE.replace("{1}", re.escape(prefix))
+            pattern = lazy(re.escape(prefix) + before + body, re.ASCII)
+            found.append((prefix, kind, pattern, verdict[0] if verdict else lambda found: not is_dummy(found[0])))
+    return found
+
+
+#: What several triggers of commands have in common.
+_SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
+
+
+def _grouped(rules: Iterable[_Sought], sign: Callable[[str], _Sign]) -> list[tuple[_Sign, list[_Sought]]]:
+    """The rules by a sign of their triggers: where that is missing, none of them needs to be looked for."""
+    groups: dict[_Sign, list[_Sought]] = {}
+    for rule in rules:
+        groups.setdefault(sign(rule[0]), []).append(rule)
+    return list(groups.items())
+
+
+def _rare(trigger: str) -> bytes:
+    return trigger.encode("latin-1").translate(None, _COMMON)
+
+
+_IN_RUNS = _sought(WORDS_OF_KEYS)
+_KEYS = _grouped(_prefixed(KEYS), _rare)
+_OTHERS = _grouped([*_prefixed(OTHER_KEYS), *_sought(FORMS)], _rare)
+_HEADERS = _sought(HEADERS, re.I)
+_COMMANDS, _CALLS = (
+    _grouped(_sought(rules, re.I), lambda trigger: next((part for part in _SHARED if part in trigger), trigger))
+    for rules in (COMMANDS, CALLS)
+)
+_PIPED = lazy(PIPED, re.I)
+
+
+def redact(text: str) -> Clean:
+    """The text with a typed mark such as `[redacted:github-token]` in place of each secret. Doing it twice is safe."""
+    return Clean(_redact_short(text) if len(text) <= _SHORT else _redact(text))
+
+
+def mark(kind: str) -> str:
+    return OPENING + kind + "]"
+
+
+def _redact(text: str) -> str:
+    clear = _redact_fully(text)
+    if text.isascii() or not any(char in text for char in _INVISIBLE):
+        return clear
+    # What no one sees may split a secret. Between letters of other scripts it has a meaning, and stays.
+    visible = _SPLIT().sub("", clear)
+    joined = _redact_fully(visible)
+    return clear if joined == visible else joined
+
+
+_redact_short = lru_cache(maxsize=8192)(_redact)
+
+
+def _redact_fully(text: str) -> str:
+    for _ in range(_PASSES if len(text) <= _LONG else _FEW):
+        clear = _redact_once(text)
+        if clear == text:
+            break
+        text = clear
+    return text
+
+
+def _redact_once(text: str) -> str:
+    narrow = _narrow(text)
+    low = _lowered(narrow)
+    words = [word for word in WORDS if word in low]
+    for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
+        clear = _replaced(text, list(read(text, narrow, low, words)))
+        if clear is not text:
+            text, narrow = clear, _narrow(clear)
+            low = _lowered(narrow)
+    return text
+
+
+def _replaced(text: str, spans: list[Span]) -> str:
+    """The text with the mark of its kind in place of each (start, end, kind); of two that overlap, the first counts, or
+    the longer one."""
+    parts = []
+    last = 0
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if start >= last:
+            parts += [text[last:start], mark(kind)]
+            last = end
+    return "".join(parts) + text[last:] if parts else text
+
+
+def _narrow(text: str) -> str:
+    """The text with `?` for each character outside Latin-1: Python searches it twice as fast, at the same places."""
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("latin-1")
+
+
+def _lowered(narrow: str) -> str:
+    """The text with A to Z in lower case; of other letters, some would become two."""
+    return narrow.lower() if narrow.isascii() else narrow.encode("latin-1").lower().decode("latin-1")
+
+
+def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """`<private>…</private>`, nested ones as one, what an unclosed one opens up to the end, and private keys."""
+    if "private" not in low:
+        return
+    depth = start = 0
+    for tag in _PRIVATE().finditer(text):
+        if not tag[1]:
+            start = start if depth else tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                yield start, tag.end(), "private"
+    if depth:
+        yield start, len(text), "private"
+    yield from _key_blocks(text)
+
+
+_EDGE = lazy(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+#: The file of a PuTTY key.
+_PUTTY = lazy(r"Private-Lines: \d{1,4}(?:\s|\\[nr])+((?:[A-Za-z0-9+/=]{1,64}(?:\s|\\[nr])+){1,200})")
+_LINES = lazy(r"[A-Za-z0-9+/=%]{30,}")
+_LAST_LINE = lazy(r"(?:\s|\\[nr]){0,40}[A-Za-z0-9+/=]{1,76}(?=\s{0,40}\Z)")
+#: More than the largest key in use takes, so that two mentions in one source file are not taken for a key.
+_LONGEST = 40_000
+#: What may stand between two lines of a key: line ends, quotes, line numbers, a header line.
+_GAP = 80
+
+
+def _key_blocks(text: str) -> Iterator[Span]:
+    """Private keys: whole, cut off at either end, or inside a string. The bare words `BEGIN PRIVATE KEY` stay."""
+    for lines in _PUTTY().finditer(text) if "Private-Lines: " in text else ():
+        yield (*lines.span(1), "private-key")
+    edges = list(_EDGE().finditer(text)) if "PRIVATE KEY" in text else []
+    last = 0
+    for index, edge in enumerate(edges):
+        if edge.start() < last:
+            continue
+        start, end = edge.span()
+        if edge[1] == "BEGIN":
+            following = edges[index + 1] if index + 1 < len(edges) else None
+            end = _end_of_key(text, end, following)
+            found = end > edge.end()
+        else:
+            # Lines of key material before an END without a BEGIN.
+            for run in reversed(list(_LINES().finditer(text, max(last, start - _LONGEST), start))):
+                if run.end() < start - _GAP:
+                    break
+                start = run.start()
+            found = start < edge.start()
+        last = end
+        if found:
+            yield start, end, "private-key"
+
+
+def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
+    """Where the key that begins here ends; `start` itself if there is none."""
+    limit = min(start + _LONGEST, following.start() if following else len(text))
+    whole = following and following[1] == "END" and following.end() <= start + _LONGEST
+    if following and whole and _is_key(text[start : following.start()]):
+        return following.end()
+    position = start
+    while True:
+        run = _LINES().search(text, position, min(position + _GAP + 4096, limit))
+        if not run or run.start() > position + _GAP:
+            break
+        position = run.end()
+    rest = _LAST_LINE().match(text, position) if position > start else None
+    return rest.end() if rest else position
+
+
+def _is_key(body: str) -> bool:
+    body = body.replace(OPENING + "private-key]", "")
+    if len(body) < 400:
+        return bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
+    return sum(len(run) for run in _LINES().findall(body)) * 2 > len(body)
+
+
+def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What is told by its form alone: keys of services, addresses with a password, hashes of passwords."""
+    flat = narrow.encode("latin-1").translate(_FLAT)
+    found, start = [], flat.find(_RUN)
+    while start >= 0:
+        end = flat.find(b" ", start)
+        found.append(narrow[start:end] if end >= 0 else narrow[start:])
+        start = flat.find(_RUN, end) if end >= 0 else -1
+    runs = " ".join(found)  # the long runs of what keys are made of
+    for rule in _IN_RUNS:
+        if rule[0] in runs and rule[2]().search(runs):
+            yield from _searched(text, rule)
+    for rules, sought in (_KEYS, runs), (_OTHERS, narrow):
+        rare = _rare(sought)
+        for sign, group in rules if sought else ():
+            for rule in group if sign in rare else ():
+                if rule[0] in sought:
+                    yield from _searched(text, rule)
+
+
+def _searched(text: str, rule: _Sought) -> Iterator[Span]:
+    _, kind, pattern, verdict = rule
+    for found in pattern().finditer(text):
+        if not is_reference(found[found.re.groups]) and (verdict is None or verdict(found)):
+            yield (*found.span(found.re.groups), kind)
+
+
+def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """Secrets of which the kind of file tells: lines of .pgpass, manifests of Kubernetes, SQL."""
+    if ":5432:" in low or "pgpass" in low:
+        yield from pgpass(text)
+    if "secret" in words and "kind" in low and "Secret" in text:
+        yield from manifests(text)
+    if words and "insert" in low:
+        yield from inserted(text, low)
+
+
+def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What is handed to commands and calls as a password: `sshpass -p …`, `Credential("u", "…")`."""
+    for rules in (_CALLS, _COMMANDS) if " -" in low or "\t-" in low else (_CALLS,):
+        for sign, group in rules:
+            for rule in group if sign in words or (sign not in WORDS and sign in low) else ():
+                if rule[0] in low:
+                    yield from _followed(text, low, rule, rules is _COMMANDS)
+    for taker in TAKERS if "|" in low else ():
+        position = low.find(taker)
+        while position >= 0:  # `echo … | docker login --password-stdin`
+            first = max(0, position - _PIPE)
+            first = max(first, low.rfind("\n", first, position) + 1)
+            found = _PIPED().search(text[first:position])
+            if found and is_handed(found[1], False):
+                yield first + found.start(1), first + found.end(1), "password"
+            position = low.find(taker, position + 1)
+
+
+def _followed(text: str, low: str, rule: _Sought, option: bool = False) -> Iterator[Span]:
+    """What follows the trigger of a rule; or an `option` that may stand anywhere behind it in the line."""
+    trigger, kind, pattern, verdict = rule
+    position = low.find(trigger)
+    while position >= 0:
+        behind = position + len(trigger)
+        found = pattern().match(text, behind)
+        if found and (verdict is None or verdict(found)):
+            yield (*found.span(found.re.groups), kind)
+            behind = found.end()
+        elif not found and option and low[behind : behind + 1] == " ":
+            # An option that this command lacks, those that follow in the line lack as well, but for the last of them.
+            end = _BREAK().search(text, behind, behind + _REACH)
+            behind = max(behind, low.rfind(trigger, behind, end.start() if end else behind + _REACH))
+        position = low.find(trigger, behind)
+
+
+def _names(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
+    """What a name announces, in English or, in a short text or one with their letters, in another language."""
+    for rule in _HEADERS:
+        for start, end, kind in _followed(text, low, rule) if rule[0] in low else ():
+            yield start, _REST().match(text, end).end(), kind  # type: ignore[union-attr]  # it matches nothing, too
+    for word in words:
+        yield from _read(text, low, word, assigned)
+    strange = "" if text.isascii() else text.encode("utf-8", "replace").translate(None, _ASCII).decode("utf-8").lower()
+    if len(text) >= TALK and not any(map(str.isalpha, strange)):
+        return
+    if strange:
+        low = text.lower() if len(text.lower()) == len(text) else text
+    for word, sign, read in _FOREIGN:
+        if sign in strange and word in low:
+            yield from _read(text, low, word, read)
+
+
+def _read(text: str, low: str, word: str, read: Callable[[str, int], Sequence[Span]]) -> Iterator[Span]:
+    position = low.find(word)
+    while position >= 0:
+        end = 0
+        for start, known, kind in read(text, position):
+            end = _REST().match(text, known).end()  # type: ignore[union-attr]  # it matches nothing at all, too
+            yield start, end, kind
+        position = low.find(word, max(position + 1, end))
+
+
+#: Each name of another language with what is not ASCII in it: mostly little of a text is, which is faster to search.
+_FOREIGN = tuple(
+    (word, word.encode().translate(None, _ASCII).decode(), foreign(word, named)) for word, named in FOREIGN
+)
+
+
+def redact_json(value: Any, named: Named = NOT_SECRET) -> Any:
+    """A JSON value with every string redacted; one that stands under a secret's name is taken out whole."""
+    if isinstance(value, str):
+        text = redact(value)
+        return mark(named.kind) if named.kind and is_field(text, named) else text
+    if isinstance(value, dict):
+        return _redact_object(value)
+    if isinstance(value, list):
+        return [redact_json(item, named) for item in value]
+    if named.kind == "password" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return mark(named.kind)
+    return value
+
+
+def _redact_object(entries: dict[str, Any]) -> dict[str, Any]:
+    beside = NOT_SECRET  # what the `value` is, by the `name` or `key` that stands beside it
+    value = next((key for key in entries if key.endswith(("value", "Value"))), "")
+    if entries.get("sensitive") is True:  # an output of Terraform
+        beside = Named("secret", True)
+    elif value:
+        names = [value[:-5] + name for name in (("Name", "Key") if value[-5] == "V" else ("name", "key"))]
+        name = next((entries[name] for name in names if name in entries), None)
+        beside = classify(name) if isinstance(name, str) else NOT_SECRET
+    clear: dict[str, Any] = {redact(key): _redact_entry(key, item, beside) for key, item in entries.items()}
+    if entries.get("kind") == "Secret":  # of Kubernetes: all that it holds is one
+        for part in ("data", "stringData"):
+            if isinstance(clear.get(part), dict):
+                clear[part] = {key: redact_json(item, Named("secret", True)) for key, item in clear[part].items()}
+    return clear
+
+
+def _redact_entry(key: str, value: Any, beside: Named) -> Any:
+    """The value of a JSON object's entry; `beside` is what the entry `value` holds, by the name in another one."""
+    named = beside if beside.kind and key.endswith(("value", "Value")) else classify(key)
+    if isinstance(value, dict) and named.kind and isinstance(value.get("value"), str):
+        return _redact_object({**value, "value": redact_json(value["value"], named)})
+    several = NOT_SECRET if named.kind or not isinstance(value, list) else name_of_list(key)
+    if not several.kind:
+        return redact_json(value, named)
+    # A list with the name of several secrets may hold what is only about them.
+    clear = [redact_json(item) for item in value]
+    return [
+        mark(several.kind)
+        if isinstance(item, str) and not any(map(str.isspace, item)) and is_value(item, several)
+        else item
+        for item in clear
+    ]

@@ -41,7 +41,6 @@ from mcp_memory.capture.redaction.values import (
     is_spoken,
     is_strong,
     is_text,
-    keeps_text,
     near,
     told,
 )
@@ -208,6 +207,13 @@ def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
     return span
 
 
+#: Calls that only change the form of the text they are given.
+_FORM = lazy(
+    r"(?:\A|[\s.:&*!\]])(?:bytes?|bytearray|[qQ]?[sS]tring\w{0,9}|str|from\w{0,9}|new|[sS]ec(?:ret|ure)\w{0,12}|Some|Ok|Just|of|"
+    r"to_?bytes|valueOf|b64decode|atob|unhexlify|T|_T|TEXT|strdup|[lL]it\w{0,5}|[pP]assword|default|Field|)!?[ ]?\Z"
+)
+
+
 def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[str]) -> bool:
     """Whether what stands in quotes is the secret; what joins it to the name decides which rule looks."""
     join, value = (found["join"] or "=").strip(), found[found.lastgroup or ""]
@@ -215,7 +221,7 @@ def _is_quoted(text: str, start: int, name: str, named: Named, found: re.Match[s
         return _is_argument(text, start, name, named, found)
     if found["fallback"] or join in _OPERATORS:
         return is_made_up(value) or (bool(found["fallback"]) and (is_likely(value) or is_default(named, value)))
-    if found["wrap"] and not keeps_text(found["wrap"]):
+    if found["wrap"] and not _FORM().search(found["wrap"].rstrip().rstrip("(").rpartition("(")[2]):
         return is_strong(value) and is_literal(value)
     if join or named.kind == "password" or name.startswith("--") or is_set(text, start):
         return is_quoted(value, named, named.sure or is_shell(name, found["join"] or ""))
@@ -287,8 +293,11 @@ class Bare:
         joined = self.join.strip()
         if self.named.kind == BASIC:
             return self._taken(self.value) if joined and is_basic(self.value) else None
-        if joined in _BARS and not self._is_row():
-            return None
+        if joined in _BARS:  # only in a row of a table, whose lines begin with a bar
+            line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
+            far = line < 0 and self.start > _LINE
+            if far or self.text[line + 1 : self.start].lstrip()[:1] not in _BARS:
+                return None
         if self.value.endswith(":") or self.value.lower() in _SCHEMES:
             led = self._led()
             if led or classify(self.value[:-1]).kind:
@@ -301,10 +310,6 @@ class Bare:
 
     def _taken(self, value: str) -> Span:
         return self.first, self.first + len(value), self.named.kind
-
-    def _is_row(self) -> bool:  # of a table, whose lines begin with a bar
-        line = self.text.rfind("\n", max(0, self.start - _LINE), self.start)
-        return (line >= 0 or self.start <= _LINE) and self.text[line + 1 : self.start].lstrip()[:1] in _BARS
 
     def _led(self) -> Span | None:
         """The value behind another name or a scheme that stands in its place."""
@@ -355,18 +360,15 @@ class Bare:
         start, end = told(self.text, self.first - len(self.join))
         return (start, end, "password") if end else None
 
-    def _default(self) -> Span | None:
-        """What a shell takes if the variable is not set: `${DB_PASSWORD:-…}`, `password=${X:-…}`."""
-        found = _SHELL_DEFAULT().match(self.text, self.first)
-        value = found[1] if found else ""
-        secret = len(value) >= 3 and is_text(value) and (is_random(value) or self.named.kind == "password")
-        return (*found.span(1), self.named.kind) if found and secret and self.named.sure else None
-
     def _joined(self, joined: str) -> Span | None:
         """A value behind a sign or a verb that joins it to its name, or behind an option."""
         opened = self.text[max(0, self.start - 2) : self.start] == "${" and self.join == ":"
         if self.value.startswith("${") or (opened and self.value[:1] in ("-", "=")):
-            return self._default()
+            # What a shell takes if the variable is not set: `${DB_PASSWORD:-…}`, `password=${X:-…}`.
+            found = _SHELL_DEFAULT().match(self.text, self.first)
+            value = found[1] if found else ""
+            secret = len(value) >= 3 and is_text(value) and (is_random(value) or self.named.kind == "password")
+            return (*found.span(1), self.named.kind) if found and secret and self.named.sure else None
         if self.name == "PASS" and joined == ":":  # what a test did
             return None
         shell = is_shell(self.name, self.join)
@@ -409,21 +411,24 @@ class Bare:
             talked = self.named.kind == "password" and is_mixed(value) and len(value) >= 6
             return talked or (is_random(value) and len(value) >= 16)
         before, alone = self._before(), self._is_alone(self.first + len(value))
-        if before == "--" and self._is_option(value, alone):
-            return True
+        if before == "--":  # is the option given this value, or only spoken of?
+            if self.join == "=" and self.named.kind == "password" and value.islower():
+                return True
+            if (self.named.sure or len(value) >= 8) and (alone or is_mixed(value)):
+                return True
         if joined == "=" and before in ("?", "&", ";"):
             return self.named.sure or len(value) >= 6
         if not joined or not self.named.sure:
             return bool(joined) and is_random(value)
         if self.named.kind != "password":
             return self._is_mixed_secret(value) or is_random(value)
-        return is_mixed(value) or (alone and value.islower() and self._opens_entry(joined, value))
-
-    def _is_option(self, value: str, alone: bool) -> bool:
-        """Whether the option before it is given this value, and not only spoken of."""
-        if self.join == "=" and self.named.kind == "password" and value.islower():
-            return True
-        return (self.named.sure or len(value) >= 8) and (alone or is_mixed(value))
+        if is_mixed(value) or not (alone and value.islower()):
+            return is_mixed(value)
+        # A plain word is the value if the name opens a line, a setting or an argument.
+        if before in ("'", '"') and self.text.startswith(("\\n", "\\r"), self.first + len(value)):
+            return True  # in a string that goes on with another line
+        opens = before in ("", "\n", " ", "\t", ".", "\\n", "\\t")
+        return opens or (joined == "=" and before in ("=", "'", '"', ":", ","))
 
     def _before(self) -> str:
         """The character before the name; `--` if the name is an option."""
@@ -431,14 +436,6 @@ class Bare:
             return "--"
         escape = self.text[max(0, self.start - 2) : self.start]
         return escape if escape in ("\\n", "\\t") else escape[-1:]
-
-    def _opens_entry(self, joined: str, value: str) -> bool:
-        """Whether the name opens a line, a setting or an argument, so that a plain word behind it is its value."""
-        before = self._before()
-        if before in ("'", '"') and self.text.startswith(("\\n", "\\r"), self.first + len(value)):
-            return True  # in a string that goes on with another line
-        opens = before in ("", "\n", " ", "\t", ".", "\\n", "\\t")
-        return opens or (joined == "=" and before in ("=", "'", '"', ":", ","))
 
     def _is_alone(self, last: int) -> bool:
         """Whether nothing follows the value, or only more of a command or of a connection's settings: no code."""

@@ -76,29 +76,26 @@ def classify(name: str) -> Named:
     if not words:
         return NOT_SECRET
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    return _password(last, before) or _secret(last, before) or _key(last, before) or _credential(last, before, name)
-
-
-def _password(last: str, before: str) -> Named | None:
     if last.endswith(_PASSWORDS) or last == "pwd" or (last == "passe" and before == "de"):
         return Named("password", before not in _SHOWN)
-    # Alone these may be what a test did, or the width of a page.
-    if last in ("pass", "pw", "psk"):
+    if last in ("pass", "pw", "psk"):  # alone these may be what a test did, or the width of a page
         return Named("password", bool(before) and last != "psk")
-    return Named("password", True) if last.endswith("pw") else None
-
-
-def _secret(last: str, before: str) -> Named | None:
+    if last.endswith("pw"):
+        return Named("password", True)
     if last.endswith("secret"):
         return Named("secret", bool(before) or last != "secret")
     if last.endswith("token"):
         return NOT_SECRET if before in _TOKEN_OF else Named("token", bool(before) or last != "token")
-    return None
+    if last.endswith("key"):
+        return _key(last, before)
+    if last == "auth" and not name.startswith("_"):
+        return Named(BASIC, False)
+    if last in ("credential", "credentials", "creds", "auth"):
+        return Named("credential", False)
+    return Named(KEY, False) if last == "pat" and before else NOT_SECRET
 
 
-def _key(last: str, before: str) -> Named | None:
-    if not last.endswith("key"):
-        return None
+def _key(last: str, before: str) -> Named:
     if last == "key" and before in _KEY_OF:
         return Named("private-key" if before == "private" else "api-key", True)
     if last == "key" and before in _PERHAPS_KEY_OF:
@@ -108,14 +105,6 @@ def _key(last: str, before: str) -> Named | None:
     if last.endswith(_NO_KEYS) or before in _NO_KEY_OF:
         return NOT_SECRET
     return Named(KEY, bool(before) or last != "key")
-
-
-def _credential(last: str, before: str, name: str) -> Named:
-    if last == "auth" and not name.startswith("_"):
-        return Named(BASIC, False)
-    if last in ("credential", "credentials", "creds", "auth"):
-        return Named("credential", False)
-    return Named(KEY, False) if last == "pat" and before else NOT_SECRET
 
 
 def is_shell(name: str, join: str) -> bool:

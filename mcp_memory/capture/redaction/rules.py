@@ -39,6 +39,10 @@ def _looks_random(found: re.Match[str]) -> bool:
     return is_random(secret_of(found))
 
 
+def _looks_likely(found: re.Match[str]) -> bool:
+    return is_likely(secret_of(found))
+
+
 def _looks_strong(found: re.Match[str]) -> bool:
     return is_strong(secret_of(found).rpartition(".")[2])
 
@@ -65,15 +69,12 @@ _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 
 #: No key of the first table is shorter.
 SHORTEST = 20
+_OPENAI = r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)"
 #: Keys that services mark with a prefix of their own: the trigger. The pattern follows it, and takes all letters and
 #: digits, so that nothing of a secret stays behind its mark. These are of letters, digits and `_.-` only.
 KEYS: tuple[Rule, ...] = (
     ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
-    (
-        "openai-key",
-        "sk-",
-        r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)",
-    ),
+    ("openai-key", "sk-", _OPENAI),
     ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
     ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
     ("huggingface-token", "hf_|api_org_", r"[A-Za-z0-9]{30,}"),
@@ -187,6 +188,7 @@ KEYS: tuple[Rule, ...] = (
     # Every character of a JWT counts as one of its word, so that a long run of such words is read once.
     ("jwt", "eyJ", r"(?<![_-]eyJ)[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]*)?|[\w-]{8,}\.[\w-]*)"),
 )
+_PEM_64 = r"[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*"
 #: The same, for those that are shorter or hold other signs.
 OTHER_KEYS: tuple[Rule, ...] = (
     ("google-token", "1//0", r"(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{40,}"),
@@ -206,12 +208,7 @@ OTHER_KEYS: tuple[Rule, ...] = (
     ("endor-key", "endr+", r"[A-Za-z0-9-]{16,}"),
     ("twitter-token", "A" * 20, r"(?<![A-Za-z0-9+/]A{20})A{0,2}[A-Za-z0-9%]{60,110}(?![A-Za-z0-9+/])"),
     ("jwt", "ZXlK", r"[A-Za-z0-9+/_-]{40,}={0,2}", _is_wrapped_token),
-    (
-        "private-key",
-        "LS0tLS1CRUdJTi",
-        r"[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*",
-        _is_encoded_key,
-    ),
+    ("private-key", "LS0tLS1CRUdJTi", _PEM_64, _is_encoded_key),
 )
 
 
@@ -235,6 +232,9 @@ _HOST = (
 )
 _SAML = r"""SAMLRe(?:sponse|quest)(?:=|\\{0,7}["'](?:\s{1,4}value=|:\s?)\\{0,7}["'])([A-Za-z0-9+/%]{40,}={0,2})"""
 _SIGNED = r"sig=([A-Za-z0-9%+/_-]{30,}=?)"
+_AUTHRESS = r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.([\w+/=-]{30,120})"
+_MYSQL = r"(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p" + _WORD
+_CRYPT = r"\$((?:[1567]|g?y|apr1)(?:\$rounds=\d{1,9})?(?:\$[./A-Za-z0-9]{1,64}){1,2}\$[./A-Za-z0-9]{22,})"
 #: Secrets that are told by their form; the pattern is searched, from before the trigger on.
 FORMS: tuple[Rule, ...] = (
     ("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{16,})"),
@@ -253,17 +253,8 @@ FORMS: tuple[Rule, ...] = (
     ("webhook", "/webhook/send?key=", r"/webhook/send\?key=([\w-]{20,})"),
     ("cookie", "SESSI|_session=", r"(?:JSESSIONID|PHPSESSID|_gitlab_session)=([A-Za-z0-9.!_-]{16,})"),
     ("saml", "SAMLRe", _SAML),
-    (
-        "authress-key",
-        ".acc",
-        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.([\w+/=-]{30,120})",
-    ),
-    (
-        "password",
-        " -p",
-        r"(?:mysql|mariadb)[\w-]{0,20}[ \t](?:[^\r\n|;&]{0,200}?[ \t])?-p" + _WORD,
-        _is_mysql_password,
-    ),
+    ("authress-key", ".acc", _AUTHRESS),
+    ("password", " -p", _MYSQL, _is_mysql_password),
     (
         "password",
         "://",
@@ -278,11 +269,7 @@ FORMS: tuple[Rule, ...] = (
     # Hashes of passwords, as in /etc/shadow or a table of users: they can be tried out at leisure.
     ("password-hash", "$2", r"\$(2[abxy]\$\d\d\$[./A-Za-z0-9]{53})"),
     ("password-hash", "$argon2", r"\$(argon2(?:id|i|d)\$v=\d+\$[\w=,]{1,60}\$[A-Za-z0-9+/]{8,}\$[A-Za-z0-9+/]{16,})"),
-    (
-        "password-hash",
-        "$1$|$5$|$6$|$7$|$y$|$gy$|$apr1$",
-        r"\$((?:[1567]|g?y|apr1)(?:\$rounds=\d{1,9})?(?:\$[./A-Za-z0-9]{1,64}){1,2}\$[./A-Za-z0-9]{22,})",
-    ),
+    ("password-hash", "$1$|$5$|$6$|$7$|$y$|$gy$|$apr1$", _CRYPT),
 )
 #: Keys without a prefix, of letters, digits and `_.-` only; the pattern is searched.
 WORDS_OF_KEYS: tuple[Rule, ...] = (
@@ -311,10 +298,6 @@ def _is_typed(found: re.Match[str]) -> bool:
     value = secret_of(found)
     named = "pass" in line or "pwd" in line or "secret" in line or "token" in line
     return named and " " not in value and is_handed(value, "pass" not in line)
-
-
-def _LIKELY(found: re.Match[str]) -> bool:
-    return is_likely(secret_of(found))
 
 
 _ANY, _STRICT = _handed(False), _handed(True)
@@ -361,6 +344,9 @@ COMMANDS: tuple[Rule, ...] = (
     ("password", "openssl passwd", r"(?:[ \t]+-(?:salt[ \t]+\S{1,40}|\w{1,8})){0,9}[ \t]+" + _WORD, _STRICT),
     ("password", "--with-token", r"[ \t]{0,9}<<<[ \t]{0,9}" + _WORD, _ANY),
 )
+_CREDENTIAL = r"[ \t]{0,4}(?:" + _QUOTED + r"){1,3}[\"']([^\"'\r\n]{3,256})[\"']"
+_PHRASE = r"(?:[ ](?:is|was))?\W{1,12}((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"
+_THIRD = r"(?:" + _QUOTED + r"){2}" + _TEXT
 CALLS: tuple[Rule, ...] = (
     ("password", "requirepass |bindpw |rootpw |masterauth ", r"[ \t]{0,40}(?=\S{0,40}\d)" + _WORD, _STRICT),
     ("password", "_authtoken |cargo login ", r"[ \t]{0,40}" + _WORD, _STRICT),
@@ -369,20 +355,11 @@ CALLS: tuple[Rule, ...] = (
     ("password", "poetry config http-basic.", r"\S{1,80}[ \t]{1,9}\S{1,100}[ \t]{1,9}" + _WORD, _ANY),
     ("password", "jdbc:oracle:|sqlplus ", r"(?:\w{2,6}:|-\w{1,9}[ ]){0,3}[\w$#]{1,60}/([^\s@/\"']{3,128})@", _ANY),
     ("password", "convertto-securestring", r"[ \t]{1,9}(?:-String[ \t]{1,9})?" + _TEXT, _ANY),
-    (
-        "password",
-        "credential(|credentials(",
-        r"[ \t]{0,4}(?:" + _QUOTED + r"){1,3}[\"']([^\"'\r\n]{3,256})[\"']",
-        _STRICT,
-    ),
+    ("password", "credential(|credentials(", _CREDENTIAL, _STRICT),
     ("password", "auth=(|auth = (", r"[ \t]{0,4}" + _QUOTED + r"[\"']([^\"'\r\n]{3,256})[\"']", _STRICT),
     ("password", "identified by", r"[ \t]{1,9}(?:password[ \t]{1,9})?['\"]([^'\"\r\n]{1,200})", _ANY),
     ("password", "identified with", r"[ \t]{1,9}\S{1,60}[ \t]{1,9}by[ \t]{1,9}['\"]([^'\"\r\n]{1,200})", _ANY),
-    (
-        "password",
-        "mnemonic|seed phrase|seed_phrase",
-        r"(?:[ ](?:is|was))?\W{1,12}((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])",
-    ),
+    ("password", "mnemonic|seed phrase|seed_phrase", _PHRASE),
     (
         "password",
         "login(|basicauth(|basic_auth(|db.auth(",
@@ -397,15 +374,10 @@ CALLS: tuple[Rule, ...] = (
         r"\s{0,9}" + _TEXT,
         _is_typed,
     ),
-    (
-        "password",
-        "new pdo(|new mysqli(|connect(|create_user(|create_superuser(",
-        r"(?:" + _QUOTED + r"){2}" + _TEXT,
-        _LIKELY,
-    ),
-    ("password", "password_hash(|password_verify(|hash::make(|bcrypt.hash(|hashpw(", r"b?" + _TEXT, _LIKELY),
+    ("password", "new pdo(|new mysqli(|connect(|create_user(|create_superuser(", _THIRD, _looks_likely),
+    ("password", "password_hash(|password_verify(|hash::make(|bcrypt.hash(|hashpw(", r"b?" + _TEXT, _looks_likely),
     ("password", "curlopt_userpwd", r"[\s,'\"=>]{1,9}[^\s:'\"]{1,60}:([^'\"\r\n]{3,200})", _ANY),
-    ("password", "creds |creds: |credentials: ", r"[^\s:/]{1,60}[ ]?[/:][ ]?(\S{6,128})", _LIKELY),
+    ("password", "creds |creds: |credentials: ", r"[^\s:/]{1,60}[ ]?[/:][ ]?(\S{6,128})", _looks_likely),
     ("password", "getconnection(|set_password(", r"(?:" + _QUOTED + r"){2}" + _TEXT, _STRICT),
     ("password", "net use ", r"[^\r\n]{0,120}?/user:\S{1,60}[ ]{1,4}(\S{3,128})", _ANY),
     (
@@ -430,6 +402,7 @@ PIPED = (
 
 #: One of the parameters that follow some schemes: each of them may prove who asks.
 _PARAMETER = r"""[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,512}\\{0,7}"|[^\s,"'`\\]{1,512})"""
+_COOKIE = r"""\\{0,7}["'`]?\]?\s{0,4}[:=]\s{0,4}\\{0,7}["'`]?([\w.-]{1,80}=[^\r\n"'`\\]{3,256})"""
 HEADERS: tuple[Rule, ...] = (
     (
         "authorization",
@@ -440,10 +413,5 @@ HEADERS: tuple[Rule, ...] = (
         lambda found: proves(secret_of(found), (found["scheme"] or "").lower()),
     ),
     ("authorization", "bearer", r"[:=]?[ ]{1,4}([A-Za-z0-9._~+/=-]{16,256})", _looks_random),
-    (
-        "cookie",
-        "cookie",
-        r"""\\{0,7}["'`]?\]?\s{0,4}[:=]\s{0,4}\\{0,7}["'`]?([\w.-]{1,80}=[^\r\n"'`\\]{3,256})""",
-        lambda found: any(map(is_cookie, secret_of(found).split(";"))),
-    ),
+    ("cookie", "cookie", _COOKIE, lambda found: any(map(is_cookie, secret_of(found).split(";")))),
 )

@@ -127,8 +127,16 @@ def listed(text: str, first: int, named: Named) -> list[Span]:
     """The secrets among the items of the list that begins here, with a bracket or with the dash of its first line."""
     if not named.kind:
         return []
-    items = _in_lines(text, first) if text[first] == "-" else _in_brackets(text, first + 1)
-    return [(*item.span(item.lastgroup or ""), named.kind) for item in items if _is_item(item, named)]
+    spans = []
+    for item in _in_lines(text, first) if text[first] == "-" else _in_brackets(text, first + 1):
+        value = item[item.lastgroup or ""]
+        if item.lastgroup == "bare":  # it may be a word of talk, or an expression
+            told = (is_mixed(value) or is_random(value)) and not is_code(value)
+        else:
+            told = not any(map(str.isspace, value))
+        if told and is_value(value, named):
+            spans.append((*item.span(item.lastgroup or ""), named.kind))
+    return spans
 
 
 def _in_brackets(text: str, position: int) -> Iterator[re.Match[str]]:
@@ -153,14 +161,6 @@ def _in_lines(text: str, position: int) -> Iterator[re.Match[str]]:
         position = comment - (text[comment - 1 : comment] == "\r") if comment >= 0 else len(text)
 
 
-def _is_item(item: re.Match[str], named: Named) -> bool:
-    value = item[item.lastgroup or ""]
-    if item.lastgroup != "bare":
-        return not any(map(str.isspace, value)) and is_value(value, named)
-    # A bare word may be one of talk, or an expression.
-    return (is_mixed(value) or is_random(value)) and not is_code(value) and is_value(value, named)
-
-
 #: What a plan of changes shows behind the old value, and how code goes on with another part of it. Strings that stand
 #: side by side are one.
 _CHANGED = lazy(r"""["'] [ ] -> [ ] ["'] ([^"'\r\n]{1,1024})""", re.X)
@@ -175,20 +175,11 @@ _CONTINUED = lazy(
 _FURTHER = lazy(r"(?:\\?\r?\n[ \t]{0,40}[^\s\"'`\\]{1,512}){1,40}(?=[\"'`])")
 _WRAPPED = lazy(r"\\\r?\n[^\s\"'`<>\\]{1,256}")
 _GLUED = lazy(r"[\"'`<>\\](?<!\\(?=[nrt]|u[\da-fA-F]{4}))[^\s\"'`<>\\,;:(){}\[\]=/][^\s\"'`<>\\,;:(){}\[\]=]{3,255}")
+_STOPS = ("'", '"', "`", "<", ">", "\\", "\r", "\n")
 
 
 def continued(text: str, span: Span) -> list[Span]:
     """The secret to its very end, its further parts, and the one that a plan of changes puts in its place."""
-    spans = [_whole(text, span)]
-    for _ in range(20):
-        more = _CHANGED().match(text, spans[-1][1]) or _CONTINUED().match(text, spans[-1][1])
-        if not more or is_reference(more[1]):
-            break
-        spans.append((*more.span(1), span[2]))
-    return spans
-
-
-def _whole(text: str, span: Span) -> Span:
     start, end, kind = span
     quoted = text[start - 1 : start] in ("'", '"', "`")
     for _ in range(20):
@@ -201,10 +192,13 @@ def _whole(text: str, span: Span) -> Span:
         if not more:
             break
         end = more.end()
-    return start, end, kind
-
-
-_STOPS = ("'", '"', "`", "<", ">", "\\", "\r", "\n")
+    spans = [(start, end, kind)]
+    for _ in range(20):
+        more = _CHANGED().match(text, spans[-1][1]) or _CONTINUED().match(text, spans[-1][1])
+        if not more or is_reference(more[1]):
+            break
+        spans.append((*more.span(1), kind))
+    return spans
 
 
 #: What may separate the cells of a line; the last ones also stand at its ends.
@@ -228,13 +222,18 @@ _QUOTED_CELL = lazy(r'[ ]*"((?:[^"\r\n]|"")*)"[ ]*(?=[,;\t]|\Z)')
 
 def column(text: str, start: int, end: int) -> list[Span]:
     """The secrets below the name that stands from `start` to `end`, if it heads a column."""
-    separator = _beside(text, start, end)
-    if not separator:
-        return []
+    # What separates the name from its neighbour in the line; before it may stand more of the heading.
+    separator = text[end : end + 40].lstrip(" \"'`*")[:1]
+    if not separator or separator not in _SEPARATORS:
+        before = text[max(0, start - 40) : start].rstrip(_HEADING_CHARS)[-1:]
+        separator = before if before in _SEPARATORS and separator in ("", "\r", "\n") else ""
     first = text.rfind("\n", max(0, start - _LONGEST_HEADER), start) + 1
     last = text.find("\n", end, end + _LONGEST_HEADER)
-    heads = _heads(text[first:last], separator) if last >= 0 and start - first <= _LONGEST_HEADER else []
-    if not heads:
+    if not separator or last < 0 or start - first > _LONGEST_HEADER:
+        return []
+    heads = [head.strip(" \"'`*\r") for head in text[first:last].split(separator)]
+    titles = [head for head in heads if head] if separator in _BARS else heads
+    if len(titles) < 2 or not all(map(_HEADING().match, titles)):
         return []
     index = text.count(separator, first, start)
     named = classify("_".join(heads[index].split()))
@@ -243,28 +242,16 @@ def column(text: str, start: int, end: int) -> list[Span]:
     plain = any(map(_BESIDE().match, heads))
     spans: list[Span] = []
     for row, (at, cell) in enumerate(_cells(text, last + 1, separator, len(heads), index)):
-        if _is_cell(cell, named, plain):
+        secret = is_value(cell, named) and not any(map(str.isspace, cell))
+        if secret and named.kind == "password":
+            secret = plain or is_random(cell)
+        elif secret:
+            secret = len(cell) >= _SHORTEST_KEY and is_random(cell)
+        if secret:
             spans.append((at, at + len(cell), named.kind))
         elif row > _MISSES and not spans:
             break  # a table of something else
     return spans
-
-
-def _heads(line: str, separator: str) -> list[str]:
-    """The headings of a table's columns; none if the line is not made of such."""
-    heads = [head.strip(" \"'`*\r") for head in line.split(separator)]
-    titles = [head for head in heads if head] if separator in _BARS else heads
-    return heads if len(titles) >= 2 and all(map(_HEADING().match, titles)) else []
-
-
-def _beside(text: str, start: int, end: int) -> str:
-    """What separates the name from its neighbour in the line; nothing if it does not stand as in a table."""
-    behind = text[end : end + 40].lstrip(" \"'`*")[:1]
-    if behind and behind in _SEPARATORS:
-        return behind
-    # Before it may stand more of the heading: `Secret access key`.
-    before = text[max(0, start - 40) : start].rstrip(_HEADING_CHARS)[-1:]
-    return before if before and before in _SEPARATORS and behind in ("", "\r", "\n") else ""
 
 
 def _cells(text: str, position: int, separator: str, count: int, index: int) -> Iterator[tuple[int, str]]:
@@ -301,14 +288,6 @@ def _split(line: str, separator: str) -> list[tuple[int, str]]:
     return cells
 
 
-def _is_cell(cell: str, named: Named, plain: bool) -> bool:
-    if not is_value(cell, named) or any(map(str.isspace, cell)):
-        return False
-    if named.kind == "password":
-        return plain or is_random(cell)
-    return len(cell) >= _SHORTEST_KEY and is_random(cell)
-
-
 _INSERT = lazy(r"insert\s{1,9}into\s{1,9}[\w.\"`\[\]]{1,120}\s{0,9}\(([^()]{1,2000})\)\s{0,9}values\s{0,9}", re.I)
 _FIELD = lazy(r"""\s{0,9}(?:'((?:[^'\\]|''|\\.){0,1024})'|"((?:[^"\\]|\\.){0,1024})"|[^,()'"]{0,200})\s{0,9}([,)])""")
 _NEXT_ROW = lazy(r"\s{0,40},?\s{0,40}\(")
@@ -319,30 +298,22 @@ def inserted(text: str, low: str) -> Iterator[Span]:
     position = low.find("insert")
     while position >= 0:
         found = _INSERT().match(text, position)
-        if found:
-            yield from _rows(text, found)
         position = low.find("insert", position + 1)
-
-
-def _rows(text: str, found: re.Match[str]) -> Iterator[Span]:
-    names = [classify(name.strip(" \t\r\n\"'`[]")) for name in found[1].split(",")]
-    if not any(named.kind for named in names):
-        return
-    row = _NEXT_ROW().match(text, found.end())
-    for _ in range(_ROWS):
-        position = row.end() if row else -1
-        for named in names if row else ():
-            field = _FIELD().match(text, position)
-            if not field:
-                position = -1
+        names = [classify(name.strip(" \t\r\n\"'`[]")) for name in found[1].split(",")] if found else []
+        row = _NEXT_ROW().match(text, found.end()) if found and any(named.kind for named in names) else None
+        for _ in range(_ROWS):
+            if not row:
                 break
-            group = 1 if field[1] is not None else 2 if field[2] is not None else 0
-            if named.kind and group and is_value(field[group], named):
-                yield (*field.span(group), named.kind)
-            position = field.end()
-        if position < 0:
-            break
-        row = _NEXT_ROW().match(text, position)
+            at = row.end()
+            for named in names:
+                field = _FIELD().match(text, at)
+                if not field:
+                    break
+                group = 1 if field[1] is not None else 2 if field[2] is not None else 0
+                if named.kind and group and is_value(field[group], named):
+                    yield (*field.span(group), named.kind)
+                at = field.end()
+            row = _NEXT_ROW().match(text, at) if field else None
 
 
 #: A line of .pgpass: host, port, database, user, password. It is looked for from the first colon on.

@@ -21,22 +21,13 @@ _REFERENCE = lazy(
     r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
     r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted"
 )
-_STANDS_FOR = tuple(
-    "process.env import.meta.env os.environ os.getenv getenv secrets. var. vars. env. local. redacted your_ your- "
-    "my_password my_secret my_token my_api my-password my-secret my-token my-api insert_ insert- enter_ enter- paste_ "
-    "paste- replace_ replace- put_ put- add_ add-".split()
-) + (
-    "your ",
-    "my password",
-    "my secret",
-    "my token",
-    "my api",
-    "insert ",
-    "enter ",
-    "paste ",
-    "replace ",
-    "put ",
-    "add ",
+_STANDS_FOR = (
+    *"process.env import.meta.env os.environ os.getenv getenv secrets. var. vars. env. local. redacted".split(),
+    *(
+        word.replace("_", sign)
+        for word in "your_ my_password my_secret my_token my_api insert_ enter_ paste_ replace_ put_ add_".split()
+        for sign in "_- "
+    ),
 )
 _SIGNS = frozenset("$[{<`%*•.…_-!&:@?#")
 _FILLED = lazy(
@@ -115,17 +106,18 @@ def is_code(value: str) -> bool:
 
 def is_path(value: str) -> bool:
     """Whether the value names a place. A key in base 64 may hold slashes, too: one part of it then looks made up."""
-    return bool(_PATH().match(value)) and not any(map(_is_scrambled, value.replace("\\", "/").split("/")))
+    if not _PATH().match(value):
+        return False
+    for part in value.replace("\\", "/").split("/"):
+        cases = any(map(str.isupper, part)) and any(map(str.islower, part)) and any(map(str.isdigit, part))
+        if cases and len(part) >= 8 and part.isalnum() and is_random(part):
+            return False
+    return True
 
 
 def is_text(value: str) -> bool:
     """Whether a bare value is neither code nor a path nor a word that only names a secret."""
     return is_literal(value) and not is_code(value) and not is_path(value)
-
-
-def _is_scrambled(part: str) -> bool:
-    cases = any(map(str.isupper, part)) and any(map(str.islower, part)) and any(map(str.isdigit, part))
-    return cases and len(part) >= 8 and part.isalnum() and is_random(part)
 
 
 def is_basic(value: str) -> bool:
@@ -161,12 +153,8 @@ def is_random(value: str) -> bool:
         return is_mixed(value) and any(map(str.isdigit, value))
     if value.islower() or value.isupper() or not value.replace("-", "").replace("_", "").isalnum():
         return False
-    if (
-        any(map(str.isdigit, value))
-        and len(value) >= 10
-        and not _has_words(value[:200])
-        and not _ALGORITHM().match(value)
-    ):
+    digits = any(map(str.isdigit, value)) and len(value) >= 10
+    if digits and not _has_words(value[:200]) and not _ALGORITHM().match(value):
         return _scattered(value, 16)
     return len(value) >= 20 and _scattered(value, 5)
 
@@ -186,8 +174,9 @@ def is_strong(value: str) -> bool:
     if not _STRONG().match(value) or _UUID().match(value) or _ALGORITHM().match(value) or is_path(value):
         return False
     head = value[:200]
-    if sum(map(_is_word, head.replace("_", "-").replace(".", "-").replace("/", "-").split("-"))) > 1:
-        return False
+    parts = head.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
+    if sum(len(part) > 2 and part.isalpha() and (part[1:].islower() or part.isupper()) for part in parts) > 1:
+        return False  # words
     if len(_TURN().findall(head)) < 2 or sum(map(str.isalpha, head)) < 4:
         return False
     return is_hex(value) or not _has_words(head)
@@ -209,10 +198,6 @@ def is_dummy(value: str) -> bool:
     return "xxxxxx" in value.lower() or (not any(map(str.isdigit, value)) and _has_words(value[:200]))
 
 
-def _is_word(part: str) -> bool:
-    return len(part) > 2 and part.isalpha() and (part[1:].islower() or part.isupper())
-
-
 #: What says of a key that it is the name of an entry.
 _OF_ENTRY = lazy(r"cache|lookup|redis|bucket|object|partition|sort|hit|miss|entry|row|public|finger", re.I)
 
@@ -232,14 +217,9 @@ def is_made_up(value: str) -> bool:
 
 def is_likely(value: str) -> bool:
     """Whether it looks like a password that someone made up, of letters in both cases and digits."""
-    if (
-        len(value) < 8
-        or value.islower()
-        or value.isupper()
-        or not is_literal(value)
-        or is_path(value)
-        or "://" in value
-    ):
+    if len(value) < 8 or value.islower() or value.isupper() or not is_literal(value):
+        return False
+    if is_path(value) or "://" in value:
         return False
     return is_mixed(value) and any(map(str.isdigit, value)) and not any(map(str.isspace, value))
 
@@ -298,18 +278,6 @@ def is_default(named: Named, value: str) -> bool:
     if named.kind != "password" or value.isupper():
         return False
     return is_literal(value) and not is_path(value) and " " not in value
-
-
-#: Calls that only change the form of the text they are given.
-_FORM = lazy(
-    r"(?:\A|[\s.:&*!\]])(?:bytes?|bytearray|[qQ]?[sS]tring\w{0,9}|str|from\w{0,9}|new|[sS]ec(?:ret|ure)\w{0,12}|Some|Ok|Just|of|"
-    r"to_?bytes|valueOf|b64decode|atob|unhexlify|T|_T|TEXT|strdup|[lL]it\w{0,5}|[pP]assword|default|Field|)!?[ ]?\Z"
-)
-
-
-def keeps_text(call: str) -> bool:
-    """Whether the call that is opened here gives what it is given, in another form: `[]byte(`, `SecretStr(`."""
-    return bool(_FORM().search(call.rstrip().rstrip("(").rpartition("(")[2]))
 
 
 #: What may stand between a password and where talk mentions it.
@@ -413,11 +381,8 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
     if not named.kind or named.kind in (KEY, BASIC) or (named.kind == "password" and not named.sure):
         return []
     shown = _SHOWN().match(text, end)
-    if (
-        shown
-        and _PROMPT().match(text[max(0, start - 200) : start].rpartition("\n")[2])
-        and _is_told(text, *shown.span(1))
-    ):
+    prompt = shown and _PROMPT().match(text[max(0, start - 200) : start].rpartition("\n")[2])
+    if shown and prompt and _is_told(text, *shown.span(1)):
         return [(*shown.span(1), named.kind)] if named.sure or not is_hex(shown[1]) else []
     last = text.find("\n", end, end + _NEAR)
     for found in _TOKEN().finditer(text, end, min(len(text), end + _NEAR + 512) if last < 0 else last):
