@@ -317,7 +317,7 @@ def _built(place: Place) -> None:
 def _waiting(place: Place) -> None:
     """Hooks have fired, and nothing has read what they left."""
     _captured(place)
-    place.do("status")
+    place.do(*_PROCESS)
     for payload in _payloads(place):
         _fire(place, payload).wait()
 
@@ -328,22 +328,30 @@ def _older(place: Place) -> None:
     newer, old = place.home / "newer.db", place.home / "memory.db"
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"VACUUM INTO '{newer}'")
-    for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
+    local = place.home / "inbox.db"
+    with closing(sqlite3.connect(local)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for name in ("memory.db", "memory.db-wal", "memory.db-shm", "inbox.db-wal", "inbox.db-shm"):
         (place.home / name).unlink(missing_ok=True)
     with closing(sqlite3.connect(old)) as connection:
         connection.executescript(steps()[0][1])
         connection.execute("PRAGMA user_version = 1")
         connection.execute("ATTACH ? AS newer", (str(newer),))
+        connection.execute("ATTACH ? AS local", (str(local),))
         for (table,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
-            names = [_columns(connection, schema, table) for schema in ("main", "newer")]
+            source = "local" if table in ("inbox", "brief", "checkpoint") else "newer"
+            names = [_columns(connection, schema, table) for schema in ("main", source)]
             shared = ", ".join(f'"{name}"' for name in names[0] if name in names[1])
             virtual = connection.execute(
                 "SELECT sql LIKE 'CREATE VIRTUAL%' FROM sqlite_master WHERE name = ?", (table,)
             )
             if shared and not virtual.fetchone()[0]:
-                connection.execute(f"INSERT OR REPLACE INTO main.{table} ({shared}) SELECT {shared} FROM newer.{table}")
+                connection.execute(
+                    f"INSERT OR REPLACE INTO main.{table} ({shared}) SELECT {shared} FROM {source}.{table}"
+                )
         connection.commit()
     newer.unlink()
+    local.unlink()
 
 
 def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:

@@ -67,7 +67,7 @@ def _haystack(number: int, meant: set[str], sessions: Sequence[str]) -> list[str
 async def _rank(home: Path, question: Mapping[str, Any], meant: set[str]) -> int:
     """The rank of the first session that holds evidence, sessions being ranked by their best hit; 0 if none does."""
     async with open_app(Settings(home=home, calendar=Calendar("UTC")), cwd=home) as app:
-        await import_files(app.store, [(CLIENTS["jsonl"], home / _TOLD)], app.intaker)
+        await import_files(app.store, app.inbox, [(CLIENTS["jsonl"], home / _TOLD)], app.intaker)
         found, _ = await app.answers.search(question["question"], "*", limit=MANY)
     ranked = list(dict.fromkeys(hit.session_id for hit in found.hits if hit.session_id))
     return next((rank for rank, session in enumerate(ranked, 1) if session in meant), 0)

@@ -42,7 +42,7 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
             gc.freeze()
             marks["start"] = time.perf_counter()
             sources = [(adapter, Path(name)) for name in files if (adapter := detect(Path(name)))]
-            await import_files(app.store, sources, app.intaker)
+            await import_files(app.store, app.inbox, sources, app.intaker)
             marks["import"] = time.perf_counter()
             await app.pipeline.until_idle()
             marks["process"] = time.perf_counter()

@@ -221,6 +221,9 @@ def _state(home: Path, env: Mapping[str, str], cwd: Path, queries: tuple[str, ..
     status = json.loads(_said("status", "--json"))
     yield "status", {name: status[name] for name in ("events", "sessions", "segments", "nodes", "inbox", "spool")}
     yield "left behind", sorted(path.name for path in home.rglob("*") if path.suffix in (".tmp", ".partial"))
+    with contextlib.closing(sqlite3.connect(home / "inbox.db")) as connection:
+        yield "inbox", connection.execute("PRAGMA integrity_check").fetchall()
+        yield "texts", connection.execute("SELECT root, text FROM brief ORDER BY root").fetchall()
     with contextlib.closing(sqlite3.connect(home / "memory.db")) as connection:
         yield "file", connection.execute("PRAGMA integrity_check").fetchall()
         yield "references", connection.execute("PRAGMA foreign_key_check").fetchall()

@@ -127,7 +127,7 @@ async def fill(app: App, questions: Set) -> None:
     """Load the corpus that questions are about, and summarize it."""
     adapter = CLIENTS[questions.client]
     sources = [(adapter, path) for path in adapter.transcripts([SHARED / questions.corpus])]
-    await import_files(app.store, sources, app.intaker)
+    await import_files(app.store, app.inbox, sources, app.intaker)
     await app.pipeline.until_idle()
 
 

@@ -143,9 +143,9 @@ def _vitals(pids: list[int], home: Path) -> Vitals:
         sum(int(line.split()[1]) for text in texts for line in text.splitlines() if line.startswith(name))
         for name in ("VmRSS:", "Threads:")
     )
-    wal = home / "memory.db-wal"
+    logs = [log.stat().st_size for log in home.glob("*.db-wal")]
     handles = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
-    return Vitals(rss / 1024, handles, threads, wal.stat().st_size / 1024**2 if wal.exists() else 0.0)
+    return Vitals(rss / 1024, handles, threads, sum(logs) / 1024**2)
 
 
 def _at_the_end(home: Path, work: Path, rounds: int) -> None:

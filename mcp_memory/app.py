@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_memory.pipeline.ingest import Intaker
     from mcp_memory.pipeline.loop import Pipeline
     from mcp_memory.pipeline.upgrade import Upgrades
+    from mcp_memory.store.sqlite.inbox import SqliteInbox
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,12 @@ class App:
     #: Whether it answers agents, who may not read everything.
     served: bool
     _exits: AsyncExitStack
+
+    @cached_property
+    def inbox(self) -> SqliteInbox:
+        from mcp_memory.store.sqlite.inbox import SqliteInbox
+
+        return SqliteInbox(self.settings.inbox, self.store.identity, self._exits)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -116,6 +123,7 @@ class App:
         tokenizer = Tokenizer(tokens.count, tokens.cut_to)
         return Compactor(
             store=self.store,
+            inbox=self.inbox,
             condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
             rules=CompactionRules(
                 enabled=chosen.enabled,
@@ -166,9 +174,11 @@ class App:
             return ZoneInfo(await store.timezone(self.zone.key))
 
         upgrades = self.upgrades  # gives the compactor its author, so it comes first
+        brief = settings.brief
         return Pipeline(
             store=store,
-            briefs=Briefs(store, tokens.count, settings.brief.budget_tokens, self.clock, settings.brief.enabled),
+            inbox=self.inbox,
+            briefs=Briefs(store, self.inbox, tokens.count, brief.budget_tokens, self.clock, brief.enabled),
             compactor=self.compactor,
             lease=store.lease(),
             index=self.index,

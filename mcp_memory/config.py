@@ -256,6 +256,10 @@ class Settings:
         return self.home / "memory.db"
 
     @property
+    def inbox(self) -> Path:
+        return self.home / "inbox.db"
+
+    @property
     def whoosh(self) -> Path:
         return self.home / "whoosh"
 

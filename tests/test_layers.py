@@ -73,7 +73,9 @@ def test_only_the_engine_knows_sqlite(path: str) -> None:
         # The engine is opened in one place; elsewhere it is asked through the port. Looking at a file that cannot be
         # opened is the exception.
         engine = {name.split(".")[3] for name in imports(path) if name.startswith("mcp_memory.store.sqlite.")}
-        assert engine <= {"app.py": {"store", "fts5"}, "surfaces/doctor.py": {"diagnosis", "repair"}}.get(path, set())
+        assert engine <= {"app.py": {"store", "fts5", "inbox"}, "surfaces/doctor.py": {"diagnosis", "repair"}}.get(
+            path, set()
+        )
 
 
 @pytest.mark.parametrize("folder", ["mcp_memory", "tests"])

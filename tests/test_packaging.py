@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from mcp_memory.capture.inbox import SCHEMA
-from mcp_memory.store.sqlite.migrations import latest
+from mcp_memory.store.sqlite.migrations import INBOX, latest
 from release.package import bill, build, faults, pins, starts
 from tests.support import REPO
 
@@ -108,7 +108,7 @@ def test_the_wheels_hook_captures(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_the_hook_knows_the_schema_it_writes_to() -> None:
-    assert latest() == SCHEMA
+    assert latest(INBOX) == SCHEMA
 
 
 def test_the_declared_dependencies_are_those_that_were_decided() -> None:

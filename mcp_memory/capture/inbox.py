@@ -1,4 +1,4 @@
-"""Handing a payload to the server: one row in its database, or a spool file when the database will not take it now."""
+"""Handing a payload to the server: one row in inbox.db, or a spool file when that will not take it now."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 else:
     Row = namedtuple("Row", "received_ms client root label payload")
 
-#: The latest database version whose `inbox` and `brief` this code knows.
-SCHEMA = 5
+#: The latest version of inbox.db that this code knows.
+SCHEMA = 1
 #: The agent waits for the hook, so a database in use is not waited for: the spool is always free.
 BUSY_SECONDS = 0.1
-DATABASE = "memory.db"
+DATABASE = "inbox.db"
 SPOOL = "spool"
-#: What is added to the name of a database while it is made anew from a damaged one, and no one may open it.
-RESCUE = ".rescue"
 
 _INSERT = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _BRIEF = "SELECT text FROM brief WHERE root = ?"
@@ -82,7 +80,7 @@ def spool(home: str, row: Row) -> None:
 def _connect(home: str) -> sqlite3.Connection:
     if home not in _open:
         path = os.path.join(home, DATABASE)
-        if not os.path.isfile(path) or os.path.exists(path + RESCUE):
+        if not os.path.isfile(path):
             raise FileNotFoundError(path)
         _open[home] = sqlite3.connect(_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         # In a write-ahead log this keeps a commit safe against a killed process without waiting for the disk.

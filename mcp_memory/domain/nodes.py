@@ -293,11 +293,14 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class BriefSource:
-    """What a project's brief is made of: its latest days, newest first, and its pinned notes."""
+    """What a project's brief is made of: its latest days, newest first, and its pinned notes.
+
+    `roots` are the places by which the hook meets the project.
+    """
 
     project: int
     slug: str
-    root: str
+    roots: tuple[str, ...]
     days: tuple[Node, ...]
     notes: tuple[Event, ...]
 

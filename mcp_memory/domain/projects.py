@@ -75,6 +75,8 @@ class Coverage:
     others: frozenset[str] = frozenset()
     #: The session of the forgotten event, and what it said.
     said: frozenset[tuple[str, str]] = frozenset()
+    #: The sessions of all forgotten events.
+    sessions: frozenset[str] = frozenset()
 
     def covers(self, received_ms: int, root: str, label: str, payload: str) -> bool:
         """Whether a captured payload falls under the wish."""

@@ -371,3 +371,8 @@ class Compactions:
     waiting: int
     latest: tuple[tuple[Record, str], ...]
     failed: str
+
+
+def text_key(client: str, session_id: str) -> str:
+    """Where the hook finds a session's own text: among the briefs, under a name that is no directory."""
+    return f"session:{client}:{session_id}"

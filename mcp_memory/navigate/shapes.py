@@ -15,6 +15,7 @@ from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
 from mcp_memory.search.hits import Hit, Results
 from mcp_memory.search.question import cursor_of
+from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, IndexKeeper, ReadStore
 from mcp_memory.times.resolve import TimeRange
 
@@ -122,6 +123,8 @@ class Watched(Protocol):
     @property
     def store(self) -> ReadStore: ...
     @property
+    def inbox(self) -> Inbox: ...
+    @property
     def ledger(self) -> Ledger: ...
     @property
     def index(self) -> IndexKeeper: ...
@@ -138,18 +141,23 @@ class Places(Protocol):
     def spool(self) -> Path: ...
     @property
     def database(self) -> Path: ...
+    @property
+    def inbox(self) -> Path: ...
 
 
-_COUNTED = "schema timezone projects sessions events segments nodes grips inbox unknown".split()
+_COUNTED = "schema timezone projects sessions events segments nodes grips".split()
 
 
 async def status(memory: Watched) -> dict[str, Any]:
     counts = await memory.store.counts(busy(memory.clock.now_ms()))
+    local = await memory.inbox.counts()
     index, places = await memory.index.state(), memory.settings
-    files = [places.database, places.database.with_name(places.database.name + "-wal")]
+    files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
     facts = {
         "home": str(places.home),
         **{name: getattr(counts, name) for name in _COUNTED},
+        "inbox": local.waiting,
+        "unknown": local.unknown,
         "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
         "open_segments": counts.open_segments,
         "backlog": {
@@ -164,10 +172,10 @@ async def status(memory: Watched) -> dict[str, Any]:
         **(await memory.ledger.facts()),
         "compactions": _compactions(await memory.store.compactions()),
         "lease": counts.lease,
-        "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in counts.set_aside],
+        "set_aside": [{"path": bad.path, "line": bad.line, "reason": bad.reason} for bad in local.set_aside],
     }
-    if counts.unknown:
-        payloads = f"{counts.unknown} payloads are" if counts.unknown > 1 else "1 payload is"
+    if local.unknown:
+        payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
         facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
     return facts
 

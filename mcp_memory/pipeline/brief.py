@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.budget import first_lines
 from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.text import safe
+from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import BriefStore, Clock
 
 MAX_CHARS = 8_900
@@ -25,6 +26,7 @@ class Briefs:
     """Writes the briefs of the projects whose days have changed."""
 
     store: BriefStore
+    inbox: Inbox
     count: Callable[[str], int]
     budget_tokens: int
     clock: Clock
@@ -33,7 +35,8 @@ class Briefs:
     async def refresh(self, lease_token: int) -> None:
         for source in await self.store.outdated_briefs(50):
             text = compose(source, self.budget_tokens, self.count) if self.enabled else ""
-            await self.store.save_brief(source, text, self.clock.now_ms(), lease_token)
+            await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
+            await self.store.settle_brief(source, lease_token)
 
 
 def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:

@@ -39,11 +39,13 @@ from mcp_memory.domain.records import (
     record_key,
     renew,
     shortened,
+    text_key,
 )
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
 from mcp_memory.pipeline.brief import MAX_CHARS
+from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, Share, Store
 
 logger = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ class Compactor:
     """
 
     store: Store
+    inbox: Inbox
     condenser: Condenser
     rules: CompactionRules
     tokens: Tokenizer
@@ -205,7 +208,7 @@ class Compactor:
         return self.tokens.count(body_text(body))
 
     async def keep_text(self, account: Account, record: Record | None) -> None:
-        latest = record or account.last
+        latest, place = record or account.last, text_key(account.client, account.session_id)
         if latest:
             tail = await self.store.events(
                 EventQuery(
@@ -218,7 +221,9 @@ class Compactor:
             text = (
                 continuation(account, latest, tail, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
             )
-            await self.store.keep_text(account, text, self.clock.now_ms())
+            await self.inbox.keep({place: text}, self.clock.now_ms())
+        else:  # of a record that no longer agreed with its events
+            await self.inbox.drop([place])
 
 
 @dataclass(slots=True)

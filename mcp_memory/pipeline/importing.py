@@ -25,6 +25,7 @@ from mcp_memory.domain.events import Captured, Intake
 from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import Cleared, Intaker, by_session, checkpoint_name, is_enough, portions
+from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import LogStore, Trial
 
 _TURN_SECONDS = 0.0002
@@ -58,6 +59,7 @@ class _Batch:
 
 async def import_files(
     log: LogStore,
+    inbox: Inbox,
     sources: Sequence[Source],
     intaker: Intaker,
     *,
@@ -74,7 +76,7 @@ async def import_files(
     """
     started = time.monotonic()
     place = (project_root, "" if project_root else project) if project else None
-    saved = {path: await log.checkpoint(checkpoint_name(path)) for _, path in sources if path not in passing}
+    saved = {path: await inbox.checkpoint(checkpoint_name(path)) for _, path in sources if path not in passing}
     trial = log.trial() if dry_run else None
     importer = _Importer(sources, saved, intaker, place, passing)
     known = sum(int(position.get("events", 0)) for position in saved.values())
@@ -90,7 +92,7 @@ async def import_files(
                 group.start_soon(importer.read_into, send, name="reading transcripts")
                 async with receive:
                     async for batch in receive:
-                        await _store(log, trial, batch, result)
+                        await _store(log, inbox, trial, batch, result)
                         progress(min(batch.read, total), total)
     finally:
         sys.setswitchinterval(usual)
@@ -99,12 +101,13 @@ async def import_files(
     return result
 
 
-async def _store(log: LogStore, trial: Trial | None, batch: _Batch, result: Imported) -> None:
+async def _store(log: LogStore, inbox: Inbox, trial: Trial | None, batch: _Batch, result: Imported) -> None:
     """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
     result.notes += sum(told.was_note for told in batch.told)
     if trial is None:
-        added = await log.add(batch.intakes, checkpoints=batch.positions)
+        added = await log.add(batch.intakes)
+        await inbox.settle(checkpoints=batch.positions)
     else:
         fresh = await trial.add(batch.intakes)
         added = sum(len(intake.events) for intake in fresh)

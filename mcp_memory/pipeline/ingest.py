@@ -26,7 +26,8 @@ from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, Role, event_key, opaque
 from mcp_memory.errors import NotFound, UsageError
-from mcp_memory.store.port import Clock, InboxRow, LogStore, Share, Store
+from mcp_memory.store.inbox_port import Inbox, InboxRow
+from mcp_memory.store.port import Clock, LogStore, Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -149,40 +150,42 @@ class _Round:
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(log: LogStore, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Ingested:
-    """Take one batch of inbox rows; the rows leave the inbox in the transaction that stores the last of their events.
+async def ingest(
+    log: LogStore, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share
+) -> Ingested:
+    """Take one batch of inbox rows, which leave the inbox after the last of their events is stored.
 
     Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that
     name them stay, and the next round goes on from there.
     """
-    waiting = await log.inbox(BATCH)
+    waiting = await inbox.rows(BATCH)
     # As many of the first rows as have so many characters, and one in any case.
     sizes = accumulate(len(row.payload) for row in waiting)
     rows = waiting[: max(1, sum(size <= PORTION_CHARS for size in sizes))]
     if not rows:
         return Ingested(0, 0)
     batch, added = _Round(), 0
-    seen = await log.checkpoint(_SEEN)
+    seen = await inbox.checkpoint(_SEEN)
     for row in rows:
         _take(row, clients, batch, seen)
 
     async def store(*, rows_too: bool = False) -> int:
-        """Store what has come together so far; in the end with the rows it came from."""
+        """Store what has come together so far, and in the end let go of the rows it came from."""
         told, checkpoints = batch.told, batch.checkpoints
         batch.told, batch.checkpoints = [], {}
         events = await to_thread.run_sync(intaker.prepare, [event for event, _ in told])
-        return await log.add(
+        count = await log.add(
             by_session(events, lambda index: told[index][1]),
-            checkpoints=checkpoints,
-            consumed=batch.consumed if rows_too else (),
-            unknown=batch.unknown if rows_too else (),
             compacting=batch.compacting if rows_too else (),
             lease_token=share.token,
         )
+        rows = {"consumed": batch.consumed, "unknown": batch.unknown} if rows_too else {}
+        await inbox.settle(**rows, checkpoints=checkpoints)
+        return count
 
     for path, (client, place) in batch.transcripts.items():
         name = checkpoint_name(path)
-        saved = await log.checkpoint(name)
+        saved = await inbox.checkpoint(name)
         # A file that could not be read and has not changed since is set aside.
         failed = _mark(path) and _mark(path) == saved.get("failed", {}).get("file")
         parts = iter(()) if failed else portions(client, path, saved)
@@ -197,7 +200,7 @@ async def ingest(log: LogStore, clients: Mapping[str, Client], intaker: Intaker,
                 if share.is_over() and part.position["offset"] > saved.get("offset", 0):
                     return Ingested(0, added, more=True)
     batch.told += batch.fallback
-    # Not before the rows leave the inbox, or the next round would take them for repeats of themselves.
+    # Together with the rows, or the next round would take them for repeats of themselves.
     newest = max(seen.values(), default=0)
     batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
     added += await store(rows_too=True)
@@ -320,15 +323,15 @@ def position_of(state: TranscriptState, events: int) -> dict[str, Any]:
     return {**asdict(state), "memory": redact_json(asdict(state)["memory"]), "events": events}
 
 
-async def drain_spool(log: LogStore, folder: Path, share: Share) -> int:
-    """Move what the hook could not write to the database into the inbox. A file of no known form is set aside.
+async def drain_spool(inbox: Inbox, folder: Path) -> int:
+    """Move what the hook could not write to the inbox there. A file of no known form is set aside.
 
-    What was read before an erasure took its file away must not come back, so it is posted under the lease only.
+    What was read before an erasure took its file away must not come back: the inbox then refuses it.
     """
     files = await to_thread.run_sync(_read_spool, folder)
     rows = [row for _, row in files if row]
     if rows:
-        await log.post(rows, share.token)
+        await inbox.post(rows)
     for path, row in files:
         if row:
             path.unlink(missing_ok=True)

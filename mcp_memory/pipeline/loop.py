@@ -23,6 +23,7 @@ from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment
 from mcp_memory.pipeline.summarize import summarize
 from mcp_memory.pipeline.upgrade import Upgrades
+from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, IndexKeeper, Lease, Share, Store
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Pipeline:
     """The stages with all they need. One round does a bounded amount of each."""
 
     store: Store
+    inbox: Inbox
     briefs: Briefs
     compactor: Compactor
     lease: Lease
@@ -93,8 +95,9 @@ class Pipeline:
         zone = await self.zone_of_days()
         if self.upgrades:
             self.upgrades.zone = zone
-        await drain_spool(self.store, self.spool, share)
-        taken = await ingest(self.store, self.clients, self.intaker, share)
+        await self.inbox.begin()
+        await drain_spool(self.inbox, self.spool)
+        taken = await ingest(self.store, self.inbox, self.clients, self.intaker, share)
         done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
         if taken.more:
             # What follows would be done again with the rest.
@@ -115,7 +118,9 @@ class Pipeline:
     async def waits(self) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        if self._spooled() or await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
+        if self._spooled() or await self.inbox.waits():
+            return True
+        if await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
             return True
         return await self.index.behind()
 
@@ -180,8 +185,9 @@ class Pipeline:
         try:
             # What was forgotten while someone was reading is still in the file.
             await self.store.scrub()
+            await self.inbox.scrub()
             # What an earlier version could not read, this one may.
-            await self.store.reopen(__version__)
+            await self.inbox.reopen(__version__)
             if not await self.waits():
                 return True
             done = await self.until_idle()
@@ -201,7 +207,7 @@ class Pipeline:
             return False
         return done.anything
 
-    async def _wait(self, seen: int, failures: int = 0) -> None:
+    async def _wait(self, seen: tuple[int, int], failures: int = 0) -> None:
         """Until there is news. What the spool held all along is none, or a full disk would keep us at it."""
         self.wake = anyio.Event()
         with anyio.move_on_after(pause_after(failures)):
@@ -211,13 +217,13 @@ class Pipeline:
                 if not failures and self._spooled():
                     return
 
-    async def _version(self) -> int:
+    async def _version(self) -> tuple[int, int]:
         try:
-            return await self.store.changes()
+            return await self.store.changes(), await self.inbox.changes()
         except StoreReplaced:
             raise
         except MemoryFault:
-            return -1
+            return -1, -1
 
     def _spooled(self) -> bool:
         try:

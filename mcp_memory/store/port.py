@@ -9,14 +9,13 @@ Numbers of rows (`session`, `project`, `number`) are the store's own: they come 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import Event, EventQuery, Intake
 from mcp_memory.domain.matches import IndexChanges, IndexEntry, IndexState, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
@@ -153,18 +152,6 @@ class ReadStore(SearchIndex, Protocol):
     async def compactions(self) -> Compactions: ...
 
 
-@dataclass(frozen=True, slots=True)
-class InboxRow:
-    """One hook payload as the hook left it."""
-
-    id: int
-    received_ms: int
-    client: str
-    root: str
-    label: str
-    payload: str
-
-
 class Trial(Protocol):
     """Adds events for the sake of counting them. Nothing is stored."""
 
@@ -175,33 +162,23 @@ class Trial(Protocol):
 class LogStore(Protocol):
     """The canonical record. Adding is idempotent: an event known by its key changes nothing."""
 
-    async def inbox(self, limit: int) -> list[InboxRow]: ...
-
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
-        """Append to the inbox what the hook could only spool."""
-
-    async def reopen(self, version: str = "") -> None:
-        """Let those payloads be read once more of which no form was known; given a version, unless it has done so."""
-
-    async def checkpoint(self, name: str) -> dict[str, Any]: ...
-
     async def add(
         self,
         intakes: Sequence[Intake],
         *,
-        consumed: Sequence[int] = (),
-        unknown: Sequence[int] = (),
-        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
         compacting: Sequence[tuple[str, str]] = (),
         lease_token: int | None = None,
     ) -> int:
-        """Store what is new, index it, mark its sessions for cutting, take inbox rows away: all in one transaction.
+        """Store what is new, index it, mark its sessions for cutting: all in one transaction.
 
         `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many events were
         new.
         """
 
     def trial(self) -> Trial: ...
+
+    async def identity(self) -> tuple[str, int]:
+        """The name of this memory, and how far its log reaches: less than before tells of an earlier state of it."""
 
 
 class SegmentStore(Protocol):
@@ -287,14 +264,12 @@ class RecordStore(Protocol):
 
 
 class BriefStore(Protocol):
-    """The texts that the hook prints at the start of a session."""
+    """Which projects need a new text for the start of a session; the texts themselves are local to a machine."""
 
     async def outdated_briefs(self, limit: int) -> list[BriefSource]: ...
 
-    async def save_brief(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None: ...
-
-    async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
-        """What the hook prints when this session goes on."""
+    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
+        """The text was written, unless the project is met by another place meanwhile."""
 
 
 class Lease(Protocol):
@@ -437,8 +412,6 @@ class Counts:
     segments: int
     nodes: int
     grips: int
-    inbox: int
-    unknown: int
     dirty_sessions: int
     dirty_segments: int
     open_segments: int
@@ -446,4 +419,3 @@ class Counts:
     last_event_ms: int | None
     last_rollup_ms: int | None
     lease: dict[str, Any] | None
-    set_aside: tuple[BadLine, ...]

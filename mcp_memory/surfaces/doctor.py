@@ -80,7 +80,7 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     # What only a repair needs.
     from mcp_memory.app import open_app, system_timezone
     from mcp_memory.pipeline.importing import import_files
-    from mcp_memory.store.sqlite.repair import repair
+    from mcp_memory.store.sqlite.repair import repair, repair_inbox
     from mcp_memory.store.whoosh.index import mark_damaged
     from mcp_memory.surfaces.import_command import find_sources, laid_out
     from mcp_memory.surfaces.process_command import until_idle
@@ -89,7 +89,13 @@ async def _mend(settings: Settings) -> dict[str, Any]:
     _, problems = diagnosis.database(path)
     if not path.exists() and not problems:
         return {"notes": ["There is no memory yet, so there is nothing to repair."]}
-    found = repair(path, zone) if problems and isinstance(problems[0], Damage) else None
+    found, notes = None, []
+    if problems and isinstance(problems[0], Damage):
+        found = None if settings.inbox.name in problems[0].what else repair(path, zone)
+    _, problems = diagnosis.database(path)
+    if problems and isinstance(problems[0], Damage):  # not the memory, by now
+        aside = repair_inbox(settings.inbox)
+        notes.append(f"What could be read of {settings.inbox} is in a new one; the damaged one is {aside}, as it was.")
     if settings.index.kind == "whoosh" and settings.whoosh.is_dir():
         mark_damaged(settings.whoosh)
     async with open_app(settings, typed=True) as app:
@@ -97,13 +103,13 @@ async def _mend(settings: Settings) -> dict[str, Any]:
         if found is None:
             kept = await app.store.mend(app.zone.key)
             await until_idle(app)
-            return {"tree": kept, "notes": [f"The index was rebuilt; the tree {_TREE[kept]}."]}
+            return {"tree": kept, "notes": [*notes, f"The index was rebuilt; the tree {_TREE[kept]}."]}
         with laid_out([]) as (paths, files):
             sources, _ = find_sources(user_folders(config.environment()), paths, "auto", files)
-            again = await import_files(app.store, sources, app.intaker, passing=files.names)
+            again = await import_files(app.store, app.inbox, sources, app.intaker, passing=files.names)
         await until_idle(app)
     facts = asdict(found) | {"path": str(found.path), "imported": again.events_new}
-    return facts | {"notes": list(_notes(found, again.events_new))}
+    return facts | {"notes": [*_notes(found, again.events_new), *notes]}
 
 
 def _notes(found: Repaired, imported: int) -> Iterator[str]:

@@ -132,14 +132,17 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         raise NotFound(f"There is no project {wish.project!r} in memory; `mcp-memory projects` lists them.")
     found, reach = await app.store.forget(wish, dry_run=True)
     spooled = await to_thread.run_sync(_spooled, app.settings.spool, reach)
-    made, others = await to_thread.run_sync(_copies, app.store, app.settings.database)
+    made, others = await to_thread.run_sync(_copies, app.store, (app.settings.database, app.settings.inbox))
     if not dry_run:
-        # Files first: whoever is interrupted between them and the database asks again, and loses nothing else.
+        # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
+    waiting = await app.inbox.forget(reach, dry_run=dry_run)
+    if not dry_run:
         found, _ = await app.store.forget(wish, dry_run=False)
-        # And again: a backup may have got its name meanwhile. One that gets it later is not kept.
+        # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
-    found = replace(found, inbox=found.inbox + len(spooled))
+        await app.inbox.drop_all()
+    found = replace(found, inbox=waiting + len(spooled))
     if dry_run:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
@@ -147,8 +150,9 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
         await until_idle(app)
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
         return Outcome(found, made, others, "nothing can be written just now")
-    again = Outcome((await app.store.forget(wish, dry_run=True))[0])
-    left = await app.store.scrub(_PATIENCE_MS)
+    found_again, reach = await app.store.forget(wish, dry_run=True)
+    again = Outcome(replace(found_again, inbox=await app.inbox.forget(reach, dry_run=True)))
+    left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
     return Outcome(found, made, others, left, str(again) if again.anything else "")
@@ -171,13 +175,13 @@ def _spooled(folder: Path, reach: Coverage) -> list[Path]:
     return found
 
 
-def _copies(store: Store, database: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _copies(store: Store, own: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Copies of the memory in its directory: those that this program made, and all others, whole or damaged."""
     made = tuple(store.copies())
     found = []
-    for path in sorted(database.parent.iterdir()):
+    for path in sorted(own[0].parent.iterdir()):
         with suppress(OSError):
-            if path not in (database, *made) and path.is_file():
+            if path not in (*own, *made) and path.is_file():
                 with path.open("rb") as file:  # what was set aside may lack its beginning
                     if file.read(len(_MAGIC)) == _MAGIC or ".db.corrupt-" in path.name:
                         found.append(path)

@@ -77,6 +77,7 @@ async def load(app: App, options: argparse.Namespace) -> Answer:
         with output.progress("Importing", enabled=shown) as progress:
             result = await import_files(
                 app.store,
+                app.inbox,
                 sources,
                 app.intaker,
                 project=options.project or "",

@@ -50,9 +50,10 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
         return planned if options.json else output.facts(planned)
     if options.rebuild:
         await app.store.rebuild(app.settings.calendar.timezone or system_timezone())
+        await app.inbox.drop_all()
     # Whoever runs this now wants what was said a moment ago as well, and what an earlier version could not read.
     app.pipeline.quiet_ms = 0
-    await app.store.reopen()
+    await app.inbox.reopen()
     upgraded: dict[str, Any] = {}
     with output.spinner("Processing", enabled=not options.json):
         done = await until_idle(app)
@@ -120,7 +121,7 @@ async def estimate(app: App) -> dict[str, Any]:
         "output_tokens": answered,
         "cost": cost if calls else 0.0,
         "days": -(-(asked + answered) // chosen.daily_token_cap) if chosen.daily_token_cap else None,
-        "inbox": (await app.store.counts()).inbox,
+        "inbox": (await app.inbox.counts()).waiting,
     }
 
 

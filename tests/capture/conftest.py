@@ -15,7 +15,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 HOOK = REPO / "hooks" / "capture.py"
-SCHEMA = REPO / "mcp_memory" / "store" / "sqlite" / "schema" / "0001_memory.sql"
+SCHEMA = REPO / "mcp_memory" / "store" / "sqlite" / "schema" / "inbox" / "0001_inbox.sql"
 
 
 class Machine:
@@ -25,7 +25,7 @@ class Machine:
         self.home = place / "home"
         self.project = place / "project"
         self.project.mkdir(parents=True)
-        self.database = self.home / "memory.db"
+        self.database = self.home / "inbox.db"
 
     def command(self, *args: str, python: str = sys.executable) -> list[str]:
         return [python, "-I", "-S", str(HOOK), *args]

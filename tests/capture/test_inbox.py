@@ -98,7 +98,7 @@ def test_database_that_cannot_be_opened(machine: Machine) -> None:
 @pytest.mark.parametrize("name", ["with space", "50% off", "what?", "c#", "üñí"])
 def test_home_may_have_any_name(machine: Machine, name: str) -> None:
     machine.home = machine.home.parent / name
-    machine.database = machine.home / "memory.db"
+    machine.database = machine.home / "inbox.db"
     machine.make_database()
     machine.hook(machine.payload("Stop"))
     assert len(machine.rows()) == 1
@@ -125,5 +125,5 @@ def test_spool_names_sort_by_time_and_none_is_left_half_written(machine: Machine
 def test_row_survives_although_the_hook_does_not_close_the_database(machine: Machine) -> None:
     machine.make_database()
     machine.hook(machine.payload("Stop"))
-    assert (machine.home / "memory.db-wal").stat().st_size > 0
+    assert (machine.home / "inbox.db-wal").stat().st_size > 0
     assert len(machine.rows()) == 1

@@ -161,7 +161,7 @@ async def told(app: App) -> list[tuple[str, str]]:
 
 
 async def brought_in(app: App, session: Session) -> int:
-    result = await import_files(app.store, [(CLIENTS[session.client], session.transcript)], app.intaker)
+    result = await import_files(app.store, app.inbox, [(CLIENTS[session.client], session.transcript)], app.intaker)
     assert result.skipped == []
     return result.events_new
 

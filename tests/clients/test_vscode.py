@@ -17,7 +17,7 @@ from mcp_memory.clients.port import Folders, TranscriptState
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.store.sqlite.database import Transaction
 from tests.clients.conftest import Transcript
-from tests.support import REPO, database_of, memory
+from tests.support import REPO, memory
 
 NOON = "2026-03-02T12:00:00.000Z"
 NOON_MS = 1_772_452_800_000
@@ -104,7 +104,7 @@ async def test_a_turn_is_captured_in_either_spelling_and_once_though_two_registr
             await app.pipeline.until_idle()
             fire(tmp_path / "home", spelled(payload, spelling, cwd="/work"))  # each registration may name its own
         events = await stored(app)
-        assert (await app.store.counts()).unknown == 0
+        assert (await app.inbox.counts()).unknown == 0
     assert [(str(event.event_type), event.text) for event in events] == EXPECTED
     assert {event.client for event in events} == {"vscode"}
     assert {event.session_id for event in events} == {"v1"}
@@ -118,7 +118,7 @@ async def test_the_brief_is_printed_as_vs_code_takes_it(tmp_path: Path, spelling
     project = tmp_path / "orchard"
     project.mkdir()
     async with memory(tmp_path / "home") as app:
-        await database_of(app).write(Transaction.run, "INSERT INTO brief VALUES (?, 'Before.', 0)", (str(project),))
+        await app.inbox.keep({str(project): "Before."}, 0)
         out = fire(tmp_path / "home", spelled(TURN[0], spelling, cwd=str(project)))
         assert fire(tmp_path / "home", spelled(TURN[1], spelling, cwd=str(project))) == ""
     assert json.loads(out) == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "Before."}}
@@ -211,13 +211,13 @@ def test_claude_code_is_not_taken_for_vs_code(tmp_path: Path) -> None:
 async def test_payloads_that_an_earlier_version_could_not_read_are_read_once_more(tmp_path: Path, version: str) -> None:
     async with memory(tmp_path / "home") as app:
         rows = [(1, "claude-code", "/work", "", json.dumps(spelled(payload, "mixed"))) for payload in TURN]
-        await app.store.post([*rows, (1, "claude-code", "/work", "", '{"odd": 1}')])
-        await database_of(app).write(Transaction.run, "UPDATE inbox SET state = 1")
-        await app.store.reopen(version)
+        await app.inbox.post([*rows, (1, "claude-code", "/work", "", '{"odd": 1}')])
+        await (await app.inbox.database()).write(Transaction.run, "UPDATE inbox SET state = 1")
+        await app.inbox.reopen(version)
         events = await stored(app)
-        assert (await app.store.counts()).unknown == 1
-        await app.store.reopen(version)
-        assert (await app.store.counts()).unknown == (1 if version else 0)
+        assert (await app.inbox.counts()).unknown == 1
+        await app.inbox.reopen(version)
+        assert (await app.inbox.counts()).unknown == (1 if version else 0)
     assert [(str(event.event_type), event.text) for event in events] == EXPECTED
 
 

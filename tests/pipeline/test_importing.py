@@ -30,7 +30,9 @@ def write(path: Path, lines: list[Any]) -> Path:
 
 
 async def load(app: App, *paths: Path, **options: Any) -> Imported:
-    return await import_files(app.store, [(CLIENTS["jsonl"], path) for path in paths], app.intaker, **options)
+    return await import_files(
+        app.store, app.inbox, [(CLIENTS["jsonl"], path) for path in paths], app.intaker, **options
+    )
 
 
 async def test_a_second_import_adds_nothing_and_still_counts(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ async def test_a_reader_that_fails_sets_its_file_aside_and_the_others_are_read(t
     good = write(tmp_path / "b.jsonl", [said("Fix the gate.", "2026-04-02T10:00:00Z")])
     sources: list[Any] = [(Stumbling(), bad), (Stumbling(), good)]
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.store, sources, app.intaker, dry_run=dry_run)
+        result = await import_files(app.store, app.inbox, sources, app.intaker, dry_run=dry_run)
         assert result.events_new == 4
         assert [(told.path, told.line) for told in result.skipped] == [(str(bad), 4)]
         assert result.skipped[0].reason.startswith("its reader failed (ZeroDivisionError in test_importing.py")
@@ -225,7 +227,9 @@ async def test_of_every_corpus_a_dry_run_promises_what_comes(tmp_path: Path) -> 
         for corpus in CORPORA:
             with laid_out([str(corpus)]) as (paths, files):
                 sources, _ = find_sources(Folders(tmp_path), paths, "auto", files)
-            results = [await import_files(app.store, sources, app.intaker, dry_run=dry) for dry in (True, False) * 2]
+            results = [
+                await import_files(app.store, app.inbox, sources, app.intaker, dry_run=dry) for dry in (True, False) * 2
+            ]
             assert [counts(result) for result in results[::2]] == [counts(result) for result in results[1::2]], corpus
             assert results[2].events_new == 0, corpus
             assert bool(sources) == bool(results[1].events_new), corpus
@@ -252,7 +256,7 @@ async def test_a_project_that_opted_out_is_not_imported(tmp_path: Path) -> None:
     }
     path = write(tmp_path / "a.jsonl", [line])
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.store, [(CLIENTS["claude-code"], path)], app.intaker)
+        result = await import_files(app.store, app.inbox, [(CLIENTS["claude-code"], path)], app.intaker)
     assert (result.events_new, result.events_known) == (0, 0)
 
 
@@ -276,8 +280,12 @@ async def test_all_real_transcripts_are_imported_processed_and_navigable(tmp_pat
     adapter = CLIENTS["claude-code"]
     paths = list(adapter.transcripts([SHARED / "data" / "transcripts"]))
     async with memory(tmp_path / "home") as app:
-        result = await import_files(app.store, [(adapter, path) for path in paths], app.intaker, project="cli")
-        again = await import_files(app.store, [(adapter, path) for path in paths], app.intaker, project="cli")
+        result = await import_files(
+            app.store, app.inbox, [(adapter, path) for path in paths], app.intaker, project="cli"
+        )
+        again = await import_files(
+            app.store, app.inbox, [(adapter, path) for path in paths], app.intaker, project="cli"
+        )
         await app.pipeline.until_idle()
         nodes = await all_nodes(app)
         days = [node for node in nodes if node.level is Level.DAY]

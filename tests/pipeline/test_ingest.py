@@ -155,14 +155,14 @@ async def test_the_same_words_a_while_later_are_new_and_an_unknown_payload_is_ke
     payload = {"session_id": "s", "cwd": "/", "hook_event_name": "UserPromptSubmit", "prompt": "Go on"}
     async with memory(client.home) as app:
         for received in (0, TWICE_WITHIN_MS, 2 * TWICE_WITHIN_MS + 1, 9 * TWICE_WITHIN_MS):
-            await app.store.post([(received, "claude-code", "/", "", json.dumps(payload))])
-        await app.store.post([(1, "claude-code", "/", "", '{"odd": 1}')])
+            await app.inbox.post([(received, "claude-code", "/", "", json.dumps(payload))])
+        await app.inbox.post([(1, "claude-code", "/", "", '{"odd": 1}')])
         for _ in range(3):
             await app.pipeline.until_idle()
-            await app.store.reopen()
+            await app.inbox.reopen()
         await app.pipeline.until_idle()
         assert await texts(app) == [("user", "Go on")] * 3
-        assert (await app.store.counts()).unknown == 1
+        assert (await app.inbox.counts()).unknown == 1
 
 
 async def test_without_a_transcript_the_last_message_of_the_stop_hook_is_kept(client: Client) -> None:
@@ -250,9 +250,9 @@ async def test_unknown_payloads_are_kept_and_counted(client: Client) -> None:
     async with memory(client.home) as app:
         client.fire("SomethingNew", wonder="yes")
         await app.pipeline.until_idle()
-        counts = await app.store.counts()
-        kept = await database_of(app).value("SELECT payload FROM inbox WHERE state = 1")
-    assert (counts.inbox, counts.unknown, counts.events) == (0, 1, 0)
+        local, events = await app.inbox.counts(), (await app.store.counts()).events
+        kept = await (await app.inbox.database()).value("SELECT payload FROM inbox WHERE state = 1")
+    assert (local.waiting, local.unknown, events) == (0, 1, 0)
     assert json.loads(kept)["wonder"] == "yes"
 
 

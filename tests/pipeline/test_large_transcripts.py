@@ -48,7 +48,7 @@ def transcript(path: Path, lines: int, chars: int = 200) -> Path:
 async def stopped(app: App, path: Path) -> None:
     """A turn of this transcript's session has ended."""
     payload = {"hook_event_name": "Stop", "session_id": path.stem, "transcript_path": str(path)}
-    await app.store.post([(next(MINUTES), "claude-code", "/projects/orchard", "", json.dumps(payload))])
+    await app.inbox.post([(next(MINUTES), "claude-code", "/projects/orchard", "", json.dumps(payload))])
 
 
 class Around:
@@ -98,7 +98,7 @@ async def test_two_servers_with_a_short_lease_store_a_large_transcript_once(tmp_
             async with anyio.create_task_group() as servers:
                 servers.start_soon(one.pipeline.run)
                 servers.start_soon(two.pipeline.run)
-                while (await one.store.counts()).inbox:
+                while (await one.inbox.counts()).waiting:
                     for app in (one, two):
                         app.pipeline.wake.set()  # as a hook's next row would
                     await anyio.sleep(0.05)
@@ -126,9 +126,9 @@ async def test_a_transcript_is_stored_portion_by_portion_while_it_is_read(tmp_pa
         with pytest.raises(LeaseLost):
             await one.pipeline.until_idle()
         stored = await pears(one)
-        position = await two.store.checkpoint(checkpoint_name(path))
+        position = await two.inbox.checkpoint(checkpoint_name(path))
         await two.pipeline.until_idle()
-        assert (await two.store.counts()).inbox == 0
+        assert (await two.inbox.counts()).waiting == 0
         assert await pears(two) == {"large": 4 * PORTION}
     assert stored == {"large": 3 * PORTION}
     assert 0 < position["offset"] < path.stat().st_size
@@ -141,11 +141,11 @@ async def test_a_round_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, mon
         await stopped(app, path)
         assert await app.pipeline.lease.acquire()
         first = await app.pipeline.round()
-        waiting = (await app.store.counts()).inbox
+        waiting = (await app.inbox.counts()).waiting
         assert (first.more, waiting) == (True, 1)
         assert 0 < (await pears(app))["large"] < 5 * PORTION
         await app.pipeline.until_idle()
-        assert (await app.store.counts()).inbox == 0
+        assert (await app.inbox.counts()).waiting == 0
         assert await pears(app) == {"large": 5 * PORTION}
 
 
@@ -154,7 +154,7 @@ async def test_a_server_can_answer_while_it_condenses_a_large_session(tmp_path: 
     async with memory(tmp_path / "home") as app:
         await stopped(app, path)
         assert await app.pipeline.lease.acquire()
-        await ingest(app.store, app.pipeline.clients, app.intaker, Share(app.pipeline.lease, math.inf))
+        await ingest(app.store, app.inbox, app.pipeline.clients, app.intaker, Share(app.pipeline.lease, math.inf))
         [account] = await app.store.accounts_due(app.clock.now_ms(), 9)
         events = await app.store.events(EventQuery(session_id=account.session_id, through=account.turns[-1].place))
         turns = 0
@@ -191,7 +191,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         for path in (odd, even):
             await stopped(app, path)
         await app.pipeline.until_idle()
-        failed = (await app.store.checkpoint(checkpoint_name(odd)))["failed"]
+        failed = (await app.inbox.checkpoint(checkpoint_name(odd)))["failed"]
         assert await pears(app) == {"odd": 4, "even": 9}
         assert failed["reason"].startswith("its reader failed (TypeError in test_large_transcripts.py:")
         assert failed["line"] == 5
@@ -212,7 +212,7 @@ async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(
         await stopped(app, odd)
         await app.pipeline.until_idle()
         assert await pears(app) == {"odd": 9, "even": 9}
-        assert "failed" not in await app.store.checkpoint(checkpoint_name(odd))
+        assert "failed" not in await app.inbox.checkpoint(checkpoint_name(odd))
 
 
 async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_an_import_goes_on_after_a_file_whose_reader_fails(tmp_path: Path)
         read_by(app, Failing)
         adapter = app.pipeline.clients["claude-code"]
         for new in (13, 0):
-            result = await import_files(app.store, [(adapter, odd), (adapter, even)], app.intaker)
+            result = await import_files(app.store, app.inbox, [(adapter, odd), (adapter, even)], app.intaker)
             assert result.events_new == new
             assert [(bad.path, bad.line) for bad in result.skipped] == [(str(odd), 5)]
             assert "its reader failed (KeyError" in result.skipped[0].reason

@@ -90,10 +90,10 @@ async def test_a_payload_that_breaks_its_adapter_is_kept_and_the_next_one_read(
         app.pipeline.clients["claude-code"] = Breaking()  # type: ignore[assignment]
         for number, prompt in enumerate(("odd", "even")):
             payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": prompt, "prompt_id": prompt}
-            await app.store.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])
+            await app.inbox.post([(number, "claude-code", "/projects/x", "", json.dumps(payload))])
         await app.pipeline.until_idle()
-        counts = await app.store.counts()
-    assert (counts.events, counts.unknown, counts.inbox) == (1, 1, 0)
+        local, events = await app.inbox.counts(), (await app.store.counts()).events
+    assert (events, local.unknown, local.waiting) == (1, 1, 0)
 
 
 async def test_an_idle_loop_writes_nothing(tmp_path: Path) -> None:
@@ -127,16 +127,16 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "Mend the kite."}
     async with memory(tmp_path) as app, memory(tmp_path) as other, anyio.create_task_group() as tasks:
         full = "CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-        await database_of(other).write(Transaction.run, full)
+        await (await other.inbox.database()).write(Transaction.run, full)
         spool(str(tmp_path), Row(1_772_000_000_000, "claude-code", "/home/ada/kite", "", Clean(json.dumps(prompt))))
         tried = 0
 
-        async def post(rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
+        async def post(rows: Iterable[tuple[int, str, str, str, str]]) -> None:
             nonlocal tried
             tried += 1
-            await usual(rows, lease_token)
+            await usual(rows)
 
-        usual, app.store.post = app.store.post, post  # type: ignore[method-assign]
+        usual, app.inbox.post = app.inbox.post, post  # type: ignore[method-assign]
         tasks.start_soon(app.pipeline.run)
         with anyio.fail_after(20):
             while tried < 2:
@@ -146,7 +146,7 @@ async def test_a_full_disk_is_told_once_and_what_is_spooled_is_stored_when_there
             await anyio.sleep(0.5)
             assert tried - before <= 1
             assert caplog.text.count("disk is full") == 1
-            await database_of(other).write(Transaction.run, "DROP TRIGGER full")
+            await (await other.inbox.database()).write(Transaction.run, "DROP TRIGGER full")
             while not await database_of(other).value("SELECT count(*) FROM event"):
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()

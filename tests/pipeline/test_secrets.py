@@ -105,7 +105,7 @@ async def test_a_secret_in_whatever_field_of_payload_transcript_or_import_reache
             client.fire(event, **{**fields, "session_id": f"s {KEY}", "cwd": str(folder)})
         adapters = app.pipeline.clients
         sources = [(adapters["jsonl"], history), (adapters["claude-code"], client.transcript)]
-        await import_files(app.store, sources, app.intaker)
+        await import_files(app.store, app.inbox, sources, app.intaker)
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
         assert (await app.store.counts()).events >= 8

@@ -71,7 +71,7 @@ async def test_the_record_is_there_at_once_and_the_model_writes_it_anew(tmp_path
             assert first.written_by == "extractive"
             await settle(app)
             (second,) = await chain(app)
-            text = await database_of(app).value("SELECT text FROM brief WHERE root LIKE 'session:%:s1'")
+            text = await (await app.inbox.database()).value("SELECT text FROM brief WHERE root LIKE 'session:%:s1'")
             made = await calls(app)
             again = await settle(app)
     assert second.written_by == SIGNED
@@ -118,7 +118,7 @@ async def test_a_client_that_forgets_gets_its_record_without_waiting_and_the_mod
     payload = before_forgetting(tmp_path)
     with scripted(honest) as model:
         async with opened(tmp_path / "home", model) as app:
-            await app.store.post([(1_772_442_600_000, "claude-code", str(tmp_path), "", json.dumps(payload))])
+            await app.inbox.post([(1_772_442_600_000, "claude-code", str(tmp_path), "", json.dumps(payload))])
             await app.pipeline.until_idle()
             (first,) = await chain(app, "s9")
             assert (first.reason, first.written_by, model.asked) == ("client", "extractive", [])

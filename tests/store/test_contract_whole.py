@@ -134,8 +134,18 @@ async def test_there_is_work_until_all_is_in_the_tree(opened: Open) -> None:
         assert lease.token
         await store.settle_accounts(await store.accounts_due(LATER, 9), lease.token)
         for source in await store.outdated_briefs(9):
-            await store.save_brief(source, "A brief.", LATER, lease.token)
+            await store.settle_brief(source, lease.token)
         assert not await waits(store)
+
+
+async def test_a_memory_tells_which_it_is_and_how_far_its_log_reaches(opened: Open) -> None:
+    async with opened() as store, opened() as other:
+        name, reached = await store.identity()
+        await add(store, *talk())
+        again, further = await other.identity()
+        assert (again, further > reached) == (name, True)
+        await store.forget(Wish(match="a"), dry_run=False)
+        assert (await store.identity())[1] >= further
 
 
 async def test_a_lease_has_one_holder_and_who_lost_it_cannot_write(opened: Open) -> None:

@@ -33,7 +33,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def build() -> None:
         async with open_app(settings_at(home)) as app:
-            await import_files(app.store, [(CLIENTS["jsonl"], HISTORY)], app.intaker)
+            await import_files(app.store, app.inbox, [(CLIENTS["jsonl"], HISTORY)], app.intaker)
             await app.pipeline.until_idle()
             await app.pipeline.lease.release()
 

@@ -74,7 +74,8 @@ def mend(machine: Machine) -> None:
 
 
 def sql(machine: Machine, statement: str, *values: Any) -> None:
-    connection = sqlite3.connect(machine.memory / "memory.db", isolation_level=None)
+    local = any(f" {table} " in f"{statement} " for table in ("inbox", "checkpoint"))
+    connection = sqlite3.connect(machine.memory / ("inbox.db" if local else "memory.db"), isolation_level=None)
     connection.execute(statement, values)
     connection.close()
 

@@ -161,7 +161,7 @@ def test_an_imported_file_pins_nothing_and_writes_no_note(shell: Shell, tmp_path
     assert [line["metadata"] for line in lines if "deploying" in line["text"]] == [{"mood": "dry"}]
     shell.json("process")
     assert "Pinned" not in shell.run("context", "--project", "alpha").stdout
-    with closing(sqlite3.connect(shell.home / "memory.db")) as database:
+    with closing(sqlite3.connect(shell.home / "inbox.db")) as database:
         (brief,) = database.execute("SELECT group_concat(text) FROM brief").fetchone()
     assert "login timeout" in brief
     assert "Pinned" not in brief

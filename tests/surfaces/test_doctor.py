@@ -6,15 +6,17 @@ import json
 import os
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.migrations import latest
+from mcp_memory.store.sqlite.migrations import INBOX, latest
 from tests.support import REPO, needs_whoosh
 from tests.surfaces.machine import HOUR, Machine, connected, fire, mend, now_ms, post, problems, sql, whats
 
@@ -194,9 +196,11 @@ def test_events_that_wait_for_a_server_are_found_and_mended(installed: Machine) 
 
 
 def test_a_growing_spool_is_found_and_mended(installed: Machine) -> None:
-    sql(installed, "PRAGMA user_version = 99")
-    fire(installed)
-    sql(installed, f"PRAGMA user_version = {latest()}")
+    for version in (99, latest(INBOX)):
+        with closing(sqlite3.connect(installed.memory / "inbox.db")) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        if version == 99:
+            fire(installed)
     (file,) = (installed.memory / "spool").iterdir()
     assert problems(installed) == []
     earlier = time.time() - 3600

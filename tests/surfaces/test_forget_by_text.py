@@ -39,7 +39,7 @@ async def test_a_summary_that_says_what_no_event_does_is_forgotten_too(tmp_path:
 async def test_an_event_of_nothing_but_marks_takes_nothing_else_that_waits(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [said("***", "2026-03-02T09:00:00Z", session="s1")])
-        await app.store.post(
+        await app.inbox.post(
             [(1, "nobody", "/x", "", json.dumps({"session_id": "s1", "prompt": "Mend it.", "name": ""}))]
         )
         (key,) = [key for (key,) in await database_of(app).fetch("SELECT key FROM event")]
@@ -128,7 +128,7 @@ async def test_text_matches_in_any_case_and_spelling_and_as_it_is_shown(
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), said(written, "2026-03-02T09:06:00Z")])
         for escaped in (True, False):
-            await app.store.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
+            await app.inbox.post([(1, "nobody", "/x", "", json.dumps({"prompt": written}, ensure_ascii=escaped))])
         app.settings.spool.mkdir()
         (app.settings.spool / "1-1-a.unreadable").write_text(json.dumps({"payload": json.dumps({"x": written})})[1:])
         done = await carry_out(app, Wish(match=asked), dry_run=False)

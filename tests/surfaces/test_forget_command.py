@@ -71,11 +71,12 @@ async def full(app: App, project: str = PROJECT) -> None:
     position = {"offset": 9, "line": 1, "events": 1, "memory": memory_of_reader}
     failed = {"path": f"/home/ada/.claude/projects/-home-ada/{SESSION}.jsonl", "line": 3, "reason": "", "file": "1"}
     positions = {"a": position, "b": {**position, "memory": {}, "failed": failed}}
-    await app.store.add([], checkpoints={checkpoint_name(Path(f"/{name}")): value for name, value in positions.items()})
-    await app.store.post([(LONG_AGO, "nobody", "", project, PAYLOAD)])
+    await app.inbox.settle(checkpoints={checkpoint_name(Path(f"/{name}")): value for name, value in positions.items()})
+    await app.inbox.post([(LONG_AGO, "nobody", "", project, PAYLOAD)])
     await app.pipeline.until_idle()
     await app.pipeline.lease.release()
     await database_of(app).write(_fill_rows)
+    await app.inbox.keep({"label:some-old-name": f"Last time it was {SECRET}."}, 1)
     _fill_files(app.settings.home, project)
 
 
@@ -91,7 +92,6 @@ def _fill_rows(tx: Transaction) -> None:
         "VALUES (1, '2026-03-02', 'record', ?, 'm', 1, 1, 'ok')",
         (f"session:{SESSION}",),
     )
-    tx.run("INSERT INTO brief VALUES ('label:some-old-name', ?, 1)", (f"Last time it was {SECRET}.",))
     tx.run("INSERT OR REPLACE INTO dirty_compaction (session, failed, retry_ms) VALUES (1, ?, 99)", (SECRET,))
 
 
@@ -115,12 +115,14 @@ def _fill_files(home: Path, project: str) -> None:
 
 
 async def tables_with_words(app: App) -> set[str]:
-    """The tables of which some row holds the words."""
-    names = await database_of(app).fetch(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'"
-    )
-    rows = {name: await database_of(app).fetch(f"SELECT * FROM {name}") for (name,) in names}
-    return {name for name, found in rows.items() if SECRET in repr(found).lower()}
+    """The tables of which some row holds the words, in the memory and in the inbox."""
+    found = set()
+    for database in (database_of(app), await app.inbox.database()):
+        sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'search%'"
+        for (name,) in await database.fetch(sql):
+            if SECRET in repr(await database.fetch(f"SELECT * FROM {name}")).lower():
+                found.add(name)
+    return found
 
 
 WISHES = {
@@ -164,7 +166,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         await filled(app)
         await app.pipeline.compactor.compact("s1", force=True)
         for session, prompt in (("s1", f"Remember that the {SECRET} plan starts in May."), ("s1", "Something else.")):
-            await app.store.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
+            await app.inbox.post([(1, "nobody", "/x", "", json.dumps({"session_id": session, "prompt": prompt}))])
         await app.pipeline.until_idle()
         hits, _ = await app.answers.search(SECRET, "*")
         wish = Wish(event_key=await key_of(app, hits.hits[0].event_ids[0]))
@@ -172,7 +174,7 @@ async def test_one_event_is_forgotten_with_all_that_quotes_it(tmp_path: Path, in
         done = await carry_out(app, wish, dry_run=False)
         assert promised == done
         assert (done.found.events, done.found.inbox) == (1, 1)
-        assert (await database_of(app).value("SELECT count(*) FROM inbox")) == 1
+        assert await (await app.inbox.database()).value("SELECT count(*) FROM inbox") == 1
         assert traces(tmp_path) == []
         assert (await app.answers.search("mobile app refreshes", "alpha"))[0].hits
 
@@ -255,7 +257,7 @@ async def test_what_the_hook_told_is_not_brought_back_by_the_transcript(tmp_path
         source = client.transcript
         if copied:
             source = source.rename(tmp_path / "copy.jsonl")
-        await import_files(app.store, [(app.pipeline.clients["claude-code"], source)], app.intaker)
+        await import_files(app.store, app.inbox, [(app.pipeline.clients["claude-code"], source)], app.intaker)
         events = [event.text for _, event in await app.store.log(0, None, 99)]
         assert "The sky is, too." in events
         assert not [text for text in events if SECRET in text]
@@ -296,17 +298,17 @@ async def test_a_spool_file_that_was_read_before_it_was_forgotten_does_not_come_
 ) -> None:
     async with memory(tmp_path) as app:
         _fill_files(app.settings.home, PROJECT)
-        post = app.store.post
+        post = app.inbox.post
 
         async def late(*args: Any) -> None:
             await carry_out_elsewhere(tmp_path)
             await post(*args)
 
         assert await app.pipeline.lease.acquire()
-        monkeypatch.setattr(app.store, "post", late)
+        monkeypatch.setattr(app.inbox, "post", late)
         with pytest.raises(LeaseLost):
             await app.pipeline.round()
-        assert await database_of(app).value("SELECT count(*) FROM inbox") == 0
+        assert await (await app.inbox.database()).value("SELECT count(*) FROM inbox") == 0
     assert traces(tmp_path) == []
 
 
@@ -372,7 +374,7 @@ async def test_a_transcript_set_aside_is_not_named_after_its_project_is_forgotte
             "reason": "",
             "file": "1",
         }
-        await app.store.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
+        await app.inbox.settle(checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
         await carry_out(app, Wish(project=f"{SECRET}.app"), dry_run=False)
         assert await tables_with_words(app) == set()
 
@@ -391,7 +393,7 @@ async def test_names_of_other_sessions_and_projects_are_not_taken_for_the_one_me
         await learn(app, lines)
         for name in ("s1", "s11"):
             payload = json.dumps({"session_id": name, "prompt": "of s1"})
-            await app.store.post([(1, "nobody", "", name, payload)])
+            await app.inbox.post([(1, "nobody", "", name, payload)])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
         for wish in (Wish(session_id="s1"), Wish(project="s1")):
@@ -405,7 +407,7 @@ async def test_what_waits_is_forgotten_with_the_project_it_belongs_to_not_with_o
         await learn(app, [said("Paint it.", "2026-03-02T09:00:00Z", session="s1", project="shop")])
         await app.store.add([Intake(tuple(event), "/home/ada/barn", "shop")])
         for root, label in (("/home/ada/barn", "shop"), ("", "shop"), ("/home/ada/barn", "")):
-            await app.store.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
+            await app.inbox.post([(1, "nobody", root, label, json.dumps({"prompt": "Hello."}))])
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
         assert [(await carry_out(app, Wish(project=name), dry_run=True)).found.inbox for name in ("shop", "barn")] == [

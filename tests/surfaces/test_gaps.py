@@ -86,7 +86,7 @@ async def test_payloads_of_unknown_form_are_mentioned_with_the_table_of_contents
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     async with memory(tmp_path / "home") as app:
         await learn(app, conversation())
-        await app.store.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
+        await app.inbox.post([(LAST_MS, "gemini", "/", "", '{"odd": 1}')])
         await app.pipeline.until_idle()
     settings = Settings(home=tmp_path / "home")
     notice = capture_gap(settings)

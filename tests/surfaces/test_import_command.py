@@ -38,7 +38,9 @@ def fed(shell: Shell, text: str, *args: str) -> subprocess.CompletedProcess[str]
 
 
 def checkpoints(shell: Shell) -> int:
-    with closing(sqlite3.connect(shell.home / "memory.db")) as connection:
+    if not (shell.home / "inbox.db").exists():
+        return 0
+    with closing(sqlite3.connect(shell.home / "inbox.db")) as connection:
         return int(connection.execute("SELECT count(*) FROM checkpoint").fetchone()[0])
 
 

@@ -68,7 +68,7 @@ async def fill(home: Path) -> dict[str, list[str]]:
         await app.store.add([Intake(tuple(app.intaker.prepare(twins)), "", "beta")])
         assert (await app.pipeline.compactor.compact("shared", force=True)).record
         failed = {"path": "/x/platypus/1.jsonl", "line": 1, "reason": "its reader failed", "file": "1:1:1"}
-        await app.store.add([], checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
+        await app.inbox.settle(checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
         note = await remember(app, "note-of-beta: the platypus sleeps", pin=True, project="beta")
         await app.pipeline.compactor.compact("den-of-beta", force=True)
         await app.pipeline.until_idle()

@@ -151,7 +151,7 @@ async def test_what_another_process_stores_reaches_the_tree_while_the_server_run
     async with connected(blank) as client:
         assert "Nothing is remembered" in await ask(client, "toc_root")
         async with open_app(blank) as other:
-            await import_files(other.store, [(CLIENTS["jsonl"], HISTORY)], other.intaker)
+            await import_files(other.store, other.inbox, [(CLIENTS["jsonl"], HISTORY)], other.intaker)
         answer = ""
         while "toc:year:2026" not in answer:
             answer = await ask(client, "toc_root")

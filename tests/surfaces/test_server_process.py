@@ -148,7 +148,7 @@ async def test_ending_amid_work_leaves_a_memory_that_goes_on(blank: Settings, tm
     ]
     history.write_text("\n".join(lines), encoding="utf-8")
     async with open_app(blank) as app:
-        await import_files(app.store, [(CLIENTS["jsonl"], history)], app.intaker)
+        await import_files(app.store, app.inbox, [(CLIENTS["jsonl"], history)], app.intaker)
     async with served(blank) as server:
         await server.greet()
         await server.tell(ASK)

@@ -1,15 +1,15 @@
-"""Briefs: which projects need a new one, and where the hook finds it."""
+"""Briefs: which projects need a new one, and what it is made of."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import BriefSource
-from mcp_memory.domain.records import Account
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.sqlite.database import Database, Reads, Transaction
+from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
-from mcp_memory.store.sqlite.records import text_key
 from mcp_memory.store.sqlite.work import check_lease
 
 DAYS = 5
@@ -19,15 +19,11 @@ _NOTES = (
     "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
 )
 _OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
+_MERGED = "SELECT root FROM project_alias WHERE project = ?"
+_PLACE = "SELECT slug, root FROM project WHERE id = ?"
 _DAYS = (
     f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
     "ORDER BY n.start_ms DESC LIMIT ?"
-)
-
-
-_SAVE_TEXT = (
-    "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
-    "SET text = excluded.text, updated_ms = excluded.updated_ms WHERE text <> excluded.text"
 )
 
 
@@ -42,29 +38,26 @@ class BriefPart:
 
         return await self._database.at_once(read)
 
-    async def save_brief(self, source: BriefSource, text: str, now_ms: int, lease_token: int) -> None:
+    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
         def write(tx: Transaction) -> None:
             check_lease(tx, lease_token)
-            # A project is met by its root, by the roots of those merged into it, and by its name.
-            merged = tx.fetch("SELECT root FROM project_alias WHERE project = ?", (source.project,))
-            roots = {source.root, f"label:{source.slug}", *(root for (root,) in merged)}
-            tx.run_many(
-                "INSERT OR REPLACE INTO brief (root, text, updated_ms) VALUES (?, ?, ?)",
-                [(root, text, now_ms) for root in sorted(roots)],
-            )
-            tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+            now = tx.fetch(_PLACE, (source.project,))
+            if not now or _roots(tx.fetch(_MERGED, (source.project,)), *now[0]) == source.roots:
+                tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
 
         await self._database.write(write)
 
-    async def keep_text(self, account: Account, text: str, now_ms: int) -> None:
-        place = text_key(account.client, account.session_id)
-        await self._database.write(Transaction.run, _SAVE_TEXT, (place, text, now_ms))
+
+def _roots(merged: Sequence[Row], slug: str, root: str) -> tuple[str, ...]:
+    """A project is met by its root, by the roots of those merged into it, and by its name."""
+    return tuple(sorted({root, f"label:{slug}", *(other for (other,) in merged)}))
 
 
 async def _source(database: Reads, project: int, slug: str, root: str) -> BriefSource:
     days = await database.fetch(_DAYS, (project, int(Level.DAY), DAYS))
     notes = await _pinned(database, project, slug)
-    return BriefSource(project, slug, root, tuple(await nodes_of(database, days)), tuple(notes))
+    roots = _roots(await database.fetch(_MERGED, (project,)), slug, root)
+    return BriefSource(project, slug, roots, tuple(await nodes_of(database, days)), tuple(notes))
 
 
 async def _pinned(database: Reads, project: int, slug: str) -> list[Event]:

@@ -19,7 +19,7 @@ from anyio import to_thread
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
-from mcp_memory.store.sqlite.migrations import latest, migrate, newer, version_of
+from mcp_memory.store.sqlite.migrations import MEMORY, latest, migrate, newer, version_of
 from mcp_memory.store.sqlite.place import Opened, damaged, holder, is_fixed, reader, uri
 
 Row = tuple[Any, ...]
@@ -139,8 +139,11 @@ class Database:
     reads that belong together.
     """
 
-    def __init__(self, opened: Opened, writer: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
+    def __init__(
+        self, opened: Opened, writer: sqlite3.Connection, reader: aiosqlite.Connection, kind: str = MEMORY
+    ) -> None:
         self.path = opened.path
+        self._kind = kind
         self._opened = opened
         self._writer = writer
         self._reader = reader
@@ -153,18 +156,18 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path) -> AsyncIterator[Database]:
-        """Open the file, creating or migrating it where needed."""
+    async def open(cls, path: Path, kind: str = MEMORY) -> AsyncIterator[Database]:
+        """Open the file, creating or migrating it where needed. `kind`: of which file the schema is."""
         async with AsyncExitStack() as stack:
             with told(path):
                 prepare_folder(path.parent)
-                await to_thread.run_sync(migrate, path)
+                await to_thread.run_sync(migrate, path, kind)
                 opened = Opened.at(path)
                 # Worker threads use it in turn, each under the lock of `write`.
                 writer = stack.enter_context(closing(_connected(path)))
                 writer.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
                 reader = await stack.enter_async_context(_reader(path))
-            database = cls(opened.with_log(), writer, reader)
+            database = cls(opened.with_log(), writer, reader, kind)
             stack.callback(database._close)
             yield database
 
@@ -194,8 +197,8 @@ class Database:
         with self._in_write:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                if (version := version_of(self._writer)) > latest():
-                    raise newer(version, self.path)
+                if (version := version_of(self._writer)) > latest(self._kind):
+                    raise newer(version, self.path, self._kind)
                 result = work(Transaction(self._writer))
                 # Whoever is told that something is kept may throw away where it came from.
                 self._opened.check()
@@ -339,6 +342,8 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explain(error, path, changed=changed) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, "it holds text that is not UTF-8") from error
     except UnicodeEncodeError as error:
         # Half of a pair, as bytes that are not UTF-8 become on the command line: no text can hold it.
         raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None

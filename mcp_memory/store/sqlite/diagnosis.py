@@ -21,8 +21,8 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sqlite.database import DUE
-from mcp_memory.store.sqlite.log import SET_ASIDE
-from mcp_memory.store.sqlite.migrations import EMPTY, create, latest, rescue_of
+from mcp_memory.store.sqlite.inbox import SET_ASIDE
+from mcp_memory.store.sqlite.migrations import EMPTY, INBOX, INBOX_FILE, MEMORY, create, latest, rescue_of, version_of
 from mcp_memory.store.sqlite.place import holder, uri
 from mcp_memory.store.sqlite.projects import claim_of
 
@@ -77,13 +77,30 @@ def disk(home: Path) -> list[Problem]:
 
 def database(path: Path) -> tuple[Facts, list[Problem]]:
     """What the database knows, and whether it is whole. A missing one is new, not broken."""
-    if rescue_of(path).exists():
-        why = "Until that is done, memory cannot be used; what is captured is kept."
-        return Facts(), [Damage(f"{path} is being made anew, or that was interrupted", why, _REPAIR)]
+    inbox = path.with_name(INBOX_FILE)
+    for file in (path, inbox):
+        if rescue_of(file).exists():
+            why = "Until that is done, memory cannot be used; what is captured is kept."
+            return Facts(), [Damage(f"{file} is being made anew, or that was interrupted", why, _REPAIR)]
     if not path.exists():
         return Facts(), []
     facts, problems = examine(path)
-    return facts, problems or _guarded(path)
+    return facts, problems or _guarded(path) or _inbox(inbox)
+
+
+def _inbox(path: Path) -> list[Problem]:
+    """Whether the file is whole to which hooks write."""
+    if not path.exists():
+        return []
+    try:
+        with _reading(path) as connection:
+            check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            check = _tables(connection, version_of(connection), INBOX) if check == "ok" else check
+    except sqlite3.OperationalError as error:
+        return [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        check = str(error)
+    return [] if check == "ok" else [_damaged(path, check)]
 
 
 def _guarded(path: Path) -> list[Problem]:
@@ -118,11 +135,11 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
             check = _contents(connection) if check == "ok" else check
             if check != "ok":
                 return Facts(), [_damaged(path, check)]
-            return _facts(connection), []
+            return _facts(connection, path), []
     except sqlite3.OperationalError as error:
         # What Python finds wrong, such as text that cannot be decoded, has no name of SQLite's.
         return Facts(), [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says of it may quote it
         return Facts(), [_damaged(path, str(error))]
 
 
@@ -130,7 +147,7 @@ def facts(path: Path) -> Facts:
     """What the database knows, without looking whether it is whole, which takes as long as it is large."""
     try:
         with _reading(path) as connection:
-            return _facts(connection)
+            return _facts(connection, path)
     except sqlite3.Error:
         return Facts()
 
@@ -149,14 +166,14 @@ _COLUMNS = """
 """
 
 
-def _tables(connection: sqlite3.Connection, version: int) -> str:
+def _tables(connection: sqlite3.Connection, version: int, kind: str = MEMORY) -> str:
     """Whether the tables and columns are there that a file of this version has."""
     if version < 1:
         return "it has tables, but bears no version"
-    if version < latest():
+    if version < latest(kind):
         return "ok"
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-        create(new)
+        create(new, kind)
         wanted, found = (set(one.execute(_COLUMNS)) for one in (new, connection))
     return f"{min(wanted - found)[0]} is missing" if wanted - found else "ok"
 
@@ -205,28 +222,41 @@ def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
 
 
 _LAST = """
-    SELECT client, max(last_ms) FROM (
-        SELECT s.client AS client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id)) AS last_ms
-        FROM session s GROUP BY 1
-        UNION ALL
-        SELECT client, max(received_ms) FROM inbox GROUP BY 1
-    ) WHERE last_ms IS NOT NULL GROUP BY 1
+    SELECT s.client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id)) AS last_ms
+    FROM session s GROUP BY 1 HAVING last_ms IS NOT NULL
 """
-
-
+_HEARD = "SELECT client, max(received_ms) FROM inbox GROUP BY 1"
 _UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
-_HOOKED = """
-    SELECT EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')
-"""
+_HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
 
 
-def _facts(connection: sqlite3.Connection) -> Facts:
-    waiting, oldest = connection.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
+@contextlib.contextmanager
+def _local(path: Path, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Where the inbox of a memory is: beside it, or in itself if it is of an earlier version. One that cannot be
+    read is told of elsewhere."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'inbox'").fetchone():
+        yield connection
+    elif (beside := path.with_name(INBOX_FILE)).exists() and not _inbox(beside):
+        with _reading(beside) as inbox:
+            yield inbox
+    else:
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+            create(empty, INBOX)
+            yield empty
+
+
+def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
     lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
     held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
     last = dict(connection.execute(_LAST).fetchall())
-    aside = tuple(connection.execute(SET_ASIDE).fetchall())
-    unknown = {client: (count, last_ms) for client, count, last_ms in connection.execute(_UNKNOWN)}
+    due = bool(connection.execute(DUE).fetchone())
+    with _local(path, connection) as inbox:
+        waiting, oldest = inbox.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()
+        for client, heard_ms in inbox.execute(_HEARD):
+            last[client] = max(heard_ms, last.get(client, heard_ms))
+        aside = tuple(inbox.execute(SET_ASIDE).fetchall())
+        unknown = {client: (count, last_ms) for client, count, last_ms in inbox.execute(_UNKNOWN)}
+        due = due or bool(inbox.execute(DUE).fetchone())
     return Facts(
         last_ms=last,
         oldest_waiting_ms=oldest,
@@ -236,16 +266,17 @@ def _facts(connection: sqlite3.Connection) -> Facts:
         lease_until_ms=until_ms,
         set_aside=aside,
         unknown=unknown,
-        unscrubbed=bool(connection.execute(DUE).fetchone()),
+        unscrubbed=due,
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
     )
 
 
 def has_captured(path: Path) -> bool:
-    """Whether a hook ever told anything that is in the database. It may look at every event."""
+    """Whether a hook ever told anything that is stored or waits. It may look at every event."""
     try:
-        with _reading(path) as connection:
-            return bool(connection.execute(_HOOKED).fetchone()[0])
+        with _reading(path) as connection, _local(path, connection) as inbox:
+            waits = inbox.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()
+            return bool(waits or connection.execute(_HOOKED).fetchone()[0])
     except sqlite3.Error:
         return False
 

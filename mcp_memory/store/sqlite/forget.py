@@ -8,7 +8,6 @@ A dry run finds by the same means as the run itself.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.store.sqlite.database import Row, Transaction, marks, note_erasure
 from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT, words_keys
 from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
-from mcp_memory.store.sqlite.records import drop_records, forget_records, text_key
+from mcp_memory.store.sqlite.records import drop_records, forget_records
 
 _CHUNK = 500
 Fetch = Callable[[str, Sequence[Any]], list[Row]]
@@ -63,7 +62,7 @@ _NAMES = """
     UNION SELECT 'session ' || s.session_id FROM session s JOIN event e ON e.session = s.id
     WHERE holds(s.session_id, ?1)
 """
-_EMPTY = "SELECT id, client, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)"
+_EMPTY = "SELECT id, session_id FROM session s WHERE NOT EXISTS (SELECT 1 FROM event WHERE session = s.id)"
 _PLACES = """
     SELECT root, slug FROM project
     UNION ALL SELECT a.root, p.slug FROM project_alias a JOIN project p ON p.id = a.project
@@ -89,11 +88,10 @@ class _Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that a wish takes: events, events to clear, numbers of the inbox; and names that stay."""
+    """All that a wish takes: events, events to clear; and names that stay."""
 
     coverage: Coverage
     events: list[_Event]
-    inbox: list[int]
     bearing: list[_Event]
     names: tuple[str, ...] = ()
     summaries: int = 0
@@ -101,8 +99,7 @@ class _Found:
     @property
     def summary(self) -> Forgotten:
         sessions = {event.session for event in self.events}
-        counts = len(self.events), len(sessions), len(self.inbox), len(self.bearing)
-        return Forgotten(*counts, self.names, self.summaries)
+        return Forgotten(len(self.events), len(sessions), 0, len(self.bearing), self.names, self.summaries)
 
 
 def look(connection: Connection, wish: Wish) -> tuple[Forgotten, Coverage]:
@@ -126,18 +123,17 @@ def _find(fetch: Fetch, wish: Wish) -> _Found:
     known = fetch(_PLACES, ()) if wish.project is not None else []
     own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
     words = [(event.session_id, event.text.strip()) for event in events if wish.event_key is not None]
-    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]))
-    rows = fetch("SELECT id, received_ms, root, label, payload FROM inbox", ())
-    inbox = [number for number, *payload in rows if coverage.covers(*payload)]
+    named = frozenset(filter(None, (wish.session_id, *(event.session_id for event in events))))
+    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named)
     if wish.match is None:
-        return _Found(coverage, events, inbox, [])
+        return _Found(coverage, events, [])
     bearing = [_Event(*row) for row in fetch(_EVENTS.format(where=_BEARING), (value,))]
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
     gone = {f"session {name}" for name in _emptied(fetch, sessions, "SELECT session_id {} WHERE s.id = ?")}
     gone |= {f"project {name}" for name in _emptied(fetch, projects, "SELECT p.slug {} WHERE p.id = ?")}
     names = tuple(sorted(name for (name,) in fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(fetch(_SAYING, (value,))) + len(fetch(_RECORDS_SAYING, (value,)))
-    return _Found(coverage, events, inbox, bearing, names, summaries)
+    return _Found(coverage, events, bearing, names, summaries)
 
 
 def _emptied(fetch: Fetch, counts: Counter[int], sql: str) -> list[str]:
@@ -152,7 +148,6 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
-    tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in found.inbox])
     forget_records(tx, [event.number for event in touched])
     _drop_segments(tx, [(event.session, event.timestamp_ms) for event in touched])
     _drop_events(tx, found.events)
@@ -164,8 +159,6 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
     _note_place(tx, found.events, touched)
-    sessions = {event.session_id for event in found.events} | ({wish.session_id} if wish.session_id else set())
-    _reset_readers(tx, Coverage(wish, found.coverage.places), sessions)
     _drop_handed_over(tx)
     _drop_empty(tx, wish)
     note_erasure(tx)
@@ -255,28 +248,9 @@ def _note_place(tx: Transaction, gone: Sequence[_Event], touched: Sequence[_Even
     )
 
 
-def _reset_readers(tx: Transaction, reach: Coverage, sessions: Iterable[str]) -> None:
-    """Let go of what readers of transcripts keep: ids, and directories. They find it again in their files, silently."""
-    names = set(sessions)
-    for place in reach.places:
-        # Clients also write it with a hyphen for each other character, in the path of a transcript that was set aside.
-        names |= {json.dumps(place, ensure_ascii=False)[1:-1], re.sub("[^A-Za-z0-9]", "-", place)}
-    for name, position in tx.fetch("SELECT name, position FROM checkpoint WHERE name LIKE 'transcript:%'"):
-        named = (one in position and re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in names)
-        if any(named) or reach.is_in(position):
-            saved = json.loads(position)
-            told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
-            fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
-            tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
-
-
 def _drop_handed_over(tx: Transaction) -> None:
     """All that was made ready to be handed over, and answers of a model: they quote, and are made anew."""
-    tx.run(
-        "INSERT OR IGNORE INTO dirty_compaction (session) SELECT s.id FROM session s "
-        "JOIN brief b ON b.root = 'session:' || s.client || ':' || s.session_id"
-    )
-    tx.run("DELETE FROM brief")
+    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
     tx.run("INSERT OR IGNORE INTO dirty_brief (project) SELECT id FROM project")
     tx.run("UPDATE dirty_compaction SET failed = ''")
     tx.run("DELETE FROM llm_answer")
@@ -285,12 +259,11 @@ def _drop_handed_over(tx: Transaction) -> None:
 def _drop_empty(tx: Transaction, wish: Wish) -> None:
     """Sessions of which nothing is left, and a project that was to be forgotten or bears the text in its name."""
     _keep_counting(tx, "session")
-    for session, client, name in tx.fetch(_EMPTY, ()):
+    for session, name in tx.fetch(_EMPTY, ()):
         records = tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))
         drop_records(tx, {number for (number,) in records})
         for table in ("dirty_session", "dirty_compaction", "segment"):
             tx.run(f"DELETE FROM {table} WHERE session = ?", (session,))
-        tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, name),))
         tx.run("UPDATE llm_call SET node = '' WHERE node IN (?, ?)", (name, f"session:{name}"))
         tx.run("DELETE FROM session WHERE id = ?", (session,))
     where, value = "slug = ?1", wish.project

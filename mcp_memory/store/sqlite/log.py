@@ -1,17 +1,16 @@
-"""The event log: inbox rows in, events out, each event once however often and whichever way it is told."""
+"""The event log: each event once, however often and whichever way it is told."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.terms import event_columns
-from mcp_memory.store.port import InboxRow
 from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease
@@ -53,12 +52,6 @@ EVENT = 0
 Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _CHUNK = 500
 
-_INBOX = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
-_TO_REOPEN = (
-    "SELECT 1 FROM inbox WHERE state = 1 "
-    "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
-)
-_ADD_INBOX = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
 _INDEX = "search (rowid, head, user, assistant, tool, parts)"
 #: A session is to be cut into segments anew, from a time on.
@@ -81,13 +74,10 @@ _SESSION = (
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
 )
-_SAVE_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)"
-#: The transcripts that were set aside: path, line and reason.
-SET_ASIDE = """
-    SELECT json_extract(failed, '$.path'), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
-        SELECT CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
-        FROM checkpoint WHERE name LIKE 'transcript:%'
-    ) WHERE failed IS NOT NULL ORDER BY 1
+_NAME_IT = "INSERT OR IGNORE INTO meta (key, value) VALUES ('memory', lower(hex(randomblob(8))))"
+_IDENTITY = """
+    SELECT (SELECT value FROM meta WHERE key = 'memory'),
+           coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)
 """
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -97,51 +87,27 @@ class LogPart:
 
     _database: Database
 
-    async def inbox(self, limit: int) -> list[InboxRow]:
-        return [InboxRow(*row) for row in await self._database.fetch(_INBOX, (limit,))]
-
-    async def post(self, rows: Iterable[tuple[int, str, str, str, str]], lease_token: int | None = None) -> None:
-        def write(tx: Transaction) -> None:
-            check_lease(tx, lease_token)
-            tx.run_many(_ADD_INBOX, rows)
-
-        await self._database.write(write)
-
-    async def reopen(self, version: str = "") -> None:
-        if not await self._database.value(_TO_REOPEN, (version,)):
-            return
-
-        def write(tx: Transaction) -> None:
-            tx.run("UPDATE inbox SET state = 0 WHERE state = 1")
-            tx.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('read_by', ?)", (version,))
-
-        await self._database.write(write)
-
-    async def checkpoint(self, name: str) -> dict[str, Any]:
-        position = await self._database.value("SELECT position FROM checkpoint WHERE name = ?", (name,))
-        return dict(json.loads(position)) if position else {}
-
     async def add(
         self,
         intakes: Sequence[Intake],
         *,
-        consumed: Sequence[int] = (),
-        unknown: Sequence[int] = (),
-        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
         compacting: Sequence[tuple[str, str]] = (),
         lease_token: int | None = None,
     ) -> int:
         def write(tx: Transaction) -> int:
             check_lease(tx, lease_token)
             added = _add_events(tx, intakes) if intakes else 0
-            tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
-            tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
-            positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
-            tx.run_many(_SAVE_CHECKPOINT, positions)
             tx.run_many(_ADD_ASKED, compacting)
             return added
 
         return await self._database.write(write)
+
+    async def identity(self) -> tuple[str, int]:
+        name, reached = (await self._database.fetch(_IDENTITY))[0]
+        if name is None:
+            await self._database.write(Transaction.run, _NAME_IT)
+            return await self.identity()
+        return str(name), int(reached)
 
     def trial(self) -> SqliteTrial:
         return SqliteTrial(self._database)

@@ -6,12 +6,13 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from mcp_memory.capture.inbox import RESCUE
+from mcp_memory.capture import inbox as hook_side
 from mcp_memory.domain.events import opaque
 from mcp_memory.errors import UPDATE, StoreBusy, StoreFull, StoreNewer
 from mcp_memory.store.sqlite.place import damaged, is_fixed, uri
@@ -34,32 +35,44 @@ _DROP_WORDS = """
 """
 
 
+INBOX_FILE = hook_side.DATABASE
+#: The two kinds of files, by the folder that their migrations are in below `schema`.
+MEMORY, INBOX = "", "inbox"
+#: From this version on a memory leaves what is local to a machine to inbox.db.
+_LOCAL = 6
+#: What is added to the number of a payload that comes from the memory, so that it comes before all others, and once.
+_BEFORE = -(1 << 40)
+PAYLOAD = ("id", "received_ms", "client", "root", "label", "payload", "state")
+#: What is added to the name of a memory while it is made anew from a damaged one, and no one may open it.
+_RESCUE = ".rescue"
+
+
 @cache
-def steps() -> Sequence[tuple[int, str]]:
+def steps(kind: str = MEMORY) -> Sequence[tuple[int, str]]:
     """All migrations, in order: number and SQL. Read once: an update under a running server is not for its code."""
     found = []
-    for entry in Path(__file__).with_name("schema").iterdir():
+    for entry in (Path(__file__).with_name("schema") / kind).iterdir():
         match = _NAME.fullmatch(entry.name)
         if match:
             found.append((int(match[1]), entry.read_text("utf-8")))
     return tuple(sorted(found))
 
 
-def latest() -> int:
-    return steps()[-1][0]
+def latest(kind: str = MEMORY) -> int:
+    return steps(kind)[-1][0]
 
 
 def rescue_of(path: Path) -> Path:
     """The name under which a new database is made from a damaged one; while it is there, no one opens the memory."""
-    return path.with_name(path.name + RESCUE)
+    return path.with_name(path.name + _RESCUE)
 
 
-def create(connection: sqlite3.Connection) -> None:
+def create(connection: sqlite3.Connection, kind: str = MEMORY) -> None:
     """Give an empty file the latest schema."""
-    _apply(connection, steps())
+    _apply(connection, steps(kind))
 
 
-def migrate(path: Path) -> None:
+def migrate(path: Path, kind: str = MEMORY) -> None:
     """Bring the file to the latest schema. A newer one is refused before anything is written."""
     if rescue_of(path).exists():
         raise StoreBusy(
@@ -69,16 +82,16 @@ def migrate(path: Path) -> None:
     fixed = is_fixed(path)
     _clear_unfinished(path)
     if not path.exists():
-        _make(path)
+        _make(path, kind)
     elif not path.stat().st_size:
         # Ours never has this name before it is whole: what was in it is gone.
         raise damaged(path, EMPTY)
     name = uri(path) if fixed else str(path)
     with closing(sqlite3.connect(name, isolation_level=None, timeout=_SECONDS, uri=True)) as connection:
         version = version_of(connection)
-        todo = [step for step in steps() if step[0] > version]
-        if version > latest():
-            raise newer(version, path)
+        todo = [step for step in steps(kind) if step[0] > version]
+        if version > latest(kind):
+            raise newer(version, path, kind)
         if todo and fixed:
             raise StoreFull(
                 f"{path} is of an older version, and {path.parent} cannot be written, so that it cannot be brought up "
@@ -90,7 +103,7 @@ def migrate(path: Path) -> None:
             _apply(connection, todo, path)
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, kind: str) -> None:
     """A new database, which gets its name when it is whole, so that an empty file of that name is no new memory.
 
     Of several processes that make one at once, the first gives it the name, and all take that one.
@@ -99,7 +112,7 @@ def _make(path: Path) -> None:
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
-            create(connection)
+            create(connection, kind)
             connection.execute("PRAGMA journal_mode = WAL")
         try:
             os.link(partial, path)
@@ -123,10 +136,10 @@ def _clear_unfinished(path: Path) -> None:
                 remove_partial(left)
 
 
-def newer(version: int, path: Path) -> StoreNewer:
+def newer(version: int, path: Path, kind: str = MEMORY) -> StoreNewer:
     """What to say of a file that a later version of this program has written, also while this one had it open."""
     return StoreNewer(
-        f"{path} has schema {version}, this program knows up to {latest()}. Nothing was changed. Update mcp-memory "
+        f"{path} has schema {version}, this program knows up to {latest(kind)}. Nothing was changed. Update mcp-memory "
         f"({UPDATE}) and start your agent anew, or set MCP_MEMORY_HOME to another directory."
     )
 
@@ -155,6 +168,8 @@ def backup(connection: sqlite3.Connection, target: Path, is_over: Callable[[], b
             copy.set_progress_handler(is_over, _OPERATIONS)
             try:
                 found = str(copy.execute("PRAGMA quick_check(1)").fetchone()[0])
+            except UnicodeDecodeError:
+                found = "it holds text that is not UTF-8"
             except sqlite3.OperationalError:
                 step()
                 raise
@@ -202,6 +217,8 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
                 _drop_words(copy)
         for number, sql in todo:
             if number > done:
+                if path and number == _LOCAL:
+                    _carry_over(connection, path.with_name(INBOX_FILE))
                 for statement in statements(sql):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
@@ -211,6 +228,40 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _carry_over(memory: sqlite3.Connection, path: Path) -> None:
+    """Take what is local to the machine to a file of its own, before this transaction takes it out of the memory.
+
+    Whoever is killed in between does it again: what is there already stays one, and no one has read it yet, since the
+    memory cannot be opened before.
+    """
+    with _filled(path, memory.execute(f"SELECT {', '.join(PAYLOAD)} FROM inbox")) as inbox:
+        inbox.executemany("INSERT OR REPLACE INTO brief VALUES (?, ?, ?)", memory.execute("SELECT * FROM brief"))
+        inbox.executemany("INSERT OR REPLACE INTO checkpoint VALUES (?, ?)", memory.execute("SELECT * FROM checkpoint"))
+        read_by = memory.execute("SELECT key, value FROM meta WHERE key = 'read_by'")
+        inbox.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", read_by)
+        # They are places in the files that were read into this memory, whichever was here before.
+        inbox.execute("DELETE FROM meta WHERE key IN ('memory', 'reached')")
+
+
+@contextmanager
+def _filled(path: Path, payloads: Iterable[tuple[Any, ...]]) -> Iterator[sqlite3.Connection]:
+    """An inbox with payloads of a memory, each once; what else is written to it is on the disk with them afterwards."""
+    migrate(path, INBOX)
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=_MIGRATING_MS / 1000)) as inbox:
+        inbox.execute("PRAGMA synchronous = FULL")
+        inbox.execute("BEGIN IMMEDIATE")
+        sql = f"INSERT OR IGNORE INTO inbox ({', '.join(PAYLOAD)}) VALUES (? + {_BEFORE}, ?, ?, ?, ?, ?, ?)"
+        inbox.executemany(sql, payloads)
+        yield inbox
+        inbox.execute("COMMIT")
+
+
+def take_payloads(path: Path, payloads: Iterable[tuple[Any, ...]]) -> None:
+    """Into the inbox beside a memory what waited in that itself, as earlier versions had it."""
+    with _filled(path.with_name(INBOX_FILE), payloads):
+        pass
 
 
 def statements(sql: str) -> list[str]:

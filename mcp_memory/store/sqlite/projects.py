@@ -94,8 +94,6 @@ def _rename(tx: Transaction, old: str, slug: str) -> str:
     if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
         raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
     tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
-    # The old name leads here no longer, unless it is also the project's root.
-    tx.run("DELETE FROM brief WHERE root = ? AND root NOT IN (SELECT root FROM project)", (f"label:{old}",))
     tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
     return slug
 
@@ -119,8 +117,8 @@ def _merge(tx: Transaction, source: str, target: str) -> int:
     tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
     for table in ("dirty_node", "dirty_brief"):
         tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
-    tx.run("DELETE FROM brief WHERE root = (SELECT root FROM project WHERE id = ?)", (old,))
     tx.run("DELETE FROM project WHERE id = ?", (old,))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (new,))
     return len(sessions)
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from mcp_memory.clients.port import BadLine
 from mcp_memory.domain.events import KEY_BYTES, Event, EventQuery
 from mcp_memory.domain.matches import IndexEntry, Within
 from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_grip_id, parse_grip_id
@@ -18,7 +17,7 @@ from mcp_memory.store.port import Counts, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.candidates import is_silent
 from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.fts5 import events as candidates
-from mcp_memory.store.sqlite.log import EVENTS, SET_ASIDE, event_of
+from mcp_memory.store.sqlite.log import EVENTS, event_of
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sqlite.projects import FIND, sought
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
@@ -105,7 +104,6 @@ _COUNTS = """
            (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
            (SELECT count(*) FROM session), (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
            (SELECT count(*) FROM node WHERE removed = 0), (SELECT count(*) FROM grip WHERE live = 1),
-           (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM inbox WHERE state = 1),
            (SELECT count(*) FROM dirty_session), (SELECT count(*) FROM segment
             WHERE input_hash <> done_hash AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to)),
            (SELECT count(*) FROM segment WHERE closed = 0),
@@ -384,6 +382,5 @@ class SqliteReader:
             "SELECT holder, token, expires_ms FROM lease WHERE name = 'pipeline' AND expires_ms > 0"
         )
         held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
-        aside = [BadLine(*found) for found in await self._reads.fetch(SET_ASIDE)]
-        values: tuple[Any, ...] = (*row, held, tuple(aside))
+        values: tuple[Any, ...] = (*row, held)
         return Counts(*values)

@@ -238,11 +238,6 @@ async def _account(reads: Reads, row: Row) -> Account:
     return Account(session, key, client, session_id, slug, tuple(chain), tuple(turns), asked, seq)
 
 
-def text_key(client: str, session_id: str) -> str:
-    """Where the hook finds a session's own text: among the briefs, under a name that is no directory."""
-    return f"session:{client}:{session_id}"
-
-
 def forget_records(tx: Transaction, events: Sequence[int]) -> int:
     """Take out every record that was made from any of these events, with all that were made from those."""
     gone: set[int] = set()
@@ -256,15 +251,10 @@ def forget_records(tx: Transaction, events: Sequence[int]) -> int:
 def drop_records(tx: Transaction, gone: Collection[int]) -> None:
     """Take out these records; their sessions are looked at anew."""
     for record in sorted(gone, reverse=True):
-        named = tx.fetch(
-            "SELECT s.client, s.session_id, s.id, lower(hex(c.key)) FROM compaction c "
-            "JOIN session s ON s.id = c.session WHERE c.id = ?",
-            (record,),
-        )
+        named = tx.fetch("SELECT session, lower(hex(key)) FROM compaction WHERE id = ?", (record,))
         tx.run("DELETE FROM compaction_source WHERE compaction = ?", (record,))
         tx.run("DELETE FROM compaction WHERE id = ?", (record,))
-        for client, session_id, session, key in named:
-            tx.run("DELETE FROM brief WHERE root = ?", (text_key(client, session_id),))
+        for session, key in named:
             tx.run("DELETE FROM llm_state WHERE name = ?", (f"record:{key}",))
             tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
 

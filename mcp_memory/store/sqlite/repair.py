@@ -18,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from mcp_memory.domain.events import EventType, Role
@@ -32,25 +33,38 @@ from mcp_memory.errors import Damage, NotFound, StoreBusy, StoreError, StoreFull
 from mcp_memory.store.sqlite.backup import backups_of
 from mcp_memory.store.sqlite.database import Transaction, told
 from mcp_memory.store.sqlite.diagnosis import examine
-from mcp_memory.store.sqlite.migrations import create, latest, remove_partial, rescue_of, version_of
+from mcp_memory.store.sqlite.migrations import (
+    INBOX,
+    MEMORY,
+    PAYLOAD,
+    create,
+    latest,
+    remove_partial,
+    rescue_of,
+    take_payloads,
+    version_of,
+)
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.records import forget_records
 from mcp_memory.store.sqlite.store import index_all, start_anew
 
+Result = TypeVar("Result")
 _COMPANIONS = ("-wal", "-shm")
 #: Where SQLite keeps its locks in a file, and how many bytes: whoever has the database open holds some of them.
 _LOCKED_AT, _LOCKED_BYTES = 0x40000002, 510
 #: Whoever looked for a repair just before this one began has opened the memory by then, and is seen.
 _SETTLE_SECONDS = 0.25
+#: What reading a damaged file raises; the words of an error may quote it.
+_UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 _MARK = ".corrupt-"
 _CHUNK = 500
 #: No table was ever given so many rows.
 _LAST_ROW = 1 << 53
-#: A lease is held by no one in a new file, and where transcripts were read to is not known: all are read again.
-_LEFT_OUT = ("lease", "checkpoint")
+#: A lease is held by no one in a new file.
+_LEFT_OUT = "lease"
 #: Rows that the program never wrote: a flipped bit may leave a page readable.
 _IMPOSSIBLE = {
-    "event": f"""typeof(key) <> 'blob' OR length(key) <> 10 OR typeof(session) <> 'integer'
+    "event": f"""typeof(key) <> 'blob' OR length(key) <> 10 OR typeof(text) <> 'text' OR typeof(session) <> 'integer'
         OR typeof(timestamp_ms) <> 'integer' OR typeof(tokens) <> 'integer' OR truncated NOT IN (0, 1)
         OR coalesce(json_type(CASE WHEN json_valid(source_ids) THEN source_ids END), '') <> 'array'
         OR coalesce(json_type(CASE WHEN json_valid(metadata) THEN metadata END), '') <> 'object'
@@ -58,9 +72,12 @@ _IMPOSSIBLE = {
         OR role NOT IN ({", ".join(f"'{role}'" for role in Role)})""",
     "session": "client = '' OR session_id = '' OR typeof(project) <> 'integer'",
     "project": "slug = '' OR root = ''",
-    "inbox": "state NOT IN (0, 1) OR typeof(received_ms) <> 'integer'",
     "forgotten": "typeof(key) <> 'blob' OR length(key) <> 10",
     "compaction": "NOT (json_valid(key_points) AND json_valid(context))",
+}
+_IMPOSSIBLE_LOCALLY = {
+    "inbox": "state NOT IN (0, 1) OR typeof(received_ms) <> 'integer'",
+    "checkpoint": "NOT json_valid(position)",
 }
 #: What no tree has that the program wrote, beside references to rows that are not there.
 _ODD = (
@@ -79,8 +96,7 @@ _ADD_SEQUENCE = """
     SELECT :name, 0 WHERE :name NOT IN (SELECT name FROM sqlite_sequence)
 """
 _COUNTS = """
-    SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM session), (SELECT count(*) FROM project),
-           (SELECT count(*) FROM inbox)
+    SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM session), (SELECT count(*) FROM project)
 """
 #: Numbers that were given to events, less those that are there and those that forgetting took.
 _GAPS = """
@@ -97,7 +113,6 @@ class Repaired:
     events: int
     sessions: int
     projects: int
-    inbox: int
     #: Events that are known to be missing; some that were forgotten may be among them.
     lost: int
     sources: tuple[str, ...]
@@ -108,25 +123,43 @@ class Repaired:
 
 
 def repair(path: Path, timezone: str) -> Repaired:
-    """Put a new database in the place of a damaged one. `timezone`: of its days, if no source tells."""
-    rescue = rescue_of(path)
+    """Put a new memory in the place of a damaged one. `timezone`: of its days, if no source tells."""
     with told(path):
         if path.exists():
-            _refuse_what_is_whole(path, rescue)
-            if shutil.disk_usage(path.parent).free < 3 * path.stat().st_size:
-                needed = 3 * path.stat().st_size // 2**20
-                raise StoreFull(f"The repair of {path} needs {needed} MB. Free some space; nothing was changed.")
-            old = _set_aside(path, rescue)
-        else:
-            old = _interrupted(path, rescue)
-        for suffix in _COMPANIONS:  # SQLite would take the log for that of the new database
-            with suppress(FileNotFoundError):
-                os.replace(path.with_name(path.name + suffix), old.with_name(old.name + suffix))
-        repaired = _make_anew(old, path, rescue, timezone)
-        if path.exists():
-            raise StoreBusy(f"Another program has made a new {path}. End it, remove that file, and try again.")
-        os.replace(rescue, path)
-    return repaired
+            _refuse_what_is_whole(path, rescue_of(path))
+        return _put_in_place(path, lambda old: _make_anew(old, path, rescue_of(path), timezone))
+
+
+def repair_inbox(path: Path) -> Path:
+    """The same for the inbox, of which there are no backups; gives the name that the damaged one has now."""
+    with told(path):
+        return _put_in_place(path, lambda old: _fill_inbox(old, rescue_of(path)))
+
+
+def _put_in_place(path: Path, make: Callable[[Path], Result]) -> Result:
+    """Set the damaged file aside, and give its name to the one that is made in place of it."""
+    rescue = rescue_of(path)
+    if path.exists():
+        needed = 3 * path.stat().st_size
+        if shutil.disk_usage(path.parent).free < needed:
+            needs = f"{needed // 2**20} MB"
+            raise StoreFull(f"The repair of {path} needs {needs}. Free some space; nothing was changed.")
+        old = _set_aside(path, rescue)
+    else:
+        old = _interrupted(path, rescue)
+    for suffix in _COMPANIONS:  # SQLite would take the log for that of the new database
+        with suppress(FileNotFoundError):
+            os.replace(path.with_name(path.name + suffix), old.with_name(old.name + suffix))
+    for suffix in _COMPANIONS:
+        rescue.with_name(rescue.name + suffix).unlink(missing_ok=True)
+    os.truncate(rescue, 0)  # the empty file keeps others out
+    made = make(old)
+    with open(rescue, "r+b") as file:
+        os.fsync(file.fileno())
+    if path.exists():
+        raise StoreBusy(f"Another program has made a new {path}. End it, remove that file, and try again.")
+    os.replace(rescue, path)
+    return made
 
 
 def _refuse_what_is_whole(path: Path, rescue: Path) -> None:
@@ -176,28 +209,21 @@ def _interrupted(path: Path, rescue: Path) -> Path:
 
 def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
     """Fill a new database from all sources; the damaged file is only copied."""
-    remove_partial(rescue.with_name(f"{rescue.name}-"))
-    os.truncate(rescue, 0)  # the empty file keeps others out
-    with (
-        tempfile.TemporaryDirectory(dir=path.parent, prefix="repair-") as folder,
-        closing(sqlite3.connect(rescue, isolation_level=None)) as target,
-    ):
-        # No one sees it before it is complete and on the disk; an unfinished one is thrown away.
-        target.execute("PRAGMA journal_mode = OFF")
-        target.execute("PRAGMA synchronous = OFF")
-        create(target)
-        target.execute("BEGIN IMMEDIATE")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="repair-") as folder, _new(rescue, MEMORY) as target:
         given: list[str] = []
         damaged, version = ["event"], 0
         for name, source in _sources(old, path, Path(folder)):
             had = sum(target.execute(_COUNTS).fetchone())
             with (
-                suppress(sqlite3.DatabaseError),  # it cannot even be opened
+                suppress(*_UNREADABLE),  # it cannot even be opened
                 closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as connection,
             ):
                 failed = _pour(connection, target, trusted=name == "backup")
                 if name == "file":
                     damaged, version = failed, version_of(connection)
+                    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'inbox'").fetchone():
+                        # As earlier versions had it; where transcripts were read to is found out anew.
+                        take_payloads(path, _rows(connection, "inbox", [*PAYLOAD], True, damaged))
             for table, sql in _IMPOSSIBLE.items():
                 if target.execute(f"DELETE FROM {table} WHERE {sql}").rowcount:
                     damaged.append(table)
@@ -206,16 +232,38 @@ def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
             if not damaged:
                 break
         tree = _finish(Transaction(target), timezone, tree=not damaged and version == latest())
-        events, sessions, projects, inbox = target.execute(_COUNTS).fetchone()
+        events, sessions, projects = target.execute(_COUNTS).fetchone()
         lost = 0 if not damaged else max(0, target.execute(_GAPS).fetchone()[0])
+    return Repaired(old, events, sessions, projects, lost, tuple(given), tuple(dict.fromkeys(damaged)), tree)
+
+
+@contextmanager
+def _new(rescue: Path, kind: str) -> Iterator[sqlite3.Connection]:
+    """A new database to be filled. No one sees it before it is complete; an unfinished one is thrown away."""
+    with closing(sqlite3.connect(rescue, isolation_level=None)) as target:
+        target.execute("PRAGMA journal_mode = OFF")
+        target.execute("PRAGMA synchronous = OFF")
+        create(target, kind)
+        target.execute("BEGIN IMMEDIATE")
+        yield target
         target.execute("COMMIT")
         target.execute("PRAGMA journal_mode = WAL")
-    with open(rescue, "r+b") as file:
-        os.fsync(file.fileno())
-    return Repaired(old, events, sessions, projects, inbox, lost, tuple(given), tuple(dict.fromkeys(damaged)), tree)
 
 
-def _sources(old: Path, path: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+def _fill_inbox(old: Path, rescue: Path) -> Path:
+    with tempfile.TemporaryDirectory(dir=old.parent, prefix="repair-") as folder, _new(rescue, INBOX) as target:
+        for _, source in _sources(old, None, Path(folder)):
+            with (
+                suppress(*_UNREADABLE),
+                closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as connection,
+            ):
+                _pour(connection, target, trusted=False)
+            for table, sql in _IMPOSSIBLE_LOCALLY.items():
+                target.execute(f"DELETE FROM {table} WHERE {sql}")
+    return old
+
+
+def _sources(old: Path, path: Path | None, folder: Path) -> Iterator[tuple[str, Path]]:
     """Databases to read from, each a copy that may be written to: opening a damaged file can change it."""
     damaged = folder / "damaged.db"
     shutil.copyfile(old, damaged)
@@ -223,9 +271,9 @@ def _sources(old: Path, path: Path, folder: Path) -> Iterator[tuple[str, Path]]:
         shutil.copyfile(old.with_name(f"{old.name}-wal"), folder / "damaged.db-wal")
     yield "file", damaged
     recovered = folder / "recovered.db"
-    if _recover(damaged, recovered):
+    if _recover(damaged, recovered, "event" if path else "inbox"):
         yield "recover", recovered
-    for number, found in enumerate(reversed(backups_of(path))):
+    for number, found in enumerate(reversed(backups_of(path) if path else [])):
         copy = folder / f"backup-{number}.db"
         shutil.copyfile(found, copy)
         if _is_whole(copy):
@@ -233,7 +281,7 @@ def _sources(old: Path, path: Path, folder: Path) -> Iterator[tuple[str, Path]]:
             return
 
 
-def _recover(damaged: Path, recovered: Path) -> bool:
+def _recover(damaged: Path, recovered: Path, table: str) -> bool:
     """Let the `sqlite3` program do it, if there is one; some are built without the means."""
     program = shutil.which("sqlite3")
     if program is None:
@@ -253,16 +301,16 @@ def _recover(damaged: Path, recovered: Path) -> bool:
         ),
     ):
         pass
-    return recovered.exists() and _is_whole(recovered)
+    return recovered.exists() and _is_whole(recovered, table)
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether SQLite finds nothing wrong with it, and it holds a memory."""
+def _is_whole(path: Path, table: str = "event") -> bool:
+    """Whether SQLite finds nothing wrong with it, and it holds such a table."""
     try:
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute("SELECT id, key, session, text FROM event LIMIT 1")
+            connection.execute(f"SELECT id FROM {table} LIMIT 1")
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
-    except sqlite3.DatabaseError:
+    except _UNREADABLE:
         return False
 
 
@@ -275,7 +323,7 @@ def _pour(source: sqlite3.Connection, target: sqlite3.Connection, *, trusted: bo
         "PRAGMA writable_schema = ON"
     )  # else SQLite refuses a file that is too short, or whose schema is odd
     source.text_factory = lambda data: data.decode("utf-8", "replace")
-    current = version_of(source) == latest()
+    current = version_of(source) == version_of(target)
     failed: list[str] = []
     for table, sql in target.execute(_TABLES).fetchall():
         columns = f"SELECT name FROM pragma_table_info('{table}') ORDER BY pk = 0, pk"
@@ -285,13 +333,13 @@ def _pour(source: sqlite3.Connection, target: sqlite3.Connection, *, trusted: bo
         # A source of an older version lacks some, but never what its events are in.
         if (current and names != wanted) or (not names and table in ("event", "session", "project")):
             failed.append(table)
-        if names and table not in _LEFT_OUT:
+        if names and table != _LEFT_OUT:
             rows = _rows(source, table, names, "WITHOUT ROWID" not in sql, failed)
             known = "REPLACE" if trusted and table == "event" else "IGNORE"
             insert = f"INSERT OR {known} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
             while chunk := list(islice(rows, _CHUNK)):
                 target.executemany(insert, chunk)
-    with suppress(sqlite3.DatabaseError):
+    with suppress(*_UNREADABLE):
         # Numbers are places in the log and are not given twice, whatever became of what had them.
         for name, last in source.execute("SELECT name, seq FROM sqlite_sequence").fetchall():
             if isinstance(last, int) and 0 < last < _LAST_ROW:
@@ -311,7 +359,7 @@ def _rows(
             try:
                 yield from source.execute(f"SELECT {columns} FROM {table}{order}")
                 return
-            except sqlite3.DatabaseError:
+            except _UNREADABLE:
                 failed.append(table)
         return
     after, step = -_LAST_ROW, 1
@@ -322,13 +370,15 @@ def _rows(
                 after, step = row[0], 1
                 yield row[1:]
             return
-        except sqlite3.DatabaseError:
+        except _UNREADABLE:
             failed.append(table)
             after, step = max(after, 0) + step, step * 2
 
 
 def _finish(tx: Transaction, timezone: str, *, tree: bool) -> bool:
     """Make one memory of what came together; whether its tree could be kept."""
+    # It is another one: transcripts are read into it from their start.
+    tx.run("DELETE FROM meta WHERE key = 'memory'")
     forgotten = tx.fetch("SELECT id FROM event WHERE key IN (SELECT key FROM forgotten)")
     tx.run_many("DELETE FROM event WHERE id = ?", forgotten)
     for (session,) in tx.fetch("SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"):

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
-_DERIVED = (*"bullet grip node_version mention node segment brief llm_attempt".split(), *_QUEUES)
+_DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
 _BOUNDS = (TIMES.start, TIMES.stop)
 _ANY_IMPOSSIBLE = """
     SELECT EXISTS (SELECT 1 FROM event WHERE timestamp_ms < ?) OR EXISTS (SELECT 1 FROM event WHERE timestamp_ms >= ?)

@@ -162,8 +162,7 @@ _CLOSED = " OR ".join(
     for level, grace in GRACE.items()
 )
 _WAITING = f"""
-    SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 0)
-        OR EXISTS (SELECT 1 FROM dirty_session)
+    SELECT EXISTS (SELECT 1 FROM dirty_session)
         OR EXISTS (SELECT 1 FROM dirty_node)
         OR EXISTS (SELECT 1 FROM dirty_brief)
         OR EXISTS (SELECT 1 FROM dirty_compaction WHERE retry_ms <= :now)

@@ -33,7 +33,7 @@ async def filled(home: Path, sessions: int = 40) -> Path:
         ]
         lines[5]["text"] *= 200  # longer than a page
         await tell(app, lines)
-        await app.store.post([(number, "claude-code", "/w", "", '{"waits": true}') for number in range(1, 6)])
+        await app.inbox.post([(number, "claude-code", "/w", "", '{"waits": true}') for number in range(1, 6)])
     return home / "memory.db"
 
 

@@ -13,6 +13,7 @@ from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.store.sqlite import database as database_module
 from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.migrations import INBOX
 from mcp_memory.surfaces.forget_command import carry_out
 from tests.support import conversation, database_of, learn, memory, said
 
@@ -37,7 +38,7 @@ def erase(tx: Transaction) -> None:
 
 
 async def test_no_page_keeps_bytes_of_rows_that_were_moved_before_they_were_erased(tmp_path: Path) -> None:
-    async with Database.open(tmp_path / "memory.db") as database:
+    async with Database.open(tmp_path / "memory.db", INBOX) as database:
         await database.write(shuffle)
         await database.write(erase)
         assert await database.scrub() == ""
@@ -47,7 +48,7 @@ async def test_no_page_keeps_bytes_of_rows_that_were_moved_before_they_were_eras
 
 
 async def test_scrubbing_that_another_writer_keeps_from_its_work_is_done_later(tmp_path: Path) -> None:
-    async with Database.open(tmp_path / "memory.db") as database:
+    async with Database.open(tmp_path / "memory.db", INBOX) as database:
         await database.write(erase)
         with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -59,7 +60,7 @@ async def test_scrubbing_that_another_writer_keeps_from_its_work_is_done_later(t
 
 
 async def test_a_full_disk_is_not_filled_further_by_scrubbing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Database.open(tmp_path / "memory.db") as database:
+    async with Database.open(tmp_path / "memory.db", INBOX) as database:
         await database.write(erase)
         monkeypatch.setattr(database_module, "_SPARE", 1 << 60)
         assert "no room" in await database.scrub()

@@ -19,7 +19,7 @@ from mcp_memory.errors import StoreNewer
 from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.migrations import latest, migrate, statements
+from mcp_memory.store.sqlite.migrations import INBOX, latest, migrate, statements
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +43,8 @@ def test_a_new_file_gets_the_latest_schema_and_wal_and_is_private(tmp_path: Path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_hook_writes_to_a_database_of_the_latest_schema(tmp_path: Path) -> None:
-    migrate(tmp_path / inbox.DATABASE)
+def test_the_hook_writes_to_an_inbox_of_the_latest_schema(tmp_path: Path) -> None:
+    migrate(tmp_path / inbox.DATABASE, INBOX)
     inbox.append(str(tmp_path), inbox.Row(1, "claude-code", "/w", "", Clean("{}")))
     connection = sqlite3.connect(tmp_path / inbox.DATABASE)
     assert connection.execute("SELECT count(*) FROM inbox").fetchone() == (1,)
@@ -83,7 +83,7 @@ def test_an_upgrade_keeps_the_rows_and_leaves_a_backup(tmp_path: Path, monkeypat
     connection.commit()
     connection.close()
     more = [*migrations.steps(), (latest() + 1, "-- Why: a test.\nCREATE TABLE extra (x);\n")]
-    monkeypatch.setattr(migrations, "steps", lambda: more)
+    monkeypatch.setattr(migrations, "steps", lambda kind="": more)
     migrate(path)
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT value FROM meta WHERE key = 'kept'").fetchone() == ("yes",)
@@ -98,7 +98,7 @@ def test_a_failing_migration_leaves_the_file_as_it_was(tmp_path: Path, monkeypat
     path = tmp_path / "memory.db"
     migrate(path)
     bad = [*migrations.steps(), (latest() + 1, "CREATE TABLE extra (x);\nINSERT INTO nowhere VALUES (1);\n")]
-    monkeypatch.setattr(migrations, "steps", lambda: bad)
+    monkeypatch.setattr(migrations, "steps", lambda kind="": bad)
     with pytest.raises(sqlite3.OperationalError):
         migrate(path)
     connection = sqlite3.connect(path)
@@ -161,8 +161,8 @@ async def test_words_that_readers_had_kept_leave_the_file_and_its_copies(tmp_pat
     )
     older(path, WORDLESS, f"INSERT INTO checkpoint VALUES {values}")
     (tmp_path / "memory.db.schema-2.bak").write_bytes(path.read_bytes())
-    async with Database.open(path) as database:
-        rows: dict[str, str] = dict(await database.fetch("SELECT name, position FROM checkpoint"))
+    async with Database.open(path) as database, Database.open(tmp_path / "inbox.db", INBOX) as local:
+        rows: dict[str, str] = dict(await local.fetch("SELECT name, position FROM checkpoint"))
         assert await database.scrub() == ""
     assert json.loads(rows[checkpoint_name(Path("/b"))]) == rest
     found = json.loads(rows[checkpoint_name(transcript)])

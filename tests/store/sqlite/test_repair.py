@@ -15,8 +15,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_memory.capture import inbox
-from mcp_memory.capture.redaction import Clean
 from mcp_memory.errors import NotFound, StoreBusy, StoreError
 from mcp_memory.store.sqlite import repair
 from mcp_memory.store.sqlite.database import Transaction
@@ -74,7 +72,7 @@ def cut(data: bytearray) -> None:
     del data[len(data) * 3 // 4 :]
 
 
-INDEXES = ["event_time", "sqlite_autoindex_event_1", "search_data", "inbox_state"]
+INDEXES = ["event_time", "sqlite_autoindex_event_1", "search_data", "segment_todo"]
 
 
 @pytest.mark.parametrize("tree", INDEXES)
@@ -83,7 +81,6 @@ def test_damage_to_an_index_loses_nothing_and_keeps_the_tree(original: Path, tmp
     found = mended(path)
     assert (found.lost, found.sources, found.damaged, found.tree) == (0, ("file",), (), True)
     assert events(path) == events(original)
-    assert found.inbox == 5
     for table in ("node_version", "bullet", "grip", "mention"):
         count = f"SELECT count(*) FROM {table}"
         assert value(path, count) == value(original, count)
@@ -278,8 +275,6 @@ def test_no_one_opens_a_memory_that_is_being_repaired(damaged: Path) -> None:
     rescue_of(damaged).touch()
     with pytest.raises(StoreBusy, match="doctor --repair"):
         migrate(damaged)
-    inbox.append(str(damaged.parent), inbox.Row(1, "codex", "/w", "", Clean("{}")))
-    assert len(list((damaged.parent / inbox.SPOOL).iterdir())) == 1
     [problem] = database(damaged)[1]
     assert "interrupted" in problem.what
     assert "doctor --repair" in problem.fix

@@ -1,0 +1,203 @@
+"""What is local to this machine, in inbox.db: what hooks captured, what they print, how far transcripts were read.
+
+It cannot be in one transaction with the memory, which may lie elsewhere. So the memory stores events first, and what
+they came from leaves the inbox after that: whoever is killed in between tells the memory the same once more, which by
+their keys changes nothing. It is opened when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_memory.clients.port import BadLine
+from mcp_memory.domain.projects import Coverage
+from mcp_memory.errors import LeaseLost
+from mcp_memory.store.inbox_port import InboxCounts, InboxRow
+from mcp_memory.store.sqlite.database import ERASURES, Database, Row, Transaction, note_erasure
+from mcp_memory.store.sqlite.migrations import INBOX
+from mcp_memory.store.sqlite.place import is_fixed
+
+_ROWS = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
+_FOLLOWED = "SELECT key, value FROM meta WHERE key IN ('memory', 'reached')"
+_PAYLOADS = "SELECT id, received_ms, root, label, payload FROM inbox"
+_POST = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
+_TO_REOPEN = (
+    "SELECT 1 FROM inbox WHERE state = 1 "
+    "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'read_by' AND value = nullif(?, '')) LIMIT 1"
+)
+_NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+_KEEP = (
+    "INSERT INTO brief (root, text, updated_ms) VALUES (?, ?, ?) ON CONFLICT (root) DO UPDATE "
+    "SET text = excluded.text, updated_ms = excluded.updated_ms WHERE text <> excluded.text"
+)
+_COUNTS = "SELECT (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM inbox WHERE state = 1)"
+#: The transcripts that were set aside: path, line and reason.
+SET_ASIDE = """
+    SELECT json_extract(failed, '$.path'), json_extract(failed, '$.line'), json_extract(failed, '$.reason') FROM (
+        SELECT CASE WHEN json_valid(position) THEN json_extract(position, '$.failed') END AS failed
+        FROM checkpoint WHERE name LIKE 'transcript:%'
+    ) WHERE failed IS NOT NULL ORDER BY 1
+"""
+
+
+class SqliteInbox:
+    """Implements the Inbox port. `memory` tells which memory is open, and how far its log reaches."""
+
+    def __init__(self, path: Path, memory: Callable[[], Awaitable[tuple[str, int]]], stack: AsyncExitStack) -> None:
+        self._path = path
+        self._memory = memory
+        self._stack = stack
+        self._opened: Database | None = None
+        self._opening = anyio.Lock()
+        self._mark: list[Any] | None = None
+
+    async def database(self) -> Database:
+        """The open file, which is made where there is none."""
+        async with self._opening:
+            if self._opened is None:
+                with anyio.CancelScope(shield=True):  # interrupted half way, a thread would be left behind
+                    database = await self._stack.enter_async_context(Database.open(self._path, INBOX))
+                if not is_fixed(self._path):
+                    await self._follow(database)
+                    await database.scrub()
+                self._opened = database
+        return self._opened
+
+    async def _follow(self, database: Database) -> None:
+        """If the memory is another one than before, or an earlier state of it, transcripts are read anew."""
+        name, reached = await self._memory()
+        before: dict[str, str] = dict(await database.fetch(_FOLLOWED))
+        if before.get("memory") == name and int(before.get("reached", 0)) <= reached:
+            return
+
+        def write(tx: Transaction) -> None:
+            if before.get("memory"):
+                tx.run("DELETE FROM checkpoint")
+                tx.run("DELETE FROM brief")
+            tx.run_many(_NOTE, [("memory", name), ("reached", str(reached))])
+
+        await database.write(write)
+
+    async def begin(self) -> None:
+        """A round of the pipeline begins: what it writes counts only if nothing is forgotten meanwhile."""
+        self._mark = await (await self.database()).fetch(ERASURES)
+
+    async def _write(self, work: Callable[[Transaction], Any]) -> Any:
+        def write(tx: Transaction) -> Any:
+            if self._mark is not None and tx.fetch(ERASURES) != self._mark:
+                raise LeaseLost("Something was forgotten meanwhile; this round is given up.")
+            return work(tx)
+
+        return await (await self.database()).write(write)
+
+    async def rows(self, limit: int) -> list[InboxRow]:
+        return [InboxRow(*row) for row in await (await self.database()).fetch(_ROWS, (limit,))]
+
+    async def waits(self) -> bool:
+        return bool(await (await self.database()).value("SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 0)"))
+
+    async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
+        await self._write(lambda tx: tx.run_many(_POST, rows))
+
+    async def reopen(self, version: str = "") -> None:
+        if await (await self.database()).value(_TO_REOPEN, (version,)):
+
+            def write(tx: Transaction) -> None:
+                tx.run("UPDATE inbox SET state = 0 WHERE state = 1")
+                tx.run(_NOTE, ("read_by", version))
+
+            await self._write(write)
+
+    async def checkpoint(self, name: str) -> dict[str, Any]:
+        sql = "SELECT position FROM checkpoint WHERE name = ?"
+        position = await (await self.database()).value(sql, (name,))
+        return dict(json.loads(position)) if position else {}
+
+    async def settle(
+        self,
+        *,
+        consumed: Sequence[int] = (),
+        unknown: Sequence[int] = (),
+        checkpoints: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        _, reached = await self._memory()
+
+        def write(tx: Transaction) -> None:
+            tx.run_many("DELETE FROM inbox WHERE id = ?", [(row,) for row in consumed])
+            tx.run_many("UPDATE inbox SET state = 1 WHERE id = ?", [(row,) for row in unknown])
+            positions = [(name, json.dumps(position)) for name, position in (checkpoints or {}).items()]
+            tx.run_many("INSERT OR REPLACE INTO checkpoint (name, position) VALUES (?, ?)", positions)
+            tx.run(_NOTE, ("reached", str(reached)))
+
+        if consumed or unknown or checkpoints:
+            await self._write(write)
+
+    async def keep(self, texts: Mapping[str, str], now_ms: int) -> None:
+        await self._write(lambda tx: tx.run_many(_KEEP, [(root, text, now_ms) for root, text in texts.items()]))
+
+    async def drop(self, roots: Iterable[str]) -> None:
+        there = {root for (root,) in await (await self.database()).fetch("SELECT root FROM brief")}
+        gone = [(root,) for root in roots if root in there]
+        if gone:
+            await self._write(lambda tx: tx.run_many("DELETE FROM brief WHERE root = ?", gone))
+
+    async def drop_all(self) -> None:
+        def write(tx: Transaction) -> None:
+            tx.run("DELETE FROM brief")
+            note_erasure(tx)  # a round that has begun writes none of before
+
+        await (await self.database()).write(write)
+
+    async def forget(self, coverage: Coverage, *, dry_run: bool) -> int:
+        database = await self.database()
+        if dry_run:
+            return len(_covered(await database.fetch(_PAYLOADS), coverage))
+
+        def write(tx: Transaction) -> int:
+            gone = _covered(tx.fetch(_PAYLOADS), coverage)
+            tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in gone])
+            _reset_readers(tx, coverage)
+            tx.run("DELETE FROM brief")
+            note_erasure(tx)
+            return len(gone)
+
+        return await database.write(write)
+
+    async def counts(self) -> InboxCounts:
+        if not self._path.exists():  # who only looks makes none
+            return InboxCounts(0, 0, ())
+        database = await self.database()
+        waiting, unknown = (await database.fetch(_COUNTS))[0]
+        return InboxCounts(waiting, unknown, tuple(BadLine(*row) for row in await database.fetch(SET_ASIDE)))
+
+    async def changes(self) -> int:
+        return await (await self.database()).data_version()
+
+    async def scrub(self, wait_ms: int = 0) -> str:
+        return await (await self.database()).scrub(wait_ms)
+
+
+def _covered(rows: Iterable[Row], coverage: Coverage) -> list[int]:
+    return [number for number, *payload in rows if coverage.covers(*payload)]
+
+
+def _reset_readers(tx: Transaction, coverage: Coverage) -> None:
+    """Let go of what readers of transcripts keep: ids, and directories. They find it again in their files, silently."""
+    names = set(coverage.sessions)
+    for place in coverage.places:
+        # Clients also write it with a hyphen for each other character, in the path of a transcript that was set aside.
+        names |= {json.dumps(place, ensure_ascii=False)[1:-1], re.sub("[^A-Za-z0-9]", "-", place)}
+    for name, position in tx.fetch("SELECT name, position FROM checkpoint WHERE name LIKE 'transcript:%'"):
+        held = [one for one in names if one in position]
+        if any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", position) for one in held) or coverage.is_in(position):
+            saved = json.loads(position)
+            told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
+            fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
+            tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
