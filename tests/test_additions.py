@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.clients import CLIENTS
 from mcp_memory.clients.port import USER, BadLine, Client, Reading, Setup, TranscriptState
-from mcp_memory.domain.events import Captured, EventType, Role
+from mcp_memory.domain.events import Captured, Event, EventType, Role
+from mcp_memory.domain.nodes import Kind, SegmentSummary
 from mcp_memory.errors import SettingsError
+from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import cli, resources, tools
+from tests.support import all_nodes, conversation, learn, memory
 from tests.surfaces.client import ask, connected, read, refused
 
 
@@ -174,3 +177,31 @@ def test_a_client_is_one_row_and_its_reader(
     assert "said" in (home / "ada" / ".scroll" / "hooks.json").read_text()
     assert "scroll" in run("doctor")["checked"]
     assert {each["change"] for each in run("uninstall", "scroll")["files"]} == {"removed"}
+
+
+class Forecaster(ExtractiveSummarizer):
+    """Finds in every segment what the toy kind is about."""
+
+    kind: Kind
+
+    async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
+        summary = await super().segment(events, context)
+        return replace(summary, bullets=tuple(replace(bullet, kind=self.kind) for bullet in summary.bullets))
+
+
+@pytest.mark.anyio
+async def test_a_kind_of_bullet_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Kind._new_member_(  # type: ignore[attr-defined]  # closed at run time
+        Kind, "weather", "Weather", 2.0, 1.0, 0.5
+    )
+    toy._name_ = "WEATHER"
+    monkeypatch.setitem(Kind._value2member_map_, "weather", toy)
+    monkeypatch.setitem(Kind._member_map_, "WEATHER", toy)
+    async with memory(tmp_path) as app:
+        app.pipeline.summarizer = forecaster = Forecaster()
+        forecaster.kind = toy
+        await learn(app, conversation())
+        kinds = {bullet.kind for node in await all_nodes(app) for bullet in node.bullets}
+        assert toy in kinds
+        page = await app.answers.toc_root("alpha", None, 1_000)
+        assert "Weather: " in page.text
