@@ -11,14 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from mcp_memory import __version__
-
-if TYPE_CHECKING:
-    from mcp_memory.config import Settings
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; only a model you set gets any."
 #: How many objects a command makes before garbage is looked for.
@@ -28,11 +26,9 @@ SHOWN_NAME = 200
 
 
 class Needs(Enum):
-    """What a command's function is given before its options."""
+    """What a command's function is given before its options. With the settings it works even on a damaged memory."""
 
-    NOTHING = "only its options"
-    SETTINGS = "the settings: it works even when the memory cannot be opened"
-    MEMORY = "the open memory"
+    NOTHING, SETTINGS, MEMORY = range(3)
 
 
 class Argument:
@@ -324,8 +320,16 @@ def run(command: Command, options: argparse.Namespace) -> int:
     # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
     gc.set_threshold(OBJECTS_MADE)
     from mcp_memory import config
-    from mcp_memory.errors import MemoryFault, UsageError
+    from mcp_memory.errors import MemoryFault, UsageError, alone
     from mcp_memory.surfaces import output
+
+    async def with_memory() -> int:
+        async with AsyncExitStack() as stack:
+            with output.spinner("Opening the memory", enabled=not options.json):
+                app = await stack.enter_async_context(load("mcp_memory.app.open_app")(settings, typed=True))
+            # What is loaded by now stays to the end: no search for garbage needs to go through it.
+            gc.freeze()
+            return output.result(await load(command.run)(app, options))
 
     output.warn_on_stderr()
     try:
@@ -336,31 +340,13 @@ def run(command: Command, options: argparse.Namespace) -> int:
             return output.result(load(command.run)(settings, options))
         if command.logged and not getattr(options, "dry_run", False):
             output.keep_log(settings.home)
-        return _with_memory(settings, command, options)
+        import anyio
+
+        with alone():
+            return anyio.run(with_memory)
     except MemoryFault as error:
         output.fail(error.typed, as_json=options.json)
         return 2 if isinstance(error, UsageError) else 1
-
-
-def _with_memory(settings: Settings, command: Command, options: argparse.Namespace) -> int:
-    import anyio
-
-    from mcp_memory.app import open_app
-    from mcp_memory.errors import alone
-    from mcp_memory.surfaces import output
-
-    async def opened() -> int:
-        from contextlib import AsyncExitStack
-
-        async with AsyncExitStack() as stack:
-            with output.spinner("Opening the memory", enabled=not options.json):
-                app = await stack.enter_async_context(open_app(settings, typed=True))
-            # What is loaded by now stays to the end: no search for garbage needs to go through it.
-            gc.freeze()
-            return output.result(await load(command.run)(app, options))
-
-    with alone():
-        return anyio.run(opened)
 
 
 def _unforeseen(error: Exception, *, as_json: bool) -> int:
@@ -389,8 +375,6 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
 class _Parser(argparse.ArgumentParser):
     """Tells wrong usage as JSON too, where that is asked for."""
 
-    as_json = False
-
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
         # Given as an option's value, two dashes are dropped, and what is left is a list with nothing in it.
         if action.option_strings and arg_strings == ["--"]:
@@ -401,26 +385,23 @@ class _Parser(argparse.ArgumentParser):
         from mcp_memory.domain.text import clean
 
         message = clean(message)
-        if self.as_json:
+        if self.get_default("as_json"):
             print(json.dumps({"error": f"{message} (`{self.prog} --help` tells more)"}))
         super().error(message)
 
 
-class _JsonParser(_Parser):
-    as_json = True
-
-
 def parser(*, as_json: bool = False) -> argparse.ArgumentParser:
-    make = _JsonParser if as_json else _Parser
-    root: argparse.ArgumentParser = make(
+    root = _Parser(
         prog="mcp-memory", description="Long-term memory for coding agents: local, private, provable.", epilog=_EPILOG
     )
+    root.set_defaults(as_json=as_json)
     root.add_argument("--version", action="version", version=f"mcp-memory {__version__}")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
         own: argparse.ArgumentParser = commands.add_parser(command.name, help=command.help, description=command.help)
         # The type of whatever is text and names none.
         own.register("type", None, _given)
+        own.set_defaults(as_json=as_json)
         own.add_argument("--json", action="store_true", help="one JSON document on stdout")
         one_of = any(each.one_of for each in command.arguments)
         group = own.add_mutually_exclusive_group(required=True) if one_of else own
