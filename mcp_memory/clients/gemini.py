@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +295,7 @@ class _Chat(TranscriptReader):
             return []
         given = object_of(call, "args")
         # Calls made at once are written with the time at which the last of them ended.
-        origin = origin.at((milliseconds(call.get("timestamp")) or origin.ms) + index)
+        origin = replace(origin, ms=(milliseconds(call.get("timestamp")) or origin.ms) + index)
         told = call.get("result")
         parts = told if isinstance(told, list) else [told]
         answers = [object_of(object_of(part, "functionResponse"), "response") for part in parts]
@@ -315,7 +316,7 @@ class _Chat(TranscriptReader):
         if not (agent := text_of(call, "agentId")):
             return []
         task = next((text for text in given.values() if isinstance(text, str) and text.strip()), "")
-        sent = origin.at(origin.ms, agent_id=agent, agent_type=text_of(call, "name"))
+        sent = replace(origin, facts={**origin.facts, "agent_id": agent, "agent_type": text_of(call, "name")})
         answer = _said(result.partition("Result:\n")[2] or result)
         return [
             sent.event(f"agent-start:{agent}", EventType.SUBAGENT_START, task, (agent,)),

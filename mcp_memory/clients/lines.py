@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -64,9 +64,6 @@ class Origin:
     via: str
     cwd: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
-
-    def at(self, ms: int, **facts: object) -> Origin:
-        return replace(self, ms=ms, facts={**self.facts, **facts})
 
     def event(
         self, key: str, event_type: EventType, text: str, source_ids: tuple[str, ...] = (), **metadata: object

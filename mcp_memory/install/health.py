@@ -87,7 +87,8 @@ def _elsewhere(client: Client, found: FoundEntries, launch: Launch, mend: str) -
 
     One problem of a kind is enough, and the first is the gravest.
     """
-    problems: dict[str, Problem] = {}
+    # What each is, its words, the programs among them, its memory, and what should be among its words if it differs.
+    commands: list[tuple[str, list[str], list[str], str, str]] = []
     for command in {command for commands in found.hooks.values() for command in commands}:
         try:
             words = shlex.split(command, posix=sys.platform != "win32")
@@ -95,34 +96,29 @@ def _elsewhere(client: Client, found: FoundEntries, launch: Launch, mend: str) -
             words = command.split()
         programs = words[:1] + [word for word in words if word.endswith("capture.py")]
         home = words[words.index("--home") + 1] if "--home" in words[:-1] else ""
-        ours = "" if command == launch.hook(client.name) else launch.capture
-        for problem in _astray(client, "hook", words, programs, home, ours, launch, mend):
-            problems.setdefault(problem.what.partition(":")[2][:10], problem)
+        commands.append(("hook", words, programs, home, launch.capture * (command != launch.hook(client.name))))
     for entry in found.servers:
-        words = [str(entry.get("command")), *map(str, entry.get("args") or [])]
-        env = entry.get("env")
+        words, env = [str(entry.get("command")), *map(str, entry.get("args") or [])], entry.get("env")
         home = env.get(HOME_VARIABLE, "") if isinstance(env, Mapping) else ""
-        ours = "" if tuple(words) == launch.server and home == launch.home else launch.server[0]
-        for problem in _astray(client, "server", words, words[:1], home, ours, launch, mend):
-            problems.setdefault(problem.what.partition(":")[2][:10], problem)
+        differs = tuple(words) != launch.server or home != launch.home
+        commands.append(("server", words, words[:1], home, launch.server[0] * differs))
+    problems: dict[tuple[str, str], Problem] = {}
+    for part, words, programs, home, ours in commands:
+        lost = [word for word in programs if not (Path(word).is_file() if word.endswith(".py") else shutil.which(word))]
+        if lost:
+            why = f"{lost[0]} does not exist (any more), so the client cannot start it."
+            missing = Problem(f"{client.name}: the {part}'s program is missing", why, mend)
+            problems.setdefault((part, "missing"), missing)
+        if ours and home != launch.home:
+            where, here = home or "the default directory", launch.home or "the default directory"
+            what, why = "uses another memory", f"It keeps its memory in {where}, this program in {here}."
+        elif ours and ours not in words:
+            what = "is of another installation"
+            why = f"It starts {' '.join(words)[:200]}, this is {ours}: two versions would write one memory."
+        else:
+            continue
+        problems.setdefault((part, "other"), Problem(f"{client.name}: the {part} {what}", why, mend))
     return list(problems.values())
-
-
-def _astray(
-    client: Client, part: str, words: list[str], programs: list[str], home: str, ours: str, launch: Launch, mend: str
-) -> Iterator[Problem]:
-    """What is wrong with one command: `programs` must exist, and `ours`, if it is given, must be among its words."""
-    lost = [word for word in programs if not (Path(word).is_file() if word.endswith(".py") else shutil.which(word))]
-    if lost:
-        why = f"{lost[0]} does not exist (any more), so the client cannot start it."
-        yield Problem(f"{client.name}: the {part}'s program is missing", why, mend)
-    if ours and home != launch.home:
-        where, here = home or "the default directory", launch.home or "the default directory"
-        why = f"It keeps its memory in {where}, this program in {here}."
-        yield Problem(f"{client.name}: the {part} uses another memory", why, mend)
-    elif ours and ours not in words:
-        why = f"It starts {' '.join(words)[:200]}, this is {ours}: two versions would write one memory."
-        yield Problem(f"{client.name}: the {part} is of another installation", why, mend)
 
 
 def _forbidden(client: Client, held: list[Registration], home: Folders) -> Iterator[Problem]:
