@@ -52,7 +52,7 @@ def _prompt(call: HookCall) -> Reading | None:
         return None
     name = call.text("prompt_id")
     key = f"prompt:{name}" if name else f"hook:{call.ms}"
-    return call.says(typed(call.text("prompt")), EventType.USER_MESSAGE, key, (name,))
+    return call.message(typed(call.text("prompt")), EventType.USER_MESSAGE, key, (name,))
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -60,12 +60,12 @@ def _tool(call: HookCall) -> Reading | None:
     if not name or not tool_id:
         return None
     if is_own(name, given, object_of(call.payload, "mcp_server").get("name")):
-        return call.means()
+        return call.reading()
     response = call.payload.get("tool_response")
     failed = call.text("hook_event_name") == "PostToolUseFailure"
     result = failure_text(call.payload.get("error")) if failed else result_text(name, given, response)
     stopped = call.payload.get("is_interrupt") or object_of(call.payload, "tool_response").get("interrupted")
-    return call.means(
+    return call.reading(
         tool_event(call, tool_id, name, given, result, (tool_id,), failed=failed, is_interrupt=stopped is True)
     )
 
@@ -75,7 +75,7 @@ def _stop_failure(call: HookCall) -> Reading:
     error = next(filter(None, told)).strip()
     if error.lower().startswith("api error:"):
         error = error[len("api error:") :].strip()
-    return call.means(call.event(f"turn:{call.ms}", EventType.ASSISTANT_STOP, f"API error: {error}", failed=True))
+    return call.reading(call.event(f"turn:{call.ms}", EventType.ASSISTANT_STOP, f"API error: {error}", failed=True))
 
 
 def _subagent(call: HookCall) -> Reading | None:
@@ -83,18 +83,18 @@ def _subagent(call: HookCall) -> Reading | None:
     if not agent:
         return None
     if call.text("hook_event_name") == "SubagentStart":
-        return call.means(call.event(f"agent-start:{agent}", EventType.SUBAGENT_START, kind, (agent,)))
+        return call.reading(call.event(f"agent-start:{agent}", EventType.SUBAGENT_START, kind, (agent,)))
     if call.payload.get("agent_type") == "":  # a compaction ends like a subagent that never started
         return Reading(call.session_id)
     text = said(call.text("last_assistant_message"))
     event = call.event(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, text, (agent,))
-    return call.means(event, path=call.path("agent_transcript_path"))
+    return call.reading(event, path=call.path("agent_transcript_path"))
 
 
 def _compacted(call: HookCall) -> Reading:
     text = compact_summary(call.text("compact_summary"))
     event = call.event(f"compact:{call.ms}", EventType.COMPACTION, text, trigger=call.text("trigger"))
-    return call.means(fallback=(event,) if text else ())
+    return call.reading(fallback=(event,) if text else ())
 
 
 _READERS = hook_readers(
@@ -107,6 +107,6 @@ _READERS = hook_readers(
     SubagentStart=_subagent,
     SubagentStop=_subagent,
     # The client is about to forget: what was said until now is read before it does.
-    PreCompact=lambda call: replace(call.means(), compacting=True),
+    PreCompact=lambda call: replace(call.reading(), compacting=True),
     PostCompact=_compacted,
 )

@@ -88,9 +88,9 @@ class _Line(Origin):
     def tell(self, key: str, event_type: EventType, text: str, **metadata: object) -> Captured:
         """An event of this line; one without a key of its own is known by the line."""
         key = key or f"line:{self.uuid or digest(f'{self.ms} {text}')}"
-        return self.event(key, event_type, text, (self.uuid,), **self.named(), **metadata)
+        return self.event(key, event_type, text, (self.uuid,), **self.metadata(), **metadata)
 
-    def named(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, object]:
         """What every event of the line has in its metadata."""
         prompt, branch = self.text("promptId"), self.text("gitBranch")
         return {"prompt_id": prompt, "branch": branch, "agent_id": self.agent, "sidechain": bool(self.agent)}
@@ -231,7 +231,7 @@ class _ClaudeTranscript(TranscriptReader):
         if not name and not result:
             return None
         stopped = own is not None and own.get("interrupted") is True
-        origin, ids = replace(line, facts=line.named()), (line.uuid, use_uuid)
+        origin, ids = replace(line, facts=line.metadata()), (line.uuid, use_uuid)
         return tool_event(origin, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:

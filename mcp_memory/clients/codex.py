@@ -68,7 +68,7 @@ def _prompt(call: HookCall) -> Reading | None:
     if call.text("agent_id"):  # the task of a subagent, which no user typed
         return _subagent(call)
     key = f"prompt:{call.text('turn_id') or call.ms}"
-    return call.says(typed(call.text("prompt")), EventType.USER_MESSAGE, key)
+    return call.message(typed(call.text("prompt")), EventType.USER_MESSAGE, key)
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -77,12 +77,12 @@ def _tool(call: HookCall) -> Reading | None:
         return None
     made = called(name, "", object_of(call.payload, "tool_input"))
     event = tool_event(call, tool_id, made, output_of(call.payload.get("tool_response")))
-    return call.means(fallback=(event,) if event else ())
+    return call.reading(fallback=(event,) if event else ())
 
 
 def _stop(call: HookCall) -> Reading:
     if call.text("agent_id"):
-        return call.means()
+        return call.reading()
     return call.turn_end(said(call.text("last_assistant_message")), "stop", call.text("turn_id"))
 
 
@@ -92,17 +92,17 @@ def _subagent(call: HookCall) -> Reading | None:
         return None
     if not ended:
         text = typed(call.text("prompt")) or call.text("agent_type")
-        return call.means(call.event(f"agent-start:{agent}:{turn}", EventType.SUBAGENT_START, text, (agent,)))
+        return call.reading(call.event(f"agent-start:{agent}:{turn}", EventType.SUBAGENT_START, text, (agent,)))
     text = said(call.text("last_assistant_message"))
     event = call.event(f"agent-stop:{agent}:{turn}", EventType.SUBAGENT_STOP, text, (agent,))
-    return call.means(event, path=call.path("agent_transcript_path"))
+    return call.reading(event, path=call.path("agent_transcript_path"))
 
 
 def _compacted(call: HookCall) -> Reading:
     """The rollout has the summary, this has none: it counts only where there is no rollout."""
     if call.text("agent_id") or call.text("transcript_path"):
-        return call.means()
-    return call.means(call.event(f"compact:{call.ms}", EventType.COMPACTION, "", trigger=call.text("trigger")))
+        return call.reading()
+    return call.reading(call.event(f"compact:{call.ms}", EventType.COMPACTION, "", trigger=call.text("trigger")))
 
 
 _READERS = hook_readers(

@@ -26,7 +26,7 @@ from mcp_memory.clients.claude_tools import (
     without_injected,
 )
 from mcp_memory.clients.cursor_transcript import looks_exported, read_export, read_transcript, said, said_key, typed
-from mcp_memory.clients.lines import HookCall, digest, hook_readers, object_of, peek, read_hook, settled, text_of
+from mcp_memory.clients.lines import HookCall, digest, hook_readers, object_of, peek, read_hook, shortened, text_of
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType
 
@@ -75,13 +75,13 @@ def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
 
 def _session_start(call: HookCall) -> Reading:
     source = call.text("source") or "startup"
-    return call.means(call.event(f"start:{call.text('turn_id')}", EventType.SESSION_START, source, source=source))
+    return call.reading(call.event(f"start:{call.text('turn_id')}", EventType.SESSION_START, source, source=source))
 
 
 def _session_end(call: HookCall) -> Reading:
     reason = call.text("reason")
     key = f"end:{reason}:{call.text('turn_id')}:{call.payload.get('duration_ms', '')}"
-    return call.means(call.event(key, EventType.SESSION_END, reason, reason=reason))
+    return call.reading(call.event(key, EventType.SESSION_END, reason, reason=reason))
 
 
 def _message(call: HookCall) -> Reading | None:
@@ -93,19 +93,19 @@ def _message(call: HookCall) -> Reading | None:
     role, text = ("assistant", said(told)) if is_reply else ("user", typed(told))
     key = said_key(role, text) if call.text("transcript_path") else f"{role}:{call.text('turn_id')}:{digest(text)}"
     event_type = EventType.ASSISTANT_MESSAGE if is_reply else EventType.USER_MESSAGE
-    return call.means(*([call.event(key, event_type, text)] if text else []))
+    return call.reading(*([call.event(key, event_type, text)] if text else []))
 
 
 def _tool(call: HookCall) -> Reading | None:
     name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
     result, failed = _result(call.payload.get("tool_output", call.payload.get("tool_response")))
-    return _told(call, name, given, result, failed=failed)
+    return _tool_call(call, name, given, result, failed=failed)
 
 
 def _tool_failure(call: HookCall) -> Reading | None:
     name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
     error, stopped = call.text("error_message") or call.text("error"), call.payload.get("is_interrupt") is True
-    return _told(call, name, given, error, failed=True, is_interrupt=stopped)
+    return _tool_call(call, name, given, error, failed=True, is_interrupt=stopped)
 
 
 def _after(call: HookCall) -> Reading | None:
@@ -116,13 +116,13 @@ def _after(call: HookCall) -> Reading | None:
         told = call.payload.get("tool_input")
         value = _result(told)[0] if isinstance(told, str) else ""
         given = told if isinstance(told, Mapping) else {"input": value} if value else {}
-        return _told(call, f"MCP:{name.removeprefix('MCP:')}", given, _result(call.payload.get("result_json"))[0])
+        return _tool_call(call, f"MCP:{name.removeprefix('MCP:')}", given, _result(call.payload.get("result_json"))[0])
     if path:
-        return _told(call, "Edit", {"file_path": path, "edits": call.payload.get("edits")}, "")
-    return _told(call, "Shell", {"command": command}, call.text("output")) if command else None
+        return _tool_call(call, "Edit", {"file_path": path, "edits": call.payload.get("edits")}, "")
+    return _tool_call(call, "Shell", {"command": command}, call.text("output")) if command else None
 
 
-def _told(call: HookCall, name: str, given: Mapping[str, Any], result: str, **facts: object) -> Reading | None:
+def _tool_call(call: HookCall, name: str, given: Mapping[str, Any], result: str, **facts: object) -> Reading | None:
     """One call, then what came back; for an edit, what it changed. None if no tool is named."""
     if not name:
         return None
@@ -130,7 +130,7 @@ def _told(call: HookCall, name: str, given: Mapping[str, Any], result: str, **fa
     own_server = isinstance(server, str) and server.rpartition(":")[2].removeprefix("user-") in OWN_SERVERS
     is_shell = kind in _SHELLS
     if _OWN_TOOL.match(name) or own_server or (is_shell and claude_tools.is_own("Bash", given)):
-        return call.means()
+        return call.reading()
     path = next(filter(None, (text_of(given, key) for key in _FILE_FIELDS)), "")
     if is_shell:
         short = claude_tools.headline("Bash", given, call.cwd).removeprefix("Bash").removeprefix(": ")
@@ -144,11 +144,11 @@ def _told(call: HookCall, name: str, given: Mapping[str, Any], result: str, **fa
     elif kind in _WRITERS:
         result = text_of(given, "contents") or text_of(given, "content") or result
     head = f"{name}: {short}".rstrip(": ")
-    text = settled("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
+    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
     tool_id = call.text("tool_use_id")
     key = f"tool:{tool_id}" if tool_id else f"tool:{call.text('turn_id')}:{digest(text)}"
     files = [relative(path, call.cwd)] if path and kind not in ("grep", "glob", "ls") else []
-    return call.means(call.event(key, EventType.TOOL_RESULT, text, (tool_id,), tool=name, files=files, **facts))
+    return call.reading(call.event(key, EventType.TOOL_RESULT, text, (tool_id,), tool=name, files=files, **facts))
 
 
 def _result(output: object) -> tuple[str, bool]:
@@ -175,7 +175,7 @@ def _result(output: object) -> tuple[str, bool]:
 def _stop(call: HookCall) -> Reading:
     status, key = call.text("status"), f"turn:{call.text('turn_id') or call.ms}"
     facts = {"failed": status == "error", "is_interrupt": status == "aborted"}
-    return call.means(call.event(key, EventType.ASSISTANT_STOP, _ENDINGS.get(status, ""), (), **facts))
+    return call.reading(call.event(key, EventType.ASSISTANT_STOP, _ENDINGS.get(status, ""), (), **facts))
 
 
 def _subagent(call: HookCall) -> Reading:
@@ -185,9 +185,9 @@ def _subagent(call: HookCall) -> Reading:
     facts = {"agent_id": agent, "agent_type": call.text("subagent_type")}
     if not ended:
         key, task = f"agent-start:{agent}", call.text("task")
-        return call.means(parent.event(key, EventType.SUBAGENT_START, task, (agent,), **facts))
+        return call.reading(parent.event(key, EventType.SUBAGENT_START, task, (agent,), **facts))
     key, text = f"agent-stop:{agent}", said(call.text("summary") or call.text("result"))
-    return call.means(parent.event(key, EventType.SUBAGENT_STOP, text, (agent,), **facts), path=path)
+    return call.reading(parent.event(key, EventType.SUBAGENT_STOP, text, (agent,), **facts), path=path)
 
 
 def _compaction(call: HookCall) -> Reading:
@@ -195,7 +195,7 @@ def _compaction(call: HookCall) -> Reading:
     tokens = call.payload.get("context_tokens")
     facts = {"trigger": call.text("trigger"), "pre_tokens": tokens if isinstance(tokens, int) else None}
     event = call.event(f"compact:{call.text('turn_id')}:{tokens}", EventType.COMPACTION, "", (), **facts)
-    return replace(call.means(event), compacting=True)
+    return replace(call.reading(event), compacting=True)
 
 
 _READERS = hook_readers(

@@ -26,7 +26,7 @@ from mcp_memory.clients.lines import (
     milliseconds,
     modified_ms,
     rewritten,
-    settled,
+    shortened,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, TranscriptState
@@ -70,12 +70,12 @@ def typed(text: str) -> str:
     """What the user typed, from a hook's prompt or a transcript's message."""
     if asked := _QUERY.findall(text):
         text = "\n\n".join(map(str.strip, asked))
-    return settled(_ADDED.sub("", without_injected(text)).strip())
+    return shortened(_ADDED.sub("", without_injected(text)).strip())
 
 
 def said(text: str) -> str:
     """What the model said, without the marks of thoughts that are not shown."""
-    return settled(_HIDDEN_THOUGHT.sub("", text).strip())
+    return shortened(_HIDDEN_THOUGHT.sub("", text).strip())
 
 
 def said_key(role: str, text: str, times: int = 1) -> str:

@@ -40,7 +40,7 @@ from mcp_memory.clients.lines import (
     peek,
     read_hook,
     rewritten,
-    settled,
+    shortened,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
@@ -97,7 +97,7 @@ def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
 def _prompt(call: HookCall) -> Reading | None:
     if not isinstance(call.payload.get("prompt"), str):
         return None
-    return call.says(_typed(call.text("prompt")), EventType.USER_MESSAGE, f"prompt:{call.ms}")
+    return call.message(_typed(call.text("prompt")), EventType.USER_MESSAGE, f"prompt:{call.ms}")
 
 
 def _tool(call: HookCall) -> Reading | None:
@@ -105,11 +105,11 @@ def _tool(call: HookCall) -> Reading | None:
     if not name:
         return None
     if _is_own(name, given, text_of(object_of(call.payload, "mcp_context"), "server_name")):
-        return call.means()
+        return call.reading()
     response = object_of(call.payload, "tool_response")
     content, error = response.get("llmContent"), text_of(object_of(response, "error"), "message")
     result = _parts_text(content) or (compact(content) if isinstance(content, Mapping) else "")
-    return call.means(_tool_event(call, "", name, given, result, error))
+    return call.reading(_tool_event(call, "", name, given, result, error))
 
 
 def _turn_end(call: HookCall) -> Reading:
@@ -134,7 +134,7 @@ def _typed(text: str) -> str:
     if text.startswith(_NOT_TYPED):
         return ""
     text = _REFERENCED.sub("", without_injected(text)).strip()
-    return "" if _BARE_COMMAND.fullmatch(text) else settled(text)
+    return "" if _BARE_COMMAND.fullmatch(text) else shortened(text)
 
 
 def _said(text: str) -> str:
@@ -186,7 +186,7 @@ def _tool_event(
         head = claude_tools.headline("Bash", given, cwd).replace("Bash", _SHELL, 1)
     if error:
         result = _FENCE.sub("", error).strip()
-    text = settled("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
+    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
     key = f"tool:{tool_id or f'{origin.ms}:{digest(text)}'}"
     facts = {"tool": name, "files": files, "failed": failed, **facts}
     return origin.event(key, EventType.TOOL_RESULT, text, (tool_id,), **facts)

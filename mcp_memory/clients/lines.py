@@ -96,19 +96,19 @@ class HookCall(Origin):
         name = self.text(key)
         return Path(name) if name and "\0" not in name else None
 
-    def means(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Reading:
+    def reading(self, *events: Captured, fallback: tuple[Captured, ...] = (), path: Path | None = None) -> Reading:
         return Reading(self.session_id, events, fallback, path or self.path())
 
-    def says(self, text: str, event_type: EventType, key: str, source_ids: tuple[str, ...] = ()) -> Reading:
+    def message(self, text: str, event_type: EventType, key: str, source_ids: tuple[str, ...] = ()) -> Reading:
         """What was typed or answered, if it was anything."""
-        return self.means(*([self.event(f"{key}:{digest(text)}", event_type, text, source_ids)] if text else []))
+        return self.reading(*([self.event(f"{key}:{digest(text)}", event_type, text, source_ids)] if text else []))
 
     def turn_end(self, text: str, kind: str, turn: str = "") -> Reading:
         """The end of a turn, and what the agent said last, where no transcript tells it."""
         ended = self.event(f"turn:{self.ms}", EventType.ASSISTANT_STOP, "")
         key = f"{kind}:{turn or self.ms}:{digest(text)}"
         last = (self.event(key, EventType.ASSISTANT_MESSAGE, text),) if text else ()
-        return self.means(ended, fallback=last)
+        return self.reading(ended, fallback=last)
 
 
 HookReaders = Mapping[str, Callable[[HookCall], Reading | None]]
@@ -128,7 +128,7 @@ def read_hook(
     if not session or event not in readers or ("cursor_version" in payload and client != CURSOR):
         return Reading(session, unknown=True)
     try:
-        payload = whole(dict(payload))
+        payload = without_surrogates(dict(payload))
         told = {name: text_of(payload, name) for name in facts}
         found = readers[event](HookCall(client, session, ms, HOOK, text_of(payload, "cwd"), told, payload))
     except RecursionError:
@@ -140,8 +140,8 @@ def session_edge(call: HookCall) -> Reading:
     """The start or the end of a session, with what brought it about."""
     source, reason = call.text("source"), call.text("reason")
     if call.text("hook_event_name") == "SessionStart":
-        return call.means(call.event(f"start:{source}:{call.ms}", EventType.SESSION_START, source, source=source))
-    return call.means(call.event(f"end:{reason}:{call.ms}", EventType.SESSION_END, reason, reason=reason))
+        return call.reading(call.event(f"start:{source}:{call.ms}", EventType.SESSION_START, source, source=source))
+    return call.reading(call.event(f"end:{reason}:{call.ms}", EventType.SESSION_END, reason, reason=reason))
 
 
 class TranscriptReader:
@@ -292,7 +292,7 @@ def parse(raw: bytes) -> tuple[list[Any], str]:
     except (ValueError, RecursionError):
         values, problem = _glued(text)
     try:
-        return [whole(value) for value in values] if "\\u" in text else values, problem
+        return [without_surrogates(value) for value in values] if "\\u" in text else values, problem
     except RecursionError as error:
         return [], f"not JSON: {error}"
 
@@ -350,14 +350,14 @@ def milliseconds(timestamp: object) -> int | None:
     return (moment - _EPOCH) // _MILLISECOND if moment.year in _YEARS else None
 
 
-def whole(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
     """The value without halves of surrogate pairs, which JSON can spell and no file can hold."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {whole(key): whole(item) for key, item in value.items()}
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [whole(item) for item in value]
+        return [without_surrogates(item) for item in value]
     return value
 
 
@@ -388,7 +388,7 @@ def digest(text: str) -> str:
     return hashlib.blake2b(head.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def settled(text: str) -> str:
+def shortened(text: str) -> str:
     """A long text cut to its ends, so that it reads the same whole and as the hook clipped it.
 
     For clients that give what they tell no name: there, hook and transcript are one event only if their words agree.

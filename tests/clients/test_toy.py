@@ -34,7 +34,7 @@ class Abacus:
 
 
 def counted(call: HookCall) -> Reading:
-    return call.says(call.text("bead"), EventType.USER_MESSAGE, f"bead:{call.ms}")
+    return call.message(call.text("bead"), EventType.USER_MESSAGE, f"bead:{call.ms}")
 
 
 TOY = Client(
