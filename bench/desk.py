@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from mcp import Client
 
-from mcp_memory.domain.text import STOP_WORDS, stem
+from mcp_memory.domain.stems import inflected
+from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.models import tokens
 
 #: A line is not taken for a better one only because it is shorter than this.
@@ -39,7 +40,7 @@ class Desk:
 
 def stems(text: str) -> frozenset[str]:
     found = (word.lower() for word in _WORD.findall(text))
-    return frozenset(stem(word) for word in found if word not in STOP_WORDS)
+    return frozenset(inflected(word) for word in found if word not in STOP_WORDS)
 
 
 def shared(asked: frozenset[str], lines: Iterable[str]) -> list[float]:

@@ -30,15 +30,9 @@ _LONG_S = re.compile(r"([aou]|ei|ie)ss")
 @lru_cache(maxsize=1 << 16)
 def porter(word: str) -> str:
     """The stem of a lower-case word. Words with digits or letters other than a to z are left alone."""
-    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+    if not _has_stem(word):
         return word
-    if word.endswith(("sses", "ies")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    word = _past_and_progress(word)
-    if word.endswith("y") and "v" in _shape(word[:-1]):
-        word = word[:-1] + "i"
+    word = _without_inflection(word)
     for endings, least in ((_SECOND, 0), (_THIRD, 0), (_FOURTH, 1)):
         # Only the longest ending that fits counts, whether or not enough stands before it.
         ending = max((each for each in endings if word.endswith(each)), key=len, default="")
@@ -50,6 +44,35 @@ def porter(word: str) -> str:
         if measure > 1 or (measure == 1 and not _closed(word[:-1])):
             word = word[:-1]
     return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+
+
+@lru_cache(maxsize=1 << 15)
+def inflected(word: str) -> str:
+    """What the forms of a lower-case word have in common, by the first of Porter's steps alone.
+
+    It keeps apart what the whole stem joins, such as `import` and `importer`: two topics, not two forms.
+    """
+    if not _has_stem(word):
+        return word
+    base = _without_inflection(word)
+    if len(base) < 3:
+        # `used` comes of `use`, and `bus` is no plural.
+        return f"{base}e" if len(word) > 3 else word
+    return base[:-1] if base.endswith("e") and len(base) > 3 else base
+
+
+def _has_stem(word: str) -> bool:
+    return len(word) > 2 and word.isascii() and word.isalpha()
+
+
+def _without_inflection(word: str) -> str:
+    """Without plural, -ed and -ing."""
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    word = _past_and_progress(word)
+    return word[:-1] + "i" if word.endswith("y") and "v" in _shape(word[:-1]) else word
 
 
 def _past_and_progress(word: str) -> str:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from mcp_memory import lexicon
+from mcp_memory.domain.stems import inflected
 
 T = TypeVar("T")
 
@@ -260,36 +261,6 @@ def bigrams(text: str) -> list[str]:
     return pairs
 
 
-@lru_cache(maxsize=1 << 15)
-def stem(word: str) -> str:
-    """A lower-case English word without plural, -ing and -ed, so that its common forms are equal.
-
-    Words with digits or other letters are left alone.
-    """
-    if len(word) <= 3 or not (word.isascii() and word.isalpha()):
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith("sses"):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    word = _without_ending(word)
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
-
-
-def _without_ending(word: str) -> str:
-    if word.endswith("ied") and len(word) > 4:
-        return word[:-3] + "y"
-    ending = 3 if word.endswith("ing") else 2 if word.endswith("ed") and not word.endswith("eed") else 0
-    base = word[:-ending] if ending else word
-    if not ending or len(base) < 2 or not any(letter in "aeiouy" for letter in base):
-        return word
-    if len(base) > 2 and base[-1] == base[-2] and base[-1] not in "lsz":
-        return base[:-1]
-    return base + "e" if len(base) == 2 else base
-
-
 @lru_cache(maxsize=1 << 12)
 def terms(text: str) -> frozenset[str]:
     """What a text is about, for comparing: stems of its topical words, and pairs of unspaced characters."""
@@ -299,12 +270,12 @@ def terms(text: str) -> frozenset[str]:
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of what stands between two blanks. The same few thousand words come back all the time."""
     if not chunk.isascii():
-        found = [stem(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)]
+        found = [inflected(word) for word in words(chunk) if word not in STOP_WORDS and not _UNSPACED_RUN.match(word)]
         return (*found, *bigrams(chunk))
     word = chunk if chunk.isalnum() else chunk[:-1]
     if word.isalnum():
-        return () if word in STOP_WORDS else (stem(word),)
-    return tuple([stem(word) for word in _ASCII_WORD.findall(chunk) if word not in STOP_WORDS])
+        return () if word in STOP_WORDS else (inflected(word),)
+    return tuple([inflected(word) for word in _ASCII_WORD.findall(chunk) if word not in STOP_WORDS])
 
 
 _TERMS = Memo(_terms_of_chunk, 1 << 14)

@@ -13,7 +13,8 @@ from typing import NamedTuple, cast
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.sentences import windows
-from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts, stem, without_tags
+from mcp_memory.domain.stems import inflected
+from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts, without_tags
 from mcp_memory.lexicon import Expression
 from mcp_memory.summaries.cues import is_trivial
 from mcp_memory.summaries.messages import (
@@ -29,10 +30,10 @@ from mcp_memory.summaries.messages import (
 )
 
 _LISTS = lexicon.word_lists("vocabulary")
-GENERIC_STEMS = frozenset(map(stem, _LISTS["generic"]))
+GENERIC_STEMS = frozenset(map(inflected, _LISTS["generic"]))
 #: Stems of words that tell little by themselves.
-COMMON_STEMS = GENERIC_STEMS | set(map(stem, _LISTS["common"]))
-_VERBS = frozenset(map(stem, _LISTS["verbs"]))
+COMMON_STEMS = GENERIC_STEMS | set(map(inflected, _LISTS["common"]))
+_VERBS = frozenset(map(inflected, _LISTS["verbs"]))
 _COMPARING, _FOREIGN, _UNSPACED_COMMON = _LISTS["comparing"], _LISTS["foreign"], _LISTS["unspaced"]
 
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
@@ -82,12 +83,12 @@ def stems_of(token: str) -> tuple[str, ...]:
     """The topical stems inside a token."""
     if _is_word(token):
         low = token.lower()
-        return (stem(low),) if len(low) > 1 and low not in STOP_WORDS else ()
+        return (inflected(low),) if len(low) > 1 and low not in STOP_WORDS else ()
     if has_unspaced_script(token):
         return tuple(bigrams(token))
     if _ACRONYMS.fullmatch(token):
         return (token[:-1].lower(),)
-    return tuple([stem(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
+    return tuple([inflected(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
 
 
 def _shape(token: str) -> tuple[str, float]:
@@ -103,7 +104,7 @@ def _shape(token: str) -> tuple[str, float]:
         # `read/write` may be a path, and may be two words.
         return token, 1.0 if _EITHER.fullmatch(token) else 1.6
     # `INFO` and `ERROR` are written so in every log.
-    if bare.isupper() and stem(bare.lower()) not in GENERIC_STEMS:
+    if bare.isupper() and inflected(bare.lower()) not in GENERIC_STEMS:
         return bare, 1.3
     return _plain_shape(bare.lower())
 
@@ -130,7 +131,7 @@ def _is_word(token: str) -> bool:
 def _plain_shape(word: str) -> tuple[str, float]:
     if word in STOP_WORDS or word in _FOREIGN or len(word) < 3:
         return "", 0.0
-    base = stem(word)
+    base = inflected(word)
     if base in GENERIC_STEMS:
         return word, _GENERIC
     return word, _COMMON if base in COMMON_STEMS else 1.0
@@ -157,7 +158,7 @@ def _known(token: str) -> _Known:
     if not token.strip(_STOPS):
         return _NOTHING
     word, telling = _shape(token)
-    does = telling > 0.0 and stem(word) in _VERBS
+    does = telling > 0.0 and inflected(word) in _VERBS
     eligible = telling > 1.0 or (telling == 1.0 and not does)
     weight = max(telling, 0.5)
     stems = tuple([(part, _GENERIC if part in GENERIC_STEMS else weight) for part in stems_of(token)])
@@ -172,7 +173,7 @@ def _known_word(low: str) -> _Known:
     if len(low) < 2 or low in STOP_WORDS:
         return _NOTHING
     word, telling = _plain_shape(low)
-    base = stem(low)
+    base = inflected(low)
     names_nothing = base in _VERBS or low in _COMPARING
     weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
     eligible, pairs = telling == 1.0 and not names_nothing, telling > 0.0 and not names_nothing
