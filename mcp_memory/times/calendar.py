@@ -106,10 +106,14 @@ class Frame:
         if unit == "weekend":
             saturday = monday(day) + timedelta(days=5) - timedelta(weeks=back)
             return self.days(saturday, saturday + timedelta(days=2))
-        if unit not in UNIT_MONTHS:
+        size = UNIT_MONTHS.get(unit)
+        if not size:
             raise ValueError("the calendar is not divided by the clock")
-        size = UNIT_MONTHS[unit]
         return self.months(first_of_month(day, (day.month - 1) % size + back * size), size)
+
+    def back(self, unit: str, least: int, most: int = 0) -> Interval:
+        """From the unit that lies at most so many before today's to the one that lies at least so many before it."""
+        return Interval(self.unit(unit, self.today, most or least).start_ms, self.unit(unit, self.today, least).end_ms)
 
 
 class Backwards(ValueError):
@@ -144,9 +148,8 @@ class RuleMatch:
     @property
     def count(self) -> tuple[int, int]:
         """How many, at least and at most: two, a few, two or three."""
-        least, most = (
-            _COUNTS.get(each) or [int(each), int(each)] for each in (self["count"], self["most"] or self["count"])
-        )
+        said = (self["count"], self["most"] or self["count"])
+        least, most = (_COUNTS.get(each) or [int(each), int(each)] for each in said)
         return min(least[0], most[0]), max(least[1], most[1])
 
     def in_year(self, dated: Callable[[int], date]) -> date:
@@ -317,8 +320,8 @@ def _feast(said: RuleMatch) -> Interval:
         if not weekday:
             return date(year, int(month), int(number))
         first = date(year, int(month), 1)
-        nearest = timedelta(days=(WEEKDAYS[weekday[0]] - first.weekday()) % 7)
-        return first + nearest + timedelta(weeks=int(number) - 1, days=int(more or 0))
+        days = (WEEKDAYS[weekday[0]] - first.weekday()) % 7 + int(more or 0)
+        return first + timedelta(weeks=int(number) - 1, days=days)
 
     before, after = _ENGLISH["over"][name] if said["over"] else (0, 0)
     day = said.in_year(in_year)
@@ -344,7 +347,7 @@ def _time_of_day(said: RuleMatch) -> Interval:
     """
     frame, how, two = said.frame, said["how"] or said["then"], said["hour2"] or said["named2"]
     loose = said["base"] and not two and (said["then"] or how in ("at", "around", "about"))
-    if not loose and not any(said[slot] for slot in _NOT_A_NUMBER):
+    if not loose and not any(said[slot] for slot in "named named2 minute minute2 half half2 oclock oclock2".split()):
         raise ValueError("a number is not an hour")
     if said["base"]:
         within = said.base
@@ -370,9 +373,6 @@ def _time_of_day(said: RuleMatch) -> Interval:
     full = at - int(said["minute"] or 0) * MINUTE_MS
     midnight = frame.day(local_day(at, frame.zone)).start_ms
     return Interval(max(full - HOUR_MS, midnight), full + 2 * HOUR_MS)
-
-
-_NOT_A_NUMBER = "named named2 minute minute2 half half2 oclock oclock2".split()
 
 
 def _moment(said: RuleMatch, within: Interval, which: str = "", half: str = "") -> int:

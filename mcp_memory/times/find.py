@@ -42,7 +42,6 @@ _PAST = re.compile(r"\b(?:did|was|were|had|happened|(?:have|has) (?:we|i|you|he|
 _LOOSE_NUMBER = re.compile(
     r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)|.* (?:at|around|about|before|after|until|till) \d\d?"
 )
-_SECONDS = re.compile(r"\d:\d\d:\d\d$")
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?"
 _NTH = r"\d\d?(?:st|nd|rd|th)"
 _WEEKDAY = re.compile(
@@ -66,16 +65,9 @@ class TimeMention:
     phrase: str
     before: str
     after: str
-
-    @property
-    def ended(self) -> bool:
-        """Whether a part of the sentence ends with it."""
-        return self.question[self.end : self.end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
-
-    @property
-    def alone(self) -> bool:
-        """Whether it belongs to no word that follows."""
-        return self.ended or self.after in _listed("function")
+    #: Whether a part of the sentence ends with it, and whether it belongs to no word that follows.
+    ended: bool
+    alone: bool
 
 
 def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None:
@@ -87,9 +79,8 @@ def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None
     found: list[tuple[TimeRange, TimeMention]] = []
     taken = 0
     for mention in _mentions(text):
-        if mention.start < taken or not _is_meant(mention, frame_of(now, zone)):
-            continue
-        time_range = _resolved(mention.said, now, zone)
+        meant = mention.start >= taken and _is_meant(mention, frame_of(now, zone))
+        time_range = _resolved(mention.said, now, zone) if meant else None
         if time_range is None:
             continue
         taken = mention.end
@@ -149,7 +140,9 @@ def _mentions(text: str) -> Iterator[TimeMention]:
             before = words[first - 1][0].lower() if first else ""
             after = words[last + 1][0].lower().strip("?.,;:!)") if last + 1 < len(words) else ""
             end, said = start + len(said), _POSSESSIVE.sub("", said)
-            yield TimeMention(text, start, end, said, normal(said), before, after)
+            ended = text[end : end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
+            alone = ended or after in _listed("function")
+            yield TimeMention(text, start, end, said, normal(said), before, after, ended, alone)
 
 
 def _is_meant(mention: TimeMention, frame: Frame) -> bool:
@@ -167,24 +160,19 @@ def _is_something_else(mention: TimeMention) -> bool:
     if "'s " in question[mention.end - 2 : mention.end + 1] and re.fullmatch(r"(?:.* )?(?:this|current) \w+", said):
         # The current one's is rather a thing of the program: this week's cache key.
         following = [word.lower().strip("?.,;:!)") for word in question[mention.end :].split()[:3]]
-    if not mention.ended and any(word in _listed("things") for word in following):
-        return True
-    if not mention.alone and _LOOSE_NUMBER.fullmatch(phrase):
-        return True
-    if mention.before in _listed("versions") and re.fullmatch(r"(?:in |of |from )?\d{4}", phrase):
-        return True
-    if not mention.ended and phrase[-1].isdigit():
-        # The head of a pasted log line, or a size.
-        clock = re.match(r"\d\d?:\d\d", mention.after) or _SECONDS.search(phrase)
-        if clock or mention.after in _listed("counted"):
-            return True
-    if mention.before in _listed("naming") or _SUCH_AS.search(question, 0, mention.start):
-        return True
-    if mention.before in _listed("comparing") and phrase.endswith(" ago"):
-        return True
-    if mention.before in _listed("schedule") and phrase.endswith("day"):
-        return True
-    return _PLAN.match(question, mention.end) is not None or said.endswith(" the")
+    # The head of a pasted log line, or a size.
+    numbered = not mention.ended and phrase[-1].isdigit()
+    logged = re.match(r"\d\d?:\d\d", mention.after) or re.search(r"\d:\d\d:\d\d$", phrase)
+    return bool(
+        (not mention.ended and any(word in _listed("things") for word in following))
+        or (not mention.alone and _LOOSE_NUMBER.fullmatch(phrase))
+        or (numbered and (logged or mention.after in _listed("counted")))
+        or (mention.before in _listed("versions") and re.fullmatch(r"(?:in |of |from )?\d{4}", phrase))
+        or (mention.before in _listed("naming") or _SUCH_AS.search(question, 0, mention.start))
+        or (mention.before in _listed("comparing") and phrase.endswith(" ago"))
+        or (mention.before in _listed("schedule") and phrase.endswith("day"))
+        or (_PLAN.match(question, mention.end) or said.endswith(" the"))
+    )
 
 
 def _is_past_day(mention: TimeMention) -> bool:

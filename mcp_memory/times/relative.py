@@ -35,7 +35,7 @@ def _ago(said: RuleMatch) -> Interval:
     if unit in _CLOCK:
         start, end = (frame.now_ms - count * _CLOCK[unit] for count in (high, low))
         return Interval(start - _ROOM[unit], min(end + _ROOM[unit], frame.now_ms))
-    return Interval(frame.unit(unit, frame.today, high).start_ms, frame.unit(unit, frame.today, low).end_ms)
+    return frame.back(unit, low, high)
 
 
 def _rolling(said: RuleMatch) -> Interval:
@@ -43,15 +43,20 @@ def _rolling(said: RuleMatch) -> Interval:
     frame, unit, count = said.frame, said.unit, said.count[1] if said["count"] else 1
     if unit in _CLOCK:
         return Interval(frame.now_ms - max(count, 1) * _CLOCK[unit], frame.now_ms)
-    if unit == "week" or unit == "day" or unit in UNIT_MONTHS:
+    if unit in ("day", "week", *UNIT_MONTHS):
         return frame.days(earlier(frame.today, unit, count), frame.today + ONE_DAY)
-    return Interval(frame.unit(unit, frame.today, count).start_ms, frame.unit(unit, frame.today, 1).end_ms)
+    return frame.back(unit, 1, count)
 
 
 def _calendar_unit(said: RuleMatch) -> Interval:
     if said.unit == "day":
         raise ValueError("only from a week on")
-    return said.frame.unit(said.unit, said.frame.today, 0 if said["which"] in ("this", "current") else 1)
+    return said.frame.back(said.unit, 0 if said["which"] in ("this", "current") else 1)
+
+
+def _weekend(said: RuleMatch) -> Interval:
+    """The one we are in, else the one before."""
+    return said.frame.unit("weekend", said.frame.latest, 0 if said.frame.latest.weekday() >= 5 else 1)
 
 
 def _weekday(said: RuleMatch) -> Interval:
@@ -63,42 +68,27 @@ def _weekday(said: RuleMatch) -> Interval:
 
 
 def _last_workday(said: RuleMatch) -> Interval:
-    yesterday = said.frame.today - ONE_DAY
-    return said.frame.day(yesterday - timedelta(days=max(yesterday.weekday() - 4, 0)))
+    return said.frame.back("day", {0: 3, 6: 2}.get(said.frame.today.weekday(), 1))
 
 
 RELATIVE = (
-    rule("today", lambda said: said.frame.day(said.frame.today)),
-    rule("yesterday", lambda said: said.frame.day(said.frame.today - ONE_DAY)),
+    rule("today", lambda said: said.frame.back("day", 0)),
+    rule("yesterday", lambda said: said.frame.back("day", 1)),
+    rule("other (?:day|night|week)", lambda said: said.frame.back("day", 1, 10)),
+    rule("recently|lately", lambda said: said.frame.back("day", 0, 14), ""),
     rule(f"{_ABOUT}{{count}} ?{{unit}} (?:ago|back)", _ago),
     rule(
         "{count} {unit} ago (?:today|to day)",
         lambda said: said.frame.day(earlier(said.frame.today, said.unit, said.count[0])),
     ),
-    rule(
-        "{count} weeks? ago (?:last )?{weekday}",
-        lambda said: said.frame.unit(said["weekday"], said.frame.today, said.count[0] + 1),
-    ),
+    rule("{count} weeks? ago (?:last )?{weekday}", lambda said: said.frame.back(said["weekday"], said.count[0] + 1)),
     rule("(?:last|previous) (?:workday|(?:working|business) day)", _last_workday),
-    rule(
-        "other (?:day|night|week)",
-        lambda said: said.frame.days(said.frame.today - timedelta(days=10), said.frame.today),
-    ),
     rule("(?:last|past|previous) {count} ?{unit}", _rolling),
     rule("past (?P<unit>hour|day|week|month|quarter|year)", _rolling),
     rule("last (?P<unit>hour)", _rolling),
     rule("last (?P<unit>day)", _rolling, "in over within during"),
-    rule(
-        "recently|lately",
-        lambda said: said.frame.days(said.frame.today - timedelta(weeks=2), said.frame.today + ONE_DAY),
-        "",
-    ),
     rule("(?P<which>this|current|last|past|previous) {unit}", _calendar_unit),
-    rule("{unit} before last", lambda said: said.frame.unit(said.unit, said.frame.today, 2)),
-    rule(
-        "weekend",
-        lambda said: said.frame.unit("weekend", said.frame.latest, 0 if said.frame.latest.weekday() >= 5 else 1),
-        "over on during at from",
-    ),
+    rule("{unit} before last", lambda said: said.frame.back(said.unit, 2)),
+    rule("weekend", _weekend, "over on during at from"),
     rule("{weekday}", _weekday, "on from in during"),
 )

@@ -8,7 +8,7 @@ what it means; phrases may hold others, and ranges are made of two.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -266,7 +266,6 @@ RULES: tuple[PhraseRule, ...] = (
     rule(f"(?P<name>.+?) (?:of |in )?{_THAT_YEAR}", _in_that_year),
     rule(f"{_THAT_YEAR} (?:(?:in|on|at) )?(?P<name>.+)", _in_that_year),
 )
-_READERS = tuple((each, each.pattern.fullmatch) for each in RULES)
 
 
 @lru_cache(maxsize=512)  # in a question many phrases are tried that have parts in common
@@ -276,8 +275,8 @@ def read(text: str, frame: Frame) -> tuple[str | None, Interval] | None:
     The first rule that dates it is taken; one built upon another period may fail where a later one does not.
     """
     backwards: Backwards | None = None
-    for each, fullmatch in _READERS:
-        if match := fullmatch(text):
+    for each in RULES:
+        if match := each.pattern.fullmatch(text):
             said = RuleMatch(match, frame)
             try:
                 return None if said["year"] or said["which"] else each.after, each.dated(said)
@@ -319,10 +318,11 @@ def _range(text: str, frame: Frame) -> Interval:
     if enclosed and enclosed["how"] == "between" and not JOINT.search(rest):
         raise ValueError("a range needs two ends")
     backwards: Backwards | None = None
-    for first, joint, last in ((rest, "", ""), *_split(rest)):
+    for joint in (None, *JOINT.finditer(rest)):
         try:
-            if last:
-                return _joined(first, last, frame, also=joint in (" and ", " or ") and enclosed is None)
+            if joint:
+                first, last = (_plain(end.strip()) for end in (rest[: joint.start()], rest[joint.end() :]))
+                return _joined(first, last, frame, also=joint[0] in (" and ", " or ") and enclosed is None)
             # A few mean more with their preposition than without: over Christmas, around the 5th.
             found = read(rest, frame)
             return found[1] if found else _period(_plain(rest), frame)
@@ -340,11 +340,6 @@ def _range(text: str, frame: Frame) -> Interval:
 def _plain(text: str) -> str:
     """The phrase without the preposition that leads to it."""
     return text[match.end() :] if (match := _LEADING.match(text)) else text
-
-
-def _split(text: str) -> Iterator[tuple[str, str, str]]:
-    for joint in JOINT.finditer(text):
-        yield _plain(text[: joint.start()].strip()), joint[0], _plain(text[joint.end() :].strip())
 
 
 def _joined(first: str, last: str, frame: Frame, *, also: bool) -> Interval:
