@@ -9,6 +9,7 @@ import pytest
 
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Intake
 from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.records import Account, Body, Record, record_key
 from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.domain.toc import Level, NodeRef
@@ -310,6 +311,18 @@ async def test_records_form_a_chain_that_only_one_can_prolong(opened: Open) -> N
         bodies = [[record.body.summary for record in await store.records("s1", at)] for at in (None, then)]
         assert bodies == [["First.", "Second."], ["First."]]
         assert await store.events(EventQuery(record=record_of(account, "").key)) == sources
+
+
+async def test_a_record_of_words_that_were_forgotten_meanwhile_is_not_saved(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *talk(), said("The osprey plan is secret.", 2))
+        account = await store.account("s1")
+        assert account
+        sources = await store.events(EventQuery(session_id="s1"))
+        await store.forget(Wish(match="osprey"), dry_run=False)
+        assert not await store.save_record(account, record_of(account, "An osprey."), sources)
+        assert await store.save_record(account, record_of(account, "A cache."), sources[:2])
+        assert await store.drop_broken_records(account) == 0
 
 
 async def test_a_session_that_grew_while_it_was_looked_at_stays_due(opened: Open) -> None:

@@ -117,6 +117,19 @@ async def test_what_a_call_took_is_settled_and_its_answer_kept(opened: Open) -> 
         assert await ledger.room() == 1_000
 
 
+async def test_an_answer_that_comes_after_something_was_forgotten_is_not_kept(opened: Open) -> None:
+    """It may quote that: the model was asked before."""
+    async with opened() as store:
+        await add(store, said("The osprey plan is secret.", 0))
+        ledger = store.ledger(StoppedClock(), UTC, 1_000, {})
+        assert await ledger.answer("question") is None
+        await store.forget(Wish(match="osprey"), dry_run=False)
+        await ledger.keep("question", "The osprey plan.")
+        assert await ledger.answer("question") is None
+        await ledger.keep("question", "There is no plan.")
+        assert await ledger.answer("question") == "There is no plan."
+
+
 # work
 
 
