@@ -30,7 +30,7 @@ from mcp_memory.errors import (
     TransportFailed,
     how_to_add,
 )
-from mcp_memory.models.forms import A, Question, again, parse
+from mcp_memory.models.forms import A, Prompt, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
 from mcp_memory.store.port import Clock
@@ -108,7 +108,7 @@ class Caller:
             return Readiness(0, reason)
         return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self._limits.concurrency)
 
-    async def ask(self, question: Question[A], node_id: str = "") -> Asked[A]:
+    async def ask(self, question: Prompt[A], node_id: str = "") -> Asked[A]:
         """The answer of the first model that gives one. Raises what kept the last one from it."""
         for model in self._limits.models:
             kept = await self._ledger.answer(self._key(model, question))
@@ -121,7 +121,7 @@ class Caller:
             raise ModelPaused(paused)
         return await self._first_answer(question, node_id)
 
-    async def _first_answer(self, question: Question[A], node_id: str) -> Asked[A]:
+    async def _first_answer(self, question: Prompt[A], node_id: str) -> Asked[A]:
         failure: SummarizerError | None = None
         refusal: AuthRefused | None = None
         for model in self._limits.models:
@@ -145,7 +145,7 @@ class Caller:
         await self._note_failure(failure)
         raise failure
 
-    async def _of_model(self, model: str, question: Question[A], node_id: str) -> A:
+    async def _of_model(self, model: str, question: Prompt[A], node_id: str) -> A:
         try:
             reply, answer = await self._retried(model, question, node_id)
         except InvalidOutput as error:
@@ -153,7 +153,7 @@ class Caller:
         await self._ledger.keep(self._key(model, question), reply.text)
         return answer
 
-    async def _retried(self, model: str, question: Question[A], node_id: str) -> tuple[Reply, A]:
+    async def _retried(self, model: str, question: Prompt[A], node_id: str) -> tuple[Reply, A]:
         async def once() -> tuple[Reply, A]:
             async with self._turns:
                 if paused := await self._pause():
@@ -169,7 +169,7 @@ class Caller:
             self._by_words.add(model)
             return await retrying(once, self.backoff, self._sleep, self._chance)
 
-    async def _call(self, model: str, question: Question[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
+    async def _call(self, model: str, question: Prompt[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
         most = self._limits.max_output_tokens
         request = Request(question.system, question.prompt, "summary", question.form.model_json_schema(), most)
         tokens = self._count(question.system) + self._count(question.prompt) + _FRAME_TOKENS
@@ -210,7 +210,7 @@ class Caller:
     def _signed(self, model: str) -> str:
         return f"{self._provider.kind}:{model}"
 
-    def _key(self, model: str, question: Question[A]) -> str:
+    def _key(self, model: str, question: Prompt[A]) -> str:
         text = "\x1f".join((self._signed(model), question.form.__name__, question.system, question.prompt))
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
@@ -247,7 +247,7 @@ class Caller:
             await self._ledger.set_state(BREAKER, asdict(breaker))
 
 
-def _checked(reply: Reply, question: Question[A]) -> A:
+def _checked(reply: Reply, question: Prompt[A]) -> A:
     try:
         return parse(reply.text, question.form)
     except InvalidOutput as error:

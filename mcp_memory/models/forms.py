@@ -230,7 +230,7 @@ def keywords_of(given: Sequence[str], most: int, spare: Sequence[str] = ()) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[A]):
+class Prompt(Generic[A]):
     """Everything that is asked of a model at once."""
 
     purpose: str
@@ -241,7 +241,7 @@ class Question(Generic[A]):
 
 def section(
     purpose: str, transcript: str, *, context: str, prior: str, bullets: tuple[int, int], keywords: int
-) -> Question[SectionAnswer]:
+) -> Prompt[SectionAnswer]:
     """Summarize a stretch of conversation, or one section of it."""
     task = _told("section", least=bullets[0], most=bullets[1], keywords=keywords, kinds=_kinds())
     before = _fenced("before", context, "What was said just before; it is not to be cited")
@@ -250,19 +250,19 @@ def section(
 
 def merge(
     purpose: str, points: str, what: str, *, prior: str, bullets: tuple[int, int], keywords: int
-) -> Question[MergeAnswer]:
+) -> Prompt[MergeAnswer]:
     """Summarize numbered points into fewer."""
     task = _told("merge", what=what, least=bullets[0], most=bullets[1], keywords=keywords, kinds=_kinds())
     return _question(purpose, task, points, MergeAnswer, prior)
 
 
-def record(purpose: str, transcript: str, *, prior: str) -> Question[RecordAnswer]:
+def record(purpose: str, transcript: str, *, prior: str) -> Prompt[RecordAnswer]:
     """Condense a part of a session, so that the work can go on without its words."""
     task = f"{_told('record')}\n{_told('record_goes_on')}" if prior else _told("record")
     return _question(purpose, task, transcript, RecordAnswer, prior)
 
 
-def prose(purpose: str, content: str, length: str, *, content_type: str, prior: str) -> Question[TextAnswer]:
+def prose(purpose: str, content: str, length: str, *, content_type: str, prior: str) -> Prompt[TextAnswer]:
     """Summarize any text: `length` is brief, standard, section, merge or record."""
     kind = content_type if content_type != "general" else "text"
     merged = f"the sections of a {kind}, already summarized"
@@ -278,10 +278,10 @@ def prose(purpose: str, content: str, length: str, *, content_type: str, prior: 
     return _question(purpose, task, content, TextAnswer, prior)
 
 
-def again(question: Question[A], problem: str) -> Question[A]:
+def again(question: Prompt[A], problem: str) -> Prompt[A]:
     """The same question, with what was wrong with the first answer."""
     prompt = f"{question.prompt}\n\n{_told('again', problem=problem)}"
-    return Question(question.purpose, question.system, prompt, question.form)
+    return Prompt(question.purpose, question.system, prompt, question.form)
 
 
 def _told(section: str, **filled: object) -> str:
@@ -293,7 +293,7 @@ def _kinds() -> str:
     return ", ".join(f"{kind} ({meaning})" for kind, meaning in WRITTEN.items())
 
 
-def _question(purpose: str, task: str, material: str, form: type[A], prior: str, *parts: str) -> Question[A]:
+def _question(purpose: str, task: str, material: str, form: type[A], prior: str, *parts: str) -> Prompt[A]:
     name = _fence_name("material", material)
     schema = form.model_json_schema()
     rules = _told("rules", open=f"<{name}>", close=f"</{name}>")
@@ -301,7 +301,7 @@ def _question(purpose: str, task: str, material: str, form: type[A], prior: str,
     earlier = _fenced("earlier", prior, "The summary so far, a record like the material")
     fenced = f"<{name}>\n{printable(material).strip(chr(10))}\n</{name}>"
     prompt = "\n\n".join(part for part in [earlier, *parts, fenced] if part)
-    return Question(purpose, "\n\n".join([task, rules, shape]), prompt, form)
+    return Prompt(purpose, "\n\n".join([task, rules, shape]), prompt, form)
 
 
 def _example(schema: dict[str, Any], whole: dict[str, Any]) -> Any:

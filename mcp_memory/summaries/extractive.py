@@ -140,8 +140,8 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float], *, begins: 
     told = [pick for pick in found if pick.kind is not Kind.HEADING]
     # What is about to be done is told only where little else is.
     done = [pick for pick in told if pick.kind is not Kind.PLANNED]
-    weighed = _Weights(weights)
-    options = [_Option(pick, weighed) for pick in (done if len(done) >= low else told)]
+    weighed = _TermWeights(weights)
+    options = [_Choice(pick, weighed) for pick in (done if len(done) >= low else told)]
     if opening := _opening(options):
         # To ask for a look, as in `check the comments`, is only the way to a matter.
         looks = cues.INSPECTION.match(folded(opening.pick.text))
@@ -163,19 +163,19 @@ def choose(found: Sequence[Candidate], weights: Mapping[str, float], *, begins: 
     return sorted(chosen, key=lambda pick: pick.order)
 
 
-class _Weights(dict[str, float]):
+class _TermWeights(dict[str, float]):
     """The weights of terms; one that is not known counts a little."""
 
     def __missing__(self, term: str) -> float:
         return _UNKNOWN
 
 
-class _Option:
+class _Choice:
     """A candidate while bullets are chosen, and what it would add to those chosen so far."""
 
     __slots__ = ("_base", "_factor", "_says", "_told", "_weights", "gain", "own", "pick")
 
-    def __init__(self, pick: Candidate, weights: _Weights) -> None:
+    def __init__(self, pick: Candidate, weights: _TermWeights) -> None:
         self.pick = pick
         self.own = terms(pick.shown)
         self._weights = weights
@@ -218,7 +218,7 @@ class _Option:
             self._tell(covered)
 
 
-def _opening(options: Sequence[_Option]) -> _Option | None:
+def _opening(options: Sequence[_Choice]) -> _Choice | None:
     """What a user opens with: the most telling of what the first message asks or reports, or else its first words."""
     first = next((option for option in options if option.pick.by_user), None)
     if first is None:
@@ -229,7 +229,7 @@ def _opening(options: Sequence[_Option]) -> _Option | None:
     return next((one for one in tasks if one.gain >= _NEARLY * best.gain), best)
 
 
-def _repeats(option: _Option, chosen: _Option) -> bool:
+def _repeats(option: _Choice, chosen: _Choice) -> bool:
     other, pick = option.pick, chosen.pick
     if other.event.key == pick.event.key and other.start < pick.end and pick.start < other.end:
         return True

@@ -17,7 +17,7 @@ from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import folded, one_line, similar, terms
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.extractive import candidates
-from mcp_memory.summaries.keywords import Passage, Vocabulary
+from mcp_memory.summaries.keywords import Vocabulary, WeighedText
 from mcp_memory.summaries.messages import call_of, plain, speakers, spoken
 from mcp_memory.summaries.statements import Candidate
 
@@ -217,7 +217,7 @@ def _is_called_open(pick: Candidate) -> bool:
 def _names(events: Sequence[Event]) -> list[str]:
     """Files that were changed, then references such as PR numbers, then the names that come up most."""
     said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
-    passages = [Passage(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
+    passages = [WeighedText(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
     words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
     return list(dict.fromkeys([*_files(events), *_references(passages), *words]))[:_NAMES]
 
@@ -228,7 +228,7 @@ def _files(events: Sequence[Event]) -> list[str]:
     return [name for name, _ in edits.most_common(_FILES)]
 
 
-def _references(passages: Sequence[Passage]) -> list[str]:
+def _references(passages: Sequence[WeighedText]) -> list[str]:
     may_refer = [passage.text for passage in passages if _MAY_REFER.search(passage.text)]
     found = Counter(match[0] for text in may_refer for match in _REFERENCE.finditer(text))
     return [name for name, _ in found.most_common(_MOST_REFERENCES)]

@@ -70,7 +70,7 @@ _GENERIC, _COMMON = 0.35, 0.9
 _TWO_WORDS = 1.6
 
 
-class Passage(NamedTuple):
+class WeighedText(NamedTuple):
     """Text that counts toward the weights; `code` says that it is a list of names rather than tells something."""
 
     text: str
@@ -93,9 +93,16 @@ def stems_of(token: str) -> tuple[str, ...]:
 
 def _shape(token: str) -> tuple[str, float]:
     """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
-    token = _without_place(token)
+    # Without a line number, the marks after it and the directories of a path.
+    if ":" in token:
+        token = _LINE_REF.sub("", token)
+    token = token.rstrip(".:/@#+-_")
+    if "/" in token:
+        token = _short_path(token)
     bare = token.strip("-.@()")
-    if len(bare) < 2 or _is_unreadable(token, bare) or not stems_of(token):
+    # Nobody would look for a short flag, an id, or what is too long to be a name.
+    unreadable = bare == "" or (token[0] == "-" and len(token) <= _SHORT_FLAG) or len(token) > _LONGEST
+    if len(bare) < 2 or unreadable or _ID.fullmatch(bare) or not stems_of(token):
         return "", 0.0
     if has_unspaced_script(token):
         named = len(token) <= 6 and token not in _UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
@@ -107,20 +114,6 @@ def _shape(token: str) -> tuple[str, float]:
     if bare.isupper() and inflected(bare.lower()) not in GENERIC_STEMS:
         return bare, 1.3
     return _plain_shape(bare.lower())
-
-
-def _without_place(token: str) -> str:
-    """A token without a line number, the marks after it and the directories of a path."""
-    if ":" in token:
-        token = _LINE_REF.sub("", token)
-    token = token.rstrip(".:/@#+-_")
-    return _short_path(token) if "/" in token else token
-
-
-def _is_unreadable(token: str, bare: str) -> bool:
-    """Whether nobody would look for it: a short flag, an id, or what is too long to be a name."""
-    short_flag = token[0] == "-" and len(token) <= _SHORT_FLAG
-    return short_flag or len(token) > _LONGEST or _ID.fullmatch(bare) is not None
 
 
 def _is_word(token: str) -> bool:
@@ -205,7 +198,9 @@ def _spaced(text: str) -> str:
 class Vocabulary:
     """Counts of what was said: weights of stems for ranking sentences, and the keywords."""
 
-    def __init__(self, passages: Iterable[Passage], names: Collection[str] = (), edited: Collection[str] = ()) -> None:
+    def __init__(
+        self, passages: Iterable[WeighedText], names: Collection[str] = (), edited: Collection[str] = ()
+    ) -> None:
         """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
         # Lists are cheap to join, so what was said is counted once, when all of it is there.
         said: dict[float, list[str]] = {}
@@ -254,37 +249,27 @@ class Vocabulary:
         `by_name` puts identifiers first, by which things are found; without it the terms tell what was talked about.
         """
         scored: dict[str, float] = {}
-        spread = self._spread_in_any_case()
+        # In how many texts each word stands, in any case.
+        spread: Counter[str] = Counter()
+        for token, _, _ in self._tokens:
+            spread[token.lower()] += self._spread[token]
         for token, count, known in self._tokens:
             word, telling = known.word, known.telling
             if known.eligible and (telling > 1.0 or count >= _SAID_ENOUGH):
                 once = telling == 1.0 and spread[token.lower()] == 1
-                worth = self._worth(word, count, telling > _NAMED) if by_name else count
+                worth = count
+                if by_name:
+                    worth = _BY_NAME * math.pow(count, _OFTEN) if telling > _NAMED else count
+                    worth *= _EDITED if word in self._edited else 1.0
                 scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
-        for (left, right), count in self._pairs().items():
+        # How often two words stand side by side that may be one term together.
+        halves = self._halves
+        pairs = (pair for run in self._runs for pair in pairwise(run))
+        beside = Counter(pair for pair in pairs if pair[0] in halves and pair[1] in halves)
+        for (left, right), count in beside.items():
             if count > 1 and (pair := _pair(left, right)):
                 scored[pair] = scored.get(pair, 0.0) + _TWO_WORDS * count
         return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
-
-    def _worth(self, word: str, count: float, named: bool) -> float:
-        """What a word is worth that was said so often: more if it is a name, and that of a file that was edited."""
-        worth = _BY_NAME * math.pow(count, _OFTEN) if named else count
-        return worth * _EDITED if word in self._edited else worth
-
-    def _spread_in_any_case(self) -> dict[str, int]:
-        """In how many passages each word stands, in small letters."""
-        spread: dict[str, int] = {}
-        for token, _, _ in self._tokens:
-            low = token.lower()
-            spread[low] = spread.get(low, 0) + self._spread[token]
-        return spread
-
-    def _pairs(self) -> Counter[tuple[str, str]]:
-        """How often two words stand side by side that may be one term together."""
-        halves = self._halves
-        return Counter(
-            [pair for found in self._runs for pair in pairwise(found) if pair[0] in halves and pair[1] in halves]
-        )
 
 
 # A session's record, its segments and the requests before them are made of the same messages.
@@ -378,7 +363,7 @@ _EDITED_TARGET, _USED_TARGET = 1.2, 0.25
 _SUMMARY_CHARS, _BEFORE_CHARS, _TARGET_CHARS = 3_000, 2_000, 200
 
 
-def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Passage]:
+def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[WeighedText]:
     """The passages of a segment, and of the last request before it."""
     by_user = _SAID if speakers(events) else _BY_USER
     telling = [event for event in events if event.says_something]
@@ -387,12 +372,12 @@ def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Pass
     yield from _targets(telling)
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     for event in asked[-_ASKED_BEFORE:]:
-        yield Passage(spoken(event.text)[:_BEFORE_CHARS], _BEFORE)
+        yield WeighedText(spoken(event.text)[:_BEFORE_CHARS], _BEFORE)
 
 
-def _of_event(event: Event, by_user: float) -> Iterator[Passage]:
+def _of_event(event: Event, by_user: float) -> Iterator[WeighedText]:
     if event.event_type is EventType.COMPACTION:
-        yield Passage(event.text[:_SUMMARY_CHARS], _SUMMED_UP)
+        yield WeighedText(event.text[:_SUMMARY_CHARS], _SUMMED_UP)
     elif _is_result(event):
         yield from _committed(event)
     elif event.event_type is EventType.NOTE:
@@ -407,7 +392,7 @@ def _is_result(event: Event) -> bool:
     return event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL
 
 
-def _of_user(message: str, weight: float, by_user: float) -> Iterator[Passage]:
+def _of_user(message: str, weight: float, by_user: float) -> Iterator[WeighedText]:
     """A user's own words and, for much less, what was pasted among them: few of its names are what the talk is about.
 
     An error that it names is.
@@ -416,32 +401,32 @@ def _of_user(message: str, weight: float, by_user: float) -> Iterator[Passage]:
     if is_trivial(text):
         return
     for run in pasted_in(text):
-        yield Passage(text[run.start : run.end], _PASTED, code=True)
+        yield WeighedText(text[run.start : run.end], _PASTED, code=True)
         if run.log and (span := pasted_error(text, run)):
-            yield Passage(text[slice(*span)], by_user)
+            yield WeighedText(text[slice(*span)], by_user)
     yield from _whole(own_words(text), weight)
 
 
-def _whole(text: str, weight: float) -> Iterator[Passage]:
+def _whole(text: str, weight: float) -> Iterator[WeighedText]:
     for low, high in windows(len(text)):
-        yield Passage(text[low:high], weight)
+        yield WeighedText(text[low:high], weight)
 
 
-def _committed(event: Event) -> Iterator[Passage]:
+def _committed(event: Event) -> Iterator[WeighedText]:
     """The subject of a commit."""
     call = call_of(event)
     if call and call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
-        yield Passage(event.text[slice(*subject)].partition("] ")[2], _COMMITTED)
+        yield WeighedText(event.text[slice(*subject)].partition("] ")[2], _COMMITTED)
 
 
-def _targets(events: Sequence[Event]) -> Iterator[Passage]:
+def _targets(events: Sequence[Event]) -> Iterator[WeighedText]:
     """What tools were used on."""
     names: dict[bool, list[str]] = {}
     for event in events:
         if _is_result(event) and (call := call_of(event)):
             names.setdefault(call.verb == "Edited", []).append(_target(call))
     for edited, targets in names.items():
-        yield Passage("\n".join(targets), _EDITED_TARGET if edited else _USED_TARGET, code=True)
+        yield WeighedText("\n".join(targets), _EDITED_TARGET if edited else _USED_TARGET, code=True)
 
 
 def _target(call: Call) -> str:

@@ -12,7 +12,7 @@ from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
 from mcp_memory.summaries import cues
-from mcp_memory.summaries.keywords import Passage, Vocabulary, stems_of
+from mcp_memory.summaries.keywords import Vocabulary, WeighedText, stems_of
 from mcp_memory.summaries.messages import call_of, plain, spoken
 from mcp_memory.summaries.phrases import (
     MAX_CHARS,
@@ -238,7 +238,7 @@ def _task_before(context: Sequence[Event], weights: Mapping[str, float], find: F
     """The phrases of the task a segment carries on with: of the last request before it that names a matter."""
     asked = [event for event in context if event.role is Role.USER and event.says_something]
     # What the task is about may hardly be named again while it is worked on.
-    own = Vocabulary(Passage(spoken(event.text)[:_ASKED_CHARS], 1.0) for event in asked).weights
+    own = Vocabulary(WeighedText(spoken(event.text)[:_ASKED_CHARS], 1.0) for event in asked).weights
     weights = {part: max(value * _BEFORE, weights.get(part, 0.0)) for part, value in own.items()}
     by_turn: dict[int, list[tuple[float, Candidate]]] = {}
     for pick in find(asked):

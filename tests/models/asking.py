@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_memory.models import forms, tokens
 from mcp_memory.models.caller import Caller, Limits, fingerprint
-from mcp_memory.models.forms import Question, SectionAnswer
+from mcp_memory.models.forms import Prompt, SectionAnswer
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.work import SqliteLedger
@@ -21,7 +21,7 @@ from tests.support import StoppedClock
 MATERIAL = "[1] user: The login times out after five minutes; please look at SESSION_TTL in app/session.py today."
 
 
-def question(text: str = MATERIAL) -> Question[SectionAnswer]:
+def question(text: str = MATERIAL) -> Prompt[SectionAnswer]:
     return forms.section("segment", text, context="", prior="", bullets=(2, 5), keywords=10)
 
 

@@ -13,7 +13,7 @@ from mcp_memory.models import forms
 from mcp_memory.models.forms import (
     CONTENT_TYPES,
     MergeAnswer,
-    Question,
+    Prompt,
     RecordAnswer,
     SectionAnswer,
     TextAnswer,
@@ -174,7 +174,7 @@ HOSTILE = [
 ]
 
 
-def question(text: str, prior: str = "", context: str = "") -> Question[SectionAnswer]:
+def question(text: str, prior: str = "", context: str = "") -> Prompt[SectionAnswer]:
     return forms.section("segment", text, context=context, prior=prior, bullets=(2, 5), keywords=10)
 
 
