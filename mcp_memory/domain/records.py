@@ -255,18 +255,17 @@ def _short(items: Sequence[str], most: int, length: int = MAX_ITEM) -> tuple[str
     return tuple(one_line(item, length) for item in items if item.strip())[:most]
 
 
-def _same(a: str, b: str, exact: bool) -> bool:
-    if exact or a == b:
-        return a.casefold() == b.casefold()
-    return similar(terms(a), terms(b)) >= _SAME
-
-
 def _distinct(items: Iterable[str], most: int, exact: bool = True) -> list[str]:
+    """The first of these, without what differs only in case or, unless `exact`, says the same in other words."""
     found: list[str] = []
     for item in items:
         if len(found) == most:
             break
-        if not any(_same(item, other, exact) for other in found):
+        if exact:
+            known = any(item.casefold() == other.casefold() for other in found)
+        else:
+            known = any(item == other or similar(terms(item), terms(other)) >= _SAME for other in found)
+        if not known:
             found.append(item)
     return found
 
