@@ -50,7 +50,7 @@ class Imported:
 class _Batch:
     """Events of one or several files, with the place that each file was read up to."""
 
-    told: list[Captured] = field(default_factory=list)
+    captured: list[Captured] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     positions: dict[str, dict[str, Any]] = field(default_factory=dict)
     intakes: list[Intake] = field(default_factory=list)
@@ -104,7 +104,7 @@ async def import_files(
 async def _store(log: LogStore, inbox: Inbox, trial: Trial | None, batch: _Batch, result: Imported) -> None:
     """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
-    result.notes += sum(told.was_note for told in batch.told)
+    result.notes += sum(event.was_note for event in batch.captured)
     if trial is None:
         added = await log.add(batch.intakes)
         await inbox.settle(checkpoints=batch.positions)
@@ -148,12 +148,12 @@ class _Importer:
         for batch in chain(self._batches(), [None]):
             counted = None
             if batch:
-                texts = self.intaker.clear(batch.told)
-                counted = batch, texts, counting.submit(self.intaker.count, batch.told, texts)
+                texts = self.intaker.clear(batch.captured)
+                counted = batch, texts, counting.submit(self.intaker.count, batch.captured, texts)
             if waiting:
                 done, texts, future = waiting
-                events = self.intaker.events(done.told, texts, future.result())
-                done.intakes = by_session(events, partial(self._place, done.told))
+                events = self.intaker.events(done.captured, texts, future.result())
+                done.intakes = by_session(events, partial(self._place, done.captured))
                 yield done
             waiting = counted
 
@@ -161,12 +161,12 @@ class _Importer:
         batch, before = _Batch(), 0
         for client, path in self.sources:
             for part in portions(client, path, self.saved.get(path, {})):
-                batch.told += part.told
+                batch.captured += part.events
                 batch.bad += part.bad
                 if path not in self.passing:
                     batch.positions[checkpoint_name(path)] = part.position
                 batch.read = before + part.position["offset"]
-                if is_enough(batch.told):
+                if is_enough(batch.captured):
                     yield batch
                     batch = _Batch()
             if "failed" not in part.position:
@@ -174,9 +174,9 @@ class _Importer:
             before += _size(path)
         yield batch
 
-    def _place(self, told: Sequence[Captured], index: int) -> tuple[str, str] | None:
+    def _place(self, captured: Sequence[Captured], index: int) -> tuple[str, str] | None:
         """Root and label of the project a session belongs to, worked out once per directory; None if it opted out."""
-        project, cwd = told[index].project, told[index].cwd
+        project, cwd = captured[index].project, captured[index].cwd
         if self.place or project:
             return self.place or ("", project)
         if cwd not in self._roots:

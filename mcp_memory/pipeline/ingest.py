@@ -141,7 +141,7 @@ class Ingested:
 class _Round:
     """What one round of the inbox comes to; an event comes with root and label of the project it was captured in."""
 
-    told: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
+    events: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
     fallback: list[tuple[Captured, tuple[str, str]]] = field(default_factory=list)
     transcripts: dict[Path, tuple[Client, tuple[str, str]]] = field(default_factory=dict)
     consumed: list[int] = field(default_factory=list)
@@ -171,11 +171,11 @@ async def ingest(
 
     async def store(*, rows_too: bool = False) -> int:
         """Store what has come together so far, and in the end let go of the rows it came from."""
-        told, checkpoints = batch.told, batch.checkpoints
-        batch.told, batch.checkpoints = [], {}
-        events = await to_thread.run_sync(intaker.prepare, [event for event, _ in told])
+        taken, checkpoints = batch.events, batch.checkpoints
+        batch.events, batch.checkpoints = [], {}
+        events = await to_thread.run_sync(intaker.prepare, [event for event, _ in taken])
         count = await log.add(
-            by_session(events, lambda index: told[index][1]),
+            by_session(events, lambda index: taken[index][1]),
             compacting=batch.compacting if rows_too else (),
             lease_token=share.token,
         )
@@ -192,14 +192,14 @@ async def ingest(
         while (part := await to_thread.run_sync(next, parts, None)) is not None:
             for line in part.bad:
                 logger.warning("%s, line %s: %s", line.path, line.line, line.reason)
-            batch.told += [(event, place) for event in part.told]
+            batch.events += [(event, place) for event in part.events]
             batch.checkpoints[name] = part.position
-            if is_enough([event for event, _ in batch.told]):
+            if is_enough([event for event, _ in batch.events]):
                 added += await store()
                 # A file whose place has not moved would be read from its start again.
                 if share.is_over() and part.position["offset"] > saved.get("offset", 0):
                     return Ingested(0, added, more=True)
-    batch.told += batch.fallback
+    batch.events += batch.fallback
     # Together with the rows, or the next round would take them for repeats of themselves.
     newest = max(seen.values(), default=0)
     batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
@@ -238,7 +238,7 @@ def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Round, seen: dic
     place = row.root, row.label
     if reading.compacting:
         batch.compacting.append((client, reading.session_id))
-    batch.told += [(event, place) for event in reading.events]
+    batch.events += [(event, place) for event in reading.events]
     batch.fallback += [(event, place) for event in reading.fallback]
     if reading.transcript:
         batch.transcripts[reading.transcript] = (clients[client], place)
@@ -248,7 +248,7 @@ def _take(row: InboxRow, clients: Mapping[str, Client], batch: _Round, seen: dic
 class TranscriptPart:
     """A part of a transcript: its events, the lines that could not be read, and the checkpoint after it."""
 
-    told: list[Captured]
+    events: list[Captured]
     bad: list[BadLine]
     position: dict[str, Any]
 
@@ -260,10 +260,10 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
     may be one of any kind, and its reader err.
     """
     state = TranscriptState(saved.get("offset", 0), saved.get("line", 0), dict(saved.get("memory", {})))
-    events = int(saved.get("events", 0))
+    total = int(saved.get("events", 0))
     items = iter(client.read(path, state))
     while True:
-        told: list[Captured] = []
+        events: list[Captured] = []
         bad: list[BadLine] = []
         chars, failure = 0, None
         try:
@@ -271,22 +271,22 @@ def portions(client: Client, path: Path, saved: Mapping[str, Any]) -> Iterator[T
                 if isinstance(item, BadLine):
                     bad.append(item)
                 else:
-                    told.append(item)
+                    events.append(item)
                     chars += len(item.text)
-                if len(told) + len(bad) >= PORTION or chars >= PORTION_CHARS:
+                if len(events) + len(bad) >= PORTION or chars >= PORTION_CHARS:
                     break
         except Exception as error:
             failure = error
-        found = bool(told or bad)
-        events += len(told)
-        position = position_of(state, events)
+        found = bool(events or bad)
+        total += len(events)
+        position = position_of(state, total)
         if failure:
             reason = reason_of(failure)
             line = 0 if isinstance(failure, OSError) else state.line + 1
             bad.append(BadLine(str(path), line, reason))
             position["failed"] = {"path": redact(str(path)), "line": line, "reason": reason, "file": _mark(path)}
         # Even with nothing found: the place after the last line is known only now.
-        yield TranscriptPart(told, bad, position)
+        yield TranscriptPart(events, bad, position)
         if failure or not found:
             return
 

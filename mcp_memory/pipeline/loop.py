@@ -20,8 +20,7 @@ from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import CountAll, Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
-from mcp_memory.pipeline.segment import segment
-from mcp_memory.pipeline.summarize import summarize
+from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, IndexKeeper, Lease, Share, Store

@@ -16,7 +16,7 @@ from mcp_memory.domain.nodes import Node, RollupSummary, Stale
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.summarize import SO_FAR, counted
+from mcp_memory.pipeline.segment import SO_FAR, counted
 from mcp_memory.store.port import NodeStore, Share
 
 BATCH = 64

@@ -21,7 +21,7 @@ from mcp_memory.models.port import Author, RecordAuthor
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
-from mcp_memory.pipeline.summarize import counted, node_text, segment_write
+from mcp_memory.pipeline.segment import counted, node_text, segment_write
 from mcp_memory.store.port import Clock, Lease, Store
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from mcp_memory.domain.events import Event, EventQuery, EventType, Intake, Role,
 from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.pipeline.rollup import rollup
-from mcp_memory.pipeline.segment import segment
-from mcp_memory.pipeline.summarize import summarize
+from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.store.port import ReadStore, Share, Store
 from mcp_memory.store.sqlite.store import SqliteStore
 from mcp_memory.summaries import ExtractiveSummarizer
