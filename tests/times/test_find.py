@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
+from mcp_memory import lexicon
+from mcp_memory.times import find as finding
+from mcp_memory.times import resolve as phrases
 from mcp_memory.times.find import find
 from mcp_memory.times.resolve import resolve
 from tests.times.test_properties import MOMENTS, TEXTS
-from tests.times.test_resolve import BERLIN, NOW
+from tests.times.test_resolve import BERLIN, NOW, bounds
 
 
 @pytest.mark.parametrize(
@@ -160,6 +166,32 @@ def test_words_that_only_look_like_times_are_left_alone(question: str) -> None:
 def test_a_pasted_file_costs_no_more_than_its_beginning() -> None:
     assert find("on the last in " * 5_000 + "yesterday", NOW, BERLIN) is None
     assert find("yesterday " + "on the last in " * 5_000, NOW, BERLIN) is not None
+
+
+@pytest.fixture
+def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A language more, of which there is nothing but its file."""
+    known = (lexicon.editions, lexicon.table, phrases.languages, phrases.normal, finding._vocabulary)
+    for path in Path(lexicon.__file__).parent.glob("times.*.toml"):
+        shutil.copy(path, tmp_path)
+    rewrite = '[rewrite]\nrules = [["\\\\bil y a (.+)$", "\\\\1 ago"]]\n'
+    (tmp_path / "times.fr.toml").write_text(f'[words]\nhier = "yesterday"\ndeux = "two"\njours = "days"\n{rewrite}')
+    monkeypatch.setattr(lexicon, "_HERE", tmp_path)
+    for cached in known:
+        cached.cache_clear()
+    yield
+    monkeypatch.undo()
+    for cached in known:
+        cached.cache_clear()
+
+
+@pytest.mark.usefixtures("french")
+def test_another_language_is_a_file() -> None:
+    assert bounds("hier") == bounds("yesterday")
+    assert bounds("il y a deux jours") == bounds("two days ago")
+    found = find("qu'est-ce qui a cassé hier?", NOW, BERLIN)
+    assert found is not None
+    assert (found[0].phrase, found[1]) == ("hier", "qu'est-ce qui a cassé?")
 
 
 @given(text=TEXTS, now=MOMENTS)
