@@ -63,7 +63,6 @@ class Message(NamedTuple):
     number: int
     session: int
     timestamp_ms: int
-    kind: str
     role: str
     text: str
 

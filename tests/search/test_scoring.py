@@ -12,7 +12,7 @@ from tests.support import memory, said, tell
 
 
 def pool(*texts: str, role: str = "user") -> Pool:
-    messages = tuple(Message(number, 1, number, "user_message", role, text) for number, text in enumerate(texts))
+    messages = tuple(Message(number, 1, number, role, text) for number, text in enumerate(texts))
     return Pool(messages, len(messages), {}, {}, len(messages))
 
 
@@ -55,13 +55,13 @@ def test_names_are_known_where_most_messages_begin_with_one() -> None:
     ],
 )
 def test_a_message_only_asks_if_it_ends_with_a_question_and_tells_nothing_of_its_speaker(text: str, asks: bool) -> None:
-    assert only_asks(Message(1, 1, 1, "assistant_message", "assistant", text)) is asks
+    assert only_asks(Message(1, 1, 1, "assistant", text)) is asks
 
 
 def test_what_a_user_asks_an_agent_leads_to_the_answer_and_so_does_not_only_ask() -> None:
-    assert not only_asks(Message(1, 1, 1, "user_message", "user", "Which colour shall it have?"))
-    assert only_asks(Message(1, 1, 1, "user_message", "user", "Bob: Which colour shall it have?"))
-    assert not only_asks(Message(1, 1, 1, "tool_result", "tool", "Bash: continue?"))
+    assert not only_asks(Message(1, 1, 1, "user", "Which colour shall it have?"))
+    assert only_asks(Message(1, 1, 1, "user", "Bob: Which colour shall it have?"))
+    assert not only_asks(Message(1, 1, 1, "tool", "Bash: continue?"))
 
 
 @pytest.mark.anyio
@@ -99,7 +99,7 @@ async def test_a_named_person_is_found_by_what_they_said_before_what_was_said_to
 
 def test_the_last_of_several_messages_by_an_agent_sums_up_unless_what_stands_beside_it_is_not_known() -> None:
     roles = ("user", "assistant", "assistant")
-    messages = {number: Message(number, 1, number, "message", role, "text") for number, role in enumerate(roles)}
+    messages = {number: Message(number, 1, number, role, "text") for number, role in enumerate(roles)}
     beside = {1: (0, 2), 2: (1, 0)}
     assert closing(Pool(tuple(messages.values()), 3, beside, {}, 3), messages) == {2}
     assert closing(Pool(tuple(messages.values()), 3, {1: (0,)}, {}, 3), messages) == set()
@@ -121,7 +121,7 @@ async def test_what_sums_up_a_session_comes_before_the_steps_that_led_to_it(tmp_
 
 def weighed(value: float, *near: int, alike: int | None = None) -> Match:
     others = frozenset(() if alike is None else (alike,))
-    return Match(Message(1, 1, 1, "user_message", "user", "text"), value, 0, frozenset(near), {}, others)
+    return Match(Message(1, 1, 1, "user", "text"), value, 0, frozenset(near), {}, others)
 
 
 def ranked(*first: int, alike: int | None = None) -> list[Match]:

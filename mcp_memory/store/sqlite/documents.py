@@ -16,9 +16,8 @@ from mcp_memory.domain.events import LIFECYCLE
 from mcp_memory.domain.matches import IndexChanges, IndexDocument, IndexEntry, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.terms import Term, event_columns, node_columns
-from mcp_memory.store.sqlite.candidates import pool_of
 from mcp_memory.store.sqlite.database import ERASURES, Database
-from mcp_memory.store.sqlite.fts5 import load
+from mcp_memory.store.sqlite.fts5 import load, pool_of
 from mcp_memory.store.sqlite.log import EVENT
 from mcp_memory.store.sqlite.nodes import NODE
 

@@ -1,26 +1,93 @@
-"""The FTS5 index, which lies in the database and is written in the transactions that write the data."""
+"""The FTS5 index, which lies in the database and is written in the transactions that write the data.
+
+For ranking it counts how often each term occurs and offers the best events for the rarer ones; their neighbours are
+read by key. Common words find little that rarer ones do not, but cost a scan of half the history. So they find only
+what was said by the one whose words are meant, and the commonest only rank.
+"""
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from anyio import to_thread
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.matches import IndexEntry, IndexState, Pool, Within
+from mcp_memory.domain.matches import (
+    DEEPEST,
+    IndexEntry,
+    IndexState,
+    Message,
+    Pool,
+    Ranked,
+    Within,
+    anywhere,
+    scannable,
+)
 from mcp_memory.domain.nodes import grip_id
-from mcp_memory.domain.terms import Term, match_expression
+from mcp_memory.domain.stems import beginning
+from mcp_memory.domain.terms import WEIGHTS, Term, match_expression, shorten_tool
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sqlite import candidates
-from mcp_memory.store.sqlite.candidates import Counted
 from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, marks, told
 from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
+#: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
+COUNTED = 2_000
+#: What stands in one of so many documents tells too little to be sought at all.
+COMMON = 3
+#: What stands beside the best third is read as well, and beside so many at least.
+BESIDE = 20
+#: Of an endless text so much is weighed, and of what a tool said even less: its beginning, and as much around each of
+#: the rarest words that stand further on.
+LONGEST, BEGINNING, AROUND = 6_000, 3_000, 600
+#: What lies beyond is found by the index but not weighed.
+ENDLESS = 100_000
+#: The head, the tail and the error lines of it.
+_OF_TOOL = 2_000, 400, 400
+_CHUNK, _STEPS = 500, 20
+#: Where so large a share of what was offered is said over and over, only so many of each are taken.
+_REPEATED, _OF_EACH = 0.5, 2
+#: What is said again with other figures, such as how long something took, is the same; this much of it is compared.
+_NO_FIGURES, _END, _COMPARED, _BEGIN = str.maketrans("", "", "0123456789"), 80, 64, 24
+_ENDS = f"SELECT e.id, substr(e.text, 1, {_END}), substr(e.text, -{_END}) FROM event e WHERE e.id IN ({{marks}})"
+_COLUMNS = ("user", "assistant")
+
+_COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
+_BEST = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {kept} ORDER BY {order} LIMIT ?"
+#: The same order told in two ways: SQLite keeps no more than the best rows and sorts them, which is faster than sorting
+#: all; or the index hands over its rows best first, so that a filter sees no more of them than are needed.
+_SORTED, _HANDED = f"bm25(search, {', '.join(map(str, WEIGHTS.values()))})", "rank"
+_KEPT = (
+    "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
+)
+#: Where little was said in a time, its events are looked up first, and no others are ranked.
+_AMONG = "AND +rowid IN (SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where})"
+_LITTLE = 1_000
+_SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
+_ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
+_EVER = 1 << 62
+_MESSAGES = (
+    "SELECT e.id, e.session, e.timestamp_ms, e.role, "
+    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
+    "FROM event e WHERE e.id IN ({marks})"
+)
+_FITTING = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
+_CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
+#: Tool results between two messages do not part them, unless there are many.
+_STEP = (
+    "(SELECT group_concat(id) FROM (SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session "
+    "AND (n.timestamp_ms, n.id) {than} (e.timestamp_ms, e.id) ORDER BY n.timestamp_ms {way}, n.id {way} LIMIT 8) "
+    "WHERE role IN ('user', 'assistant') LIMIT 2))"
+)
+_BESIDE = (
+    f"SELECT e.id, {_STEP.format(than='<', way='DESC')}, {_STEP.format(than='>', way='ASC')} "
+    "FROM event e WHERE e.id IN ({marks})"
+)
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
 _SEGMENT = (
     "(SELECT n.key FROM segment g JOIN node n ON n.id = g.node WHERE g.session = e.session "
@@ -33,127 +100,22 @@ _EVENTS = (
 _GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
 _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
 #: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
-_FILTERED = {
-    EVENT: (
-        "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project "
-        "WHERE {where}",
-        "e.timestamp_ms",
-    ),
-    NODE: ("SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}", "e.start_ms"),
+_FILTERED = "SELECT rowid, rank FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?"
+_INNER = {
+    "e.timestamp_ms": "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p "
+    "ON p.id = s.project WHERE {where}",
+    "e.start_ms": "SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}",
 }
-DEPTH = 5
+_DEPTH = 5
 _PERIODS = frozenset(level.label for level in Level if level is not Level.SEGMENT)
 
 
-async def search(
-    database: Reads,
-    terms: Sequence[Term],
-    within: Within,
-    kinds: frozenset[str] | None,
-    limit: int,
-) -> list[IndexEntry]:
-    """The best candidates of the project and time. Filtering comes after ranking, and before it only if need be."""
-    match = match_expression(terms)
-    if not match:
-        return []
-    depth = limit * DEPTH if kinds or not within.everywhere else limit
-    ranked = await database.fetch(_RANKED, (match, depth))
-    found = await load(database, ranked, limit, within, kinds)
-    if len(found) < limit and len(ranked) == depth:
-        ranked = await _filtered(database, match, within, limit)
-        found = await load(database, ranked, limit, within, kinds)
-    return found
+@dataclass(slots=True)
+class Counted:
+    """In how many documents terms occur, by their expressions, and how many documents there are."""
 
-
-async def _filtered(database: Reads, match: str, within: Within, limit: int) -> list[Row]:
-    rows: list[Row] = []
-    for sql, when in _FILTERED.values():
-        conditions, values = ["1"], []
-        filters = (("p.slug = ?", within.project), (f"{when} >= ?", within.start_ms), (f"{when} < ?", within.end_ms))
-        for clause, value in filters:
-            if value is not None:
-                conditions.append(clause)
-                values.append(value)
-        inner = sql.format(where=" AND ".join(conditions))
-        found = await database.fetch(
-            f"SELECT rowid, rank FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?",
-            (match, *values, limit),
-        )
-        rows += found
-    return sorted(rows, key=lambda row: row[1])[:limit]
-
-
-async def load(
-    database: Reads,
-    ranked: Sequence[Row],
-    limit: int,
-    within: Within,
-    kinds: frozenset[str] | None,
-) -> list[IndexEntry]:
-    """Read the documents in portions, best first, until there are enough that pass."""
-    kept: list[IndexEntry] = []
-    for start in range(0, len(ranked), limit):
-        for candidate in await _read(database, ranked[start : start + limit]):
-            if within.project and candidate.project != within.project:
-                continue
-            if kinds and candidate.kind not in kinds:
-                continue
-            if not _touches(candidate, within):
-                continue
-            kept.append(candidate)
-        if len(kept) >= limit:
-            break
-    return kept[:limit]
-
-
-def _touches(candidate: IndexEntry, within: Within) -> bool:
-    """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
-    found, start_ms, end_ms = candidate.document, within.start_ms, within.end_ms
-    if isinstance(found, Event):
-        first, last = found.timestamp_ms, found.timestamp_ms + 1
-    else:
-        first, last = found.start_ms, found.end_ms
-    if candidate.kind in _PERIODS:
-        return (start_ms is None or first >= start_ms) and (end_ms is None or last <= end_ms)
-    return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
-
-
-async def _read(database: Reads, ranked: Sequence[Row]) -> list[IndexEntry]:
-    ids: dict[int, list[int]] = {EVENT: [], NODE: []}
-    for rowid, _ in ranked:
-        ids[rowid % 4].append(rowid // 4)
-    found: dict[int, IndexEntry] = {}
-    for row in await _fetch(database, _EVENTS, ids[EVENT]):
-        number, entry = _event(row)
-        found[number * 4 + EVENT] = entry
-    rows = await _fetch(database, _NODES, ids[NODE])
-    for (*_, number), node in zip(rows, await nodes_of(database, rows), strict=True):
-        found[number * 4 + NODE] = IndexEntry(node)
-    return [found[rowid] for rowid, _ in ranked if rowid in found]
-
-
-async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntry]:
-    """Events by number, each with its segment and the first grip that cites it."""
-    return await database.read(_events, numbers) if numbers else {}
-
-
-def _events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
-    cited: dict[int, str] = {}
-    for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
-        cited.setdefault(number, grip_id(timestamp_ms, key))
-    found = dict(map(_event, connection.execute(_EVENTS.format(marks=marks(numbers)), numbers)))
-    return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
-
-
-def _event(row: Row) -> tuple[int, IndexEntry]:
-    """The number and the entry of a row of `_EVENTS`."""
-    *event, number, segment = row
-    segment_id = NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
-    return number, IndexEntry(event_of(tuple(event)), segment_id=segment_id)
-
-
-async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
-    return await database.fetch(sql.format(marks=marks(ids)), ids) if ids else []
+    documents: int = -1
+    of: dict[str, int] = field(default_factory=dict)
 
 
 class Fts5Index:
@@ -165,16 +127,52 @@ class Fts5Index:
 
     def __init__(self, database: Reads, leftovers: Path | None = None) -> None:
         self._database = database
+        #: How often terms occur, for further questions about the same state of the database.
         self._counted = Counted() if isinstance(database, Snapshot) else None
         self._leftovers = leftovers
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[IndexEntry]:
-        return await search(self._database, terms, within, kinds, limit)
+        """Filtering comes after ranking, and before it only if need be."""
+        match, database = match_expression(terms), self._database
+        if not match:
+            return []
+        depth = limit * _DEPTH if kinds or not within.everywhere else limit
+        ranked = await database.fetch(_RANKED, (match, depth))
+        found = await load(database, ranked, limit, within, kinds)
+        if len(found) == limit or len(ranked) < depth:
+            return found
+        rows: list[Row] = []
+        for when, inner in _INNER.items():
+            asked = (("p.slug = ?", within.project), (f"{when} >= ?", within.start_ms), (f"{when} < ?", within.end_ms))
+            filters = [(clause, value) for clause, value in asked if value is not None]
+            inner = inner.format(where=" AND ".join(["1", *(clause for clause, _ in filters)]))
+            values = (match, *(value for _, value in filters), limit)
+            rows += await database.fetch(_FILTERED.format(inner=inner), values)
+        return await load(database, sorted(rows, key=lambda row: row[1])[:limit], limit, within, kinds)
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
-        return await candidates.pool(self._database, terms, within, cited, limit, speaker, self._counted)
+        def read(connection: sqlite3.Connection) -> Pool:
+            counted = self._counted if self._counted is not None else Counted()
+            documents, counts = _frequencies(connection, terms, counted)
+            match = _expression(terms, counts, documents, speaker)
+            where, values = _conditions(connection, within, cited)
+            said = _said(connection, within)
+            handed = _BEST.format(kept=_KEPT.format(where=where) if where else "", order=_HANDED)
+            best = handed if where else _BEST.format(kept="", order=_SORTED)
+            if where and said <= _LITTLE:
+                best = _BEST.format(kept=_AMONG.format(where=where), order=_SORTED)
+            rows = connection.execute(best, (match, *values, limit)) if match and said else ()
+            numbers, starts = [number for (number,) in rows], _starts(terms, counts)
+            messages = _messages(connection, numbers, starts)
+            if len(numbers) == limit and is_flooded(messages):
+                deep = connection.execute(handed, (match, *values, DEEPEST))
+                parts = iter(lambda: [number for (number,) in deep.fetchmany(_CHUNK)], [])
+                messages = _messages(connection, _few_of_each(connection, parts, limit), starts)
+            return _with_neighbours(connection, messages, cited, documents, counts)
+
+        return await self._database.read(read)
 
     async def behind(self) -> bool:
         return self._leftovers is not None and self._leftovers.exists()
@@ -187,3 +185,236 @@ class Fts5Index:
 
     async def state(self) -> IndexState:
         return IndexState("fts5", "current")
+
+
+async def load(
+    database: Reads, ranked: Sequence[Row], limit: int, within: Within, kinds: frozenset[str] | None
+) -> list[IndexEntry]:
+    """Read the documents in portions, best first, until there are enough that pass."""
+    kept: list[IndexEntry] = []
+    for start in range(0, len(ranked), limit):
+        part = [rowid for rowid, _ in ranked[start : start + limit]]
+        ids = {kind: [rowid // 4 for rowid in part if rowid % 4 == kind] for kind in (EVENT, NODE)}
+        found: dict[int, IndexEntry] = {}
+        for row in await _fetch(database, _EVENTS, ids[EVENT]):
+            number, entry = _event(row)
+            found[number * 4 + EVENT] = entry
+        rows = await _fetch(database, _NODES, ids[NODE])
+        for (*_, number), node in zip(rows, await nodes_of(database, rows), strict=True):
+            found[number * 4 + NODE] = IndexEntry(node)
+        kept += [found[rowid] for rowid in part if rowid in found and _fits(found[rowid], within, kinds)]
+        if len(kept) >= limit:
+            break
+    return kept[:limit]
+
+
+def _fits(entry: IndexEntry, within: Within, kinds: frozenset[str] | None) -> bool:
+    """A passage or segment must touch the time, a period must lie within it: a week says little of one day."""
+    if (within.project and entry.project != within.project) or (kinds and entry.kind not in kinds):
+        return False
+    found, start_ms, end_ms = entry.document, within.start_ms, within.end_ms
+    if isinstance(found, Event):
+        first, last = found.timestamp_ms, found.timestamp_ms + 1
+    else:
+        first, last = found.start_ms, found.end_ms
+    if entry.kind in _PERIODS:
+        return (start_ms is None or first >= start_ms) and (end_ms is None or last <= end_ms)
+    return (end_ms is None or first < end_ms) and (start_ms is None or last > start_ms)
+
+
+async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
+    return await database.fetch(sql.format(marks=marks(ids)), ids) if ids else []
+
+
+def _event(row: Row) -> tuple[int, IndexEntry]:
+    """The number and the entry of a row of `_EVENTS`."""
+    *event, number, segment = row
+    segment_id = NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
+    return number, IndexEntry(event_of(tuple(event)), segment_id=segment_id)
+
+
+async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntry]:
+    """Events by number, each with its segment and the first grip that cites it."""
+
+    def read(connection: sqlite3.Connection) -> dict[int, IndexEntry]:
+        cited: dict[int, str] = {}
+        for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
+            cited.setdefault(number, grip_id(timestamp_ms, key))
+        found = dict(map(_event, connection.execute(_EVENTS.format(marks=marks(numbers)), numbers)))
+        return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
+
+    return await database.read(read) if numbers else {}
+
+
+async def is_silent(database: Reads, within: Within) -> bool:
+    """Whether nothing was said there; where much was said by anyone, it is taken that some of it was."""
+
+    def read(connection: sqlite3.Connection) -> bool:
+        said = _said(connection, within)
+        if not said or said > _LITTLE:
+            return not said
+        where, values = _conditions(connection, within, cited=False)
+        return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
+
+    return await database.read(read)
+
+
+async def pool_of(
+    database: Reads, terms: Sequence[Term], found: Ranked, within: Within, cited: bool, limit: int
+) -> Pool:
+    """What `Fts5Index.pool` offers, of events that another index found in the time that is asked for."""
+
+    def read(connection: sqlite3.Connection) -> Pool:
+        where, values = _conditions(connection, Within(within.project), cited)
+
+        def fitting() -> Iterator[list[int]]:
+            for start in range(0, len(found.numbers), _CHUNK):
+                part = found.numbers[start : start + _CHUNK]
+                fit = {row[0] for row in _by_number(connection, _FITTING, part, where, values)} if where else {*part}
+                yield [number for number in part if number in fit]
+
+        kept, parts, starts = list[int](), fitting(), _starts(terms, found.counts)
+        while len(kept) < limit and (part := next(parts, None)) is not None:
+            kept += part
+        messages = _messages(connection, kept[:limit], starts)
+        if len(kept) >= limit and is_flooded(messages):
+            messages = _messages(connection, _few_of_each(connection, chain([kept], parts), limit), starts)
+        return _with_neighbours(connection, messages, cited, found.documents, found.counts)
+
+    return await database.read(read)
+
+
+def _with_neighbours(
+    connection: sqlite3.Connection, messages: list[Message], cited: bool, documents: int, counts: dict[str, int]
+) -> Pool:
+    spoken = [message.number for message in messages if message.role in _COLUMNS]
+    beside = {
+        number: tuple(int(each) for side in (before, after) if side for each in side.split(","))
+        for number, before, after in _by_number(connection, _BESIDE, spoken[: max(BESIDE, len(messages) // 3)])
+    }
+    known = {message.number for message in messages}
+    others = dict.fromkeys(number for numbers in beside.values() for number in numbers if number not in known)
+    around = [] if cited else _messages(connection, list(others))
+    return Pool((*messages, *around), len(messages), beside, counts, documents)
+
+
+def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: Counted) -> tuple[int, dict[str, int]]:
+    """In how many documents each term occurs, counting no more than a bounded number of them."""
+    if known.documents < 0:
+        (known.documents,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
+    new = [term.match for term in terms if term.match not in known.of]
+    sql = " UNION ALL ".join([_COUNT] * len(new))
+    values = [value for number, match in enumerate(new) for value in (number, match, COUNTED)]
+    for number, count, reached in connection.execute(sql, values) if new else ():
+        share = (known.documents * 4) / max(reached, 1) if count == COUNTED else 1.0
+        known.of[new[number]] = round(count * max(share, 1.0))
+    return known.documents, {term.match: known.of[term.match] for term in terms}
+
+
+def _expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
+    """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
+    rare = scannable(terms, counts, anywhere(documents))
+    match = match_expression(rare)
+    usual = documents // COMMON
+    more = [term for term in scannable(terms, counts) if term not in rare and counts[term.match] <= usual]
+    if not more or speaker not in _COLUMNS:
+        return match
+    return f"{match} OR {{{speaker}}} : ({match_expression(more)})"
+
+
+def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
+    clauses, values = [], list[object]()
+    if within.project is not None:
+        rows = connection.execute("SELECT id, slug FROM project LIMIT 2").fetchall()
+        # A memory of one project needs no filter; that is how most are used.
+        if len(rows) != 1 or rows[0][1] != within.project:
+            clauses.append("s.project = (SELECT id FROM project WHERE slug = ?)")
+            values.append(within.project)
+    for clause, value in (("e.timestamp_ms >= ?", within.start_ms), ("e.timestamp_ms < ?", within.end_ms)):
+        if value is not None:
+            clauses.append(clause)
+            values.append(value)
+    if cited:
+        clauses.append(_CITED)
+    return " AND ".join(clauses), values
+
+
+def _said(connection: sqlite3.Connection, within: Within) -> int:
+    """How many events there are in a time, counted no further than to tell whether they are few; with no time, many."""
+    if within.start_ms is None and within.end_ms is None:
+        return _LITTLE + 1
+    start, end = within.start_ms, within.end_ms
+    values = (-_EVER if start is None else start, _EVER if end is None else end, _LITTLE + 1)
+    return int(connection.execute(_SAID, values).fetchone()[0])
+
+
+def is_flooded(messages: Sequence[Message]) -> bool:
+    """Whether much of what was offered is said over and over, so that other words may not have been offered at all."""
+    least = (1 - _REPEATED) * len(messages)
+    # Most texts are told apart by how they begin.
+    if len({message.text[:_BEGIN].translate(_NO_FIGURES) for message in messages}) >= least:
+        return False
+    return len({_gist(message.text[:_END], message.text[-_END:]) for message in messages}) < least
+
+
+def _gist(head: str, tail: str) -> str:
+    """What two texts have in common that say the same; short ones must be equal."""
+    if len(head) < _END:
+        return head
+    return head.translate(_NO_FIGURES)[:_COMPARED] + tail.translate(_NO_FIGURES)[-_COMPARED:]
+
+
+def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]], limit: int) -> list[int]:
+    seen: dict[str, int] = {}
+    chosen, others = list[int](), list[int]()
+    for part in parts:
+        gists = {number: _gist(head, tail) for number, head, tail in _by_number(connection, _ENDS, part)}
+        for number in part:
+            often = seen[gists[number]] = seen.get(gists[number], 0) + 1
+            (chosen if often <= _OF_EACH else others).append(number)
+        if len(chosen) >= limit:
+            break
+    return [*chosen, *others][:limit]
+
+
+def _messages(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Message]:
+    found: dict[int, Message] = {}
+    for row in _by_number(connection, _MESSAGES, numbers):
+        message = Message(*row)
+        if message.role == "tool":
+            message = message._replace(text=shorten_tool(message.text, *_OF_TOOL))
+        elif len(message.text) > LONGEST:
+            message = message._replace(text=_told_of(message.text, starts))
+        found[message.number] = message
+    return [found[number] for number in numbers if number in found]
+
+
+def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:
+    """What the words sought begin with, the rarest first."""
+    rarest = sorted((term for term in terms if counts[term.match]), key=lambda term: counts[term.match])
+    return [beginning(term.words[0]) for term in rarest]
+
+
+def _told_of(text: str, starts: Sequence[str]) -> str:
+    """The beginning of an endless text, and what stands around the words sought further on."""
+    low, parts = text.lower(), [(0, BEGINNING)]
+    if not any(low.find(start, LONGEST) >= 0 for start in starts):
+        return text[:LONGEST]
+    for start in starts:
+        place = low.find(start, BEGINNING)
+        inside = any(begin <= place < end for begin, end in parts)
+        if place >= 0 and not inside and BEGINNING + len(parts) * AROUND <= LONGEST:
+            parts.append((max(place - AROUND // 2, BEGINNING), place + AROUND // 2))
+    return "\n…\n".join(text[begin:end] for begin, end in sorted(parts))
+
+
+def _by_number(
+    connection: sqlite3.Connection, sql: str, numbers: Sequence[int], where: str = "", values: Sequence[object] = ()
+) -> list[Row]:
+    rows: list[Row] = []
+    for start in range(0, len(numbers), _CHUNK):
+        part = numbers[start : start + _CHUNK]
+        # Some are named twice, so that a few statements do for any number of them and need not be prepared anew.
+        part = [*part, *[part[-1]] * (-len(part) % _STEPS)]
+        rows += connection.execute(sql.format(marks=marks(part), where=where), (*part, *values))
+    return rows

@@ -14,9 +14,9 @@ from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import Counts, ReadStore, SearchIndex
-from mcp_memory.store.sqlite.candidates import is_silent
 from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.fts5 import events as candidates
+from mcp_memory.store.sqlite.fts5 import is_silent
 from mcp_memory.store.sqlite.log import EVENTS, event_of
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sqlite.projects import FIND, sought
