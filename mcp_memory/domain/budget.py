@@ -1,10 +1,12 @@
-"""Packing into a token budget: the one packer, and how blocks of context are laid out and compared. All of it pure."""
+"""Packing into a token budget: the one packer, where a list goes on, and how blocks of context are laid out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
+
+from mcp_memory.errors import UsageError
 
 T = TypeVar("T")
 Order = Literal["top-down", "u-curve"]
@@ -75,6 +77,19 @@ def in_parts(items: Iterable[tuple[T, int]], most: int) -> list[list[T]]:
         parts[-1].append(item)
         size += tokens
     return parts
+
+
+def offset_of(cursor: str | None) -> int:
+    """The position in a list that a cursor stands for; callers need not know what it looks like."""
+    if not cursor:
+        return 0
+    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
+        return int(cursor[3:])
+    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
+
+
+def cursor_of(offset: int | None) -> str | None:
+    return f"at:{offset}" if offset is not None else None
 
 
 def with_count(count: Callable[[str], int], form: Callable[[int], str]) -> str:

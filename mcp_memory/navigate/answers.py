@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
 
+from mcp_memory.domain.budget import offset_of
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope, parse_node_id
 from mcp_memory.errors import FOUND_NOW, BadId, Step, UsageError
@@ -21,7 +22,7 @@ from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
 from mcp_memory.navigate.time_questions import date_of_best, find_hits
 from mcp_memory.search.hits import Results, with_replies
-from mcp_memory.search.question import KINDS, Query, offset_of, question_of
+from mcp_memory.search.question import KINDS, Query, question_of
 from mcp_memory.search.retrieval import advised, nearest_days
 from mcp_memory.store.port import Clock, ReadStore
 from mcp_memory.times.resolve import TimeRange, resolve

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from mcp_memory.domain.budget import cursor_of
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.records import Compactions
@@ -14,7 +15,6 @@ from mcp_memory.domain.segments import busy
 from mcp_memory.domain.toc import Scope
 from mcp_memory.models.port import Ledger
 from mcp_memory.search.hits import Hit, Results
-from mcp_memory.search.question import cursor_of
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, IndexKeeper, ReadStore
 from mcp_memory.times.resolve import TimeRange

@@ -16,7 +16,6 @@ from mcp_memory.domain.stems import beginning, forms, root
 from mcp_memory.domain.terms import CHUNK, SHORTEST_COMMIT, Term, compound_pattern, meaning, quoted_in, terms_of
 from mcp_memory.domain.text import STOP_WORDS, Memo, has_unspaced_script, words
 from mcp_memory.domain.toc import Level, Scope
-from mcp_memory.errors import UsageError
 from mcp_memory.lexicon import sections
 from mcp_memory.lexicon import words as listed
 from mcp_memory.times.resolve import TimeRange
@@ -55,19 +54,6 @@ class Query:
         """The project that is asked about, in this time."""
         project = self.scope.project
         return Within(project, time.start_ms, time.end_ms) if time else Within(project)
-
-
-def offset_of(cursor: str | None) -> int:
-    """The position in a list that a cursor stands for; callers need not know what it looks like."""
-    if not cursor:
-        return 0
-    if cursor.startswith("at:") and cursor[3:].isdigit() and len(cursor) < 12:
-        return int(cursor[3:])
-    raise UsageError(f"{cursor[:40]!r} is not a cursor of this answer; leave it out to start at the beginning.")
-
-
-def cursor_of(offset: int | None) -> str | None:
-    return f"at:{offset}" if offset is not None else None
 
 
 def _wording(name: str, flags: re.RegexFlag = re.I | re.S, more: str = "") -> re.Pattern[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.app import App
+from mcp_memory.domain.budget import offset_of
 from mcp_memory.domain.nodes import Kind, Node, NodeQuery
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
@@ -26,7 +27,6 @@ from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.sessions import record_shape, session_shape
 from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
 from mcp_memory.pipeline.ingest import remember
-from mcp_memory.search.question import offset_of
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 

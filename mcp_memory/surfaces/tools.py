@@ -108,9 +108,8 @@ class Tools:
         `ask` is told how many tokens are left beside that.
         """
         renderer = (await self.memory.app()).answers.renderer
-        from mcp_memory.domain.budget import with_count
+        from mcp_memory.domain.budget import cursor_of, offset_of, with_count
         from mcp_memory.navigate.answers import valid_budget
-        from mcp_memory.search.question import cursor_of, offset_of
 
         room, start = max(valid_budget(budget) - _CURSOR_TOKENS, 1), offset_of(cursor)
         page = await self._page(budget, lambda app: ask(app, room))
