@@ -72,7 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if argv is None else argv
         home, client = _option(words, "--home"), _option(words, "--client")
         client = client if client.replace("-", "").isalnum() and len(client) <= 40 else CLAUDE_CODE
-        output = _capture(client, _read_input(), dict(env, MCP_MEMORY_HOME=home) if home else env)
+        data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(_MAX_INPUT)
+        while data and sys.stdin.buffer.read(1 << 20):  # a client must not fail to write the rest
+            pass
+        text = data.decode("utf-8-sig", "replace")
+        output = _capture(client, text, dict(env, MCP_MEMORY_HOME=home) if home else env)
         if output:
             sys.stdout.buffer.write(output.encode("ascii") + b"\n")
             sys.stdout.buffer.flush()
@@ -93,15 +97,6 @@ def _option(argv: Sequence[str], option: str) -> str:
     return value
 
 
-def _read_input() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        return ""
-    data = sys.stdin.buffer.read(_MAX_INPUT)
-    while sys.stdin.buffer.read(1 << 20):  # a client must not fail to write the rest
-        pass
-    return data.decode("utf-8-sig", "replace")
-
-
 def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     """Store the event; what to print, or nothing."""
     told = _parse(text)
@@ -115,7 +110,12 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     project = detect(directory_of(payload), env)
     if not settings.enabled or not project.enabled:
         return ""
-    stored = _storable(payload, text, settings.max_event_bytes)
+    most = settings.max_event_bytes
+    try:
+        clear = _clip_json(redact_json(bounded(payload, most)), most)
+    except RecursionError:
+        clear = {"unparsed": clip(redact(looked_through(text, most)), most)[0]}
+    stored = Clean(json.dumps(clear, ensure_ascii=False, separators=(",", ":")))
     project = project._replace(root=clean(project.root), label=clean(project.label))
     append(home, Row(time.time_ns() // 1_000_000, client, project.root, project.label, stored))
     if event_of(payload) != "sessionstart" or not settings.brief:
@@ -183,16 +183,8 @@ def _entries(text: str) -> dict[str, Any] | None:
     return found or None
 
 
-def _storable(payload: dict[str, Any], text: str, max_bytes: int) -> Clean:
-    """The payload as JSON text, without secrets and with no string longer than allowed."""
-    try:
-        clear = _clip_json(redact_json(bounded(payload, max_bytes)), max_bytes)
-    except RecursionError:
-        clear = {"unparsed": clip(redact(looked_through(text, max_bytes)), max_bytes)[0]}
-    return Clean(json.dumps(clear, ensure_ascii=False, separators=(",", ":")))
-
-
 def _clip_json(value: Any, max_bytes: int) -> Any:
+    """The value with no string longer than allowed."""
     if isinstance(value, str):
         return clip(value, max_bytes)[0]
     if isinstance(value, dict):

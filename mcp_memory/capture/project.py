@@ -39,16 +39,22 @@ _WORKTREE = lazy(r"[\\/](?:\.claude[\\/]worktrees|\.worktrees)[\\/]")
 def detect(cwd: str, env: Mapping[str, str]) -> Project:
     """The project of a directory, which may be one of another machine that only old history knows."""
     cwd = cwd if len(cwd) <= _LONGEST else ""
-    path = os.path.realpath(cwd) if os.path.isdir(cwd) else _text_root(cwd)
-    root = _git_root(path) or _marked_root(path) or path
+    if os.path.isdir(cwd):
+        path = os.path.realpath(cwd)
+    else:  # only its text tells
+        worktree = _WORKTREE().search(cwd)
+        path = cwd[: worktree.start()] if worktree else cwd
+        shorter = path.rstrip("\\/")
+        path = path if not shorter or shorter.endswith(":") else shorter
+    # Without git, it is the nearest directory above that holds our own file.
+    marked = (place for place in _parents(path) if os.path.isfile(os.path.join(place, _FILE)))
+    root = _git_root(path) or next(marked, "") or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}
     enabled = not is_off(told.get("enabled", ""))
     given = env.get("MCP_MEMORY_PROJECT", "").strip()
-    return Project("", redact(given), enabled) if given else Project(redact(root), redact(_claim(told)), enabled)
-
-
-def _claim(told: Mapping[str, str]) -> str:
-    return told.get("project", "").strip()
+    if given:
+        return Project("", redact(given), enabled)
+    return Project(redact(root), redact(told.get("project", "").strip()), enabled)
 
 
 def places(root: str, label: str) -> list[str]:
@@ -57,13 +63,6 @@ def places(root: str, label: str) -> list[str]:
         return ["label:" + label]
     # The length tells where the label ends, whatever stands in it.
     return ["claim:%d:%s:%s" % (len(label), label, root), root] if label else [root]
-
-
-def _text_root(path: str) -> str:
-    worktree = _WORKTREE().search(path)
-    path = path[: worktree.start()] if worktree else path
-    shorter = path.rstrip("\\/")
-    return path if not shorter or shorter.endswith(":") else shorter
 
 
 def _parents(path: str) -> list[str]:
@@ -114,8 +113,3 @@ def _first_line(path: str) -> str:
             return file.readline(4096).strip()
     except (OSError, ValueError):  # ValueError: no path at all, such as one with a NUL
         return ""
-
-
-def _marked_root(path: str) -> str:
-    """Without git, the nearest directory above that holds our own file."""
-    return next((d for d in _parents(path) if os.path.isfile(os.path.join(d, _FILE))), "")

@@ -81,11 +81,15 @@ def read_flat(path: str) -> dict[str, str]:
             text = file.read(_MOST_CHARS)
     except (OSError, ValueError):  # ValueError: no path at all, such as one with a NUL
         return {"enabled": "unreadable", "capture.enabled": "unreadable"}
-    for reader in (plain_lines, _parsed, lambda text: _kept(path, text)):
-        found = reader(text)
-        if found is not None:
-            return found
-    return _guessed(text)
+    found = plain_lines(text)
+    if found is None:
+        try:
+            import tomllib
+
+            found = _flattened(tomllib.loads(text))
+        except (ImportError, ValueError, RecursionError):
+            found = _kept(path, text)
+    return _guessed(text) if found is None else found
 
 
 def plain_lines(text: str) -> dict[str, str] | None:
@@ -130,17 +134,6 @@ def _plain(value: str) -> str | None:
     number = digits.isascii() and digits.isdigit() and (digits[0] != "0" or digits == "0")
     odd = "__" in word or word[:1] == "_" or word[-1:] == "_"
     return word if word in ("true", "false") or (number and not odd) else None
-
-
-def _parsed(text: str) -> dict[str, str] | None:
-    try:
-        import tomllib
-    except ImportError:
-        return None
-    try:
-        return _flattened(tomllib.loads(text))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _flattened(table: Mapping[str, Any]) -> dict[str, str]:
