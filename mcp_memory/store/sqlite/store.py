@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import tzinfo
 from pathlib import Path
@@ -13,28 +13,51 @@ from typing import Any, TypeVar
 from anyio import to_thread
 
 from mcp_memory.domain.events import TIMES
+from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
+from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.backup import Backups, copies_of
-from mcp_memory.store.sqlite.briefs import BriefPart
-from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, note_erasure
 from mcp_memory.store.sqlite.documents import IndexPart
 from mcp_memory.store.sqlite.forget import forget, look
 from mcp_memory.store.sqlite.fts5 import Fts5Index
-from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
+from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT_COLUMNS, LogPart, event_of, index_events
 from mcp_memory.store.sqlite.migrations import backup
-from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
+from mcp_memory.store.sqlite.nodes import (
+    NODE_COLUMNS,
+    NODE_TABLES,
+    NodePart,
+    index_nodes,
+    nodes_of,
+    remove_segment_node,
+)
 from mcp_memory.store.sqlite.place import uri
 from mcp_memory.store.sqlite.projects import ProjectPart
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.store.sqlite.records import RecordPart
 from mcp_memory.store.sqlite.segments import SegmentPart, UpgradePart
-from mcp_memory.store.sqlite.work import SqliteLedger, WorkPart
+from mcp_memory.store.sqlite.work import SqliteLedger, WorkPart, check_lease
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+#: How many of its latest days and pinned notes a project's brief is made of.
+DAYS, NOTES = 5, 10
+_NOTES = (
+    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, ? FROM event e JOIN session s ON s.id = e.session "
+    "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
+)
+_OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
+_MERGED = "SELECT root FROM project_alias WHERE project = ?"
+_PLACE = "SELECT slug, root FROM project WHERE id = ?"
+_DAYS = (
+    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
+    "ORDER BY n.start_ms DESC LIMIT ?"
+)
+
 
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
@@ -58,7 +81,6 @@ class SqliteStore(
     NodePart,
     UpgradePart,
     RecordPart,
-    BriefPart,
     ProjectPart,
     WorkPart,
 ):
@@ -90,6 +112,21 @@ class SqliteStore(
         if not self._in_step:
             return await work(self)
         return await self._database.at_once(lambda snapshot: work(SqliteReader(snapshot, Fts5Index(snapshot))))
+
+    async def outdated_briefs(self, limit: int) -> list[BriefSource]:
+        async def read(snapshot: Reads) -> list[BriefSource]:
+            return [await _source(snapshot, *row) for row in await snapshot.fetch(_OUTDATED, (limit,))]
+
+        return await self._database.at_once(read)
+
+    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            now = tx.fetch(_PLACE, (source.project,))
+            if not now or _roots(tx.fetch(_MERGED, (source.project,)), *now[0]) == source.roots:
+                tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+
+        await self._database.write(write)
 
     async def timezone(self, preferred: str) -> str:
         if not await self._database.value(_ZONE):
@@ -132,6 +169,19 @@ class SqliteStore(
 
     def is_replaced(self) -> bool:
         return self._database.is_replaced()
+
+
+def _roots(merged: Sequence[Row], slug: str, root: str) -> tuple[str, ...]:
+    """A project is met by its root, by the roots of those merged into it, and by its name."""
+    return tuple(sorted({root, f"label:{slug}", *(other for (other,) in merged)}))
+
+
+async def _source(database: Reads, project: int, slug: str, root: str) -> BriefSource:
+    days = await database.fetch(_DAYS, (project, int(Level.DAY), DAYS))
+    events = [event_of(row) for row in await database.fetch(_NOTES, (slug, project))]
+    pinned = [event for event in events if event.metadata.get("pin")][:NOTES]
+    roots = _roots(await database.fetch(_MERGED, (project,)), slug, root)
+    return BriefSource(project, slug, roots, tuple(await nodes_of(database, days)), tuple(pinned))
 
 
 def start_anew(tx: Transaction, timezone: str) -> None:

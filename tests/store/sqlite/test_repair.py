@@ -293,11 +293,13 @@ def test_a_damaged_database_of_an_older_schema_is_brought_over(tmp_path: Path, s
             "INSERT INTO event (key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata) "
             "VALUES (x'00112233445566778899', 1, 1000, 'user_message', 'user', 'from long ago', 3, 0, '[]', '{}')"
         )
+        connection.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (7, 'codex', '/w', '{}')")
     spoiled(path, overwrite(root_of(path, "event_time")), tmp_path)
     assert "is damaged" in database(path)[1][0].what
     found = mended(path)
     assert (found.damaged, found.tree) == ((), False)
     assert [row[5] for row in events(path)] == ["from long ago"]
+    assert value(tmp_path / "inbox.db", "SELECT received_ms FROM inbox") == 7  # it waited in the memory itself
     assert value(path, "PRAGMA user_version") == steps()[-1][0]
 
 
