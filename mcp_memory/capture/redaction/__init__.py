@@ -146,22 +146,16 @@ _redact_short = lru_cache(maxsize=8192)(_redact)
 
 def _redact_fully(text: str) -> str:
     for _ in range(_PASSES if len(text) <= _LONG else _FEW):
-        clear = _redact_once(text)
-        if clear == text:
+        before, narrow = text, _narrow(text)
+        low = _lowered(narrow)
+        words = [word for word in WORDS if word in low]
+        for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
+            clear = _replaced(text, list(read(text, narrow, low, words)))
+            if clear is not text:
+                text, narrow = clear, _narrow(clear)
+                low = _lowered(narrow)
+        if text == before:
             break
-        text = clear
-    return text
-
-
-def _redact_once(text: str) -> str:
-    narrow = _narrow(text)
-    low = _lowered(narrow)
-    words = [word for word in WORDS if word in low]
-    for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
-        clear = _replaced(text, list(read(text, narrow, low, words)))
-        if clear is not text:
-            text, narrow = clear, _narrow(clear)
-            low = _lowered(narrow)
     return text
 
 
@@ -245,9 +239,13 @@ def _key_blocks(text: str) -> Iterator[Span]:
 def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
     """Where the key that begins here ends; `start` itself if there is none."""
     limit = min(start + _LONGEST, following.start() if following else len(text))
-    whole = following and following[1] == "END" and following.end() <= start + _LONGEST
-    if following and whole and _is_key(text[start : following.start()]):
-        return following.end()
+    if following and following[1] == "END" and following.end() <= start + _LONGEST:
+        body = text[start : following.start()].replace(OPENING + "private-key]", "")
+        key = bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
+        if len(body) >= 400:
+            key = sum(len(run) for run in _LINES().findall(body)) * 2 > len(body)
+        if key:
+            return following.end()
     position = start
     while True:
         run = _LINES().search(text, position, min(position + _GAP + 4096, limit))
@@ -256,13 +254,6 @@ def _end_of_key(text: str, start: int, following: re.Match[str] | None) -> int:
         position = run.end()
     rest = _LAST_LINE().match(text, position) if position > start else None
     return rest.end() if rest else position
-
-
-def _is_key(body: str) -> bool:
-    body = body.replace(OPENING + "private-key]", "")
-    if len(body) < 400:
-        return bool(body.strip(" \t\r\n\\nr\"'`+,;.…"))
-    return sum(len(run) for run in _LINES().findall(body)) * 2 > len(body)
 
 
 def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:

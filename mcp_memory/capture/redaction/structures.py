@@ -128,7 +128,8 @@ def listed(text: str, first: int, named: Named) -> list[Span]:
     if not named.kind:
         return []
     spans = []
-    for item in _in_lines(text, first) if text[first] == "-" else _in_brackets(text, first + 1):
+    in_lines = text[first] == "-"
+    for item in _items(text, first if in_lines else first + 1, in_lines):
         value = item[item.lastgroup or ""]
         if item.lastgroup == "bare":  # it may be a word of talk, or an expression
             told = (is_mixed(value) or is_random(value)) and not is_code(value)
@@ -139,26 +140,20 @@ def listed(text: str, first: int, named: Named) -> list[Span]:
     return spans
 
 
-def _in_brackets(text: str, position: int) -> Iterator[re.Match[str]]:
+def _items(text: str, position: int, in_lines: bool) -> Iterator[re.Match[str]]:
     for _ in range(_ITEMS):
-        item = _ITEM().match(text, position)
+        item = (_LINE() if in_lines else _ITEM()).match(text, position)
         if not item:
             return
         yield item
+        if in_lines:
+            comment = text.find("\n", item.end())
+            position = comment - (text[comment - 1 : comment] == "\r") if comment >= 0 else len(text)
+            continue
         further = _AND().match(text, item.end())
         if not further:
             return
         position = further.end()
-
-
-def _in_lines(text: str, position: int) -> Iterator[re.Match[str]]:
-    for _ in range(_ITEMS):
-        item = _LINE().match(text, position)
-        if not item:
-            return
-        yield item
-        comment = text.find("\n", item.end())
-        position = comment - (text[comment - 1 : comment] == "\r") if comment >= 0 else len(text)
 
 
 #: What a plan of changes shows behind the old value, and how code goes on with another part of it. Strings that stand
@@ -327,14 +322,13 @@ _HOST = lazy(
     r"""(?:\A|[\s"'`→]|\\n) (?:\*|/[\w./-]{1,80}|[A-Za-z][A-Za-z0-9.-]{0,80}|\d{1,3}(?:\.\d{1,3}){3}) \Z""",
     re.X | re.ASCII,
 )
-_LONGEST_HOST = 84
 
 
 def pgpass(text: str) -> Iterator[Span]:
     """The passwords in lines of .pgpass."""
     sure = "pgpass" in text
     for line in _PGPASS().finditer(text):
-        value, before = line["password"], text[max(0, line.start() - _LONGEST_HOST) : line.start()]
+        value, before = line["password"], text[max(0, line.start() - 84) : line.start()]
         if not is_literal(value) or is_path(value) or not _HOST().search(before):
             continue
         if sure or line["port"] in ("5432", "*") or is_random(value):
@@ -368,8 +362,16 @@ def manifests(text: str) -> Iterator[Span]:
 def _settings(text: str, first: int, last: int) -> Iterator[Span]:
     for head in _HEAD().finditer(text, first, last):
         block = -1  # how far the block of text is indented whose lines come now
-        for position, line in _lines_below(text, head.end() + 1, last, len(head["indent"])):
+        following = head.end() + 1
+        while following < last:
+            position, end = following, text.find("\n", following, last)
+            end = last if end < 0 else end
+            line, following = text[position:end], end + 1
             indent = len(line) - len(line.lstrip(" \t"))
+            if not line.strip():
+                continue
+            if indent <= len(head["indent"]):  # no longer below it
+                break
             if indent > block >= 0:
                 yield position + indent, position + len(line.rstrip()), "secret"
                 continue
@@ -377,19 +379,6 @@ def _settings(text: str, first: int, last: int) -> Iterator[Span]:
             entry = _SETTING().match(line)
             if entry and _is_data(entry["value"], head["part"]):
                 yield position + entry.start("value"), position + entry.end("value"), "secret"
-
-
-def _lines_below(text: str, position: int, last: int, indent: int) -> Iterator[tuple[int, str]]:
-    """The lines that are indented deeper, each with its place."""
-    while position < last:
-        end = text.find("\n", position, last)
-        end = last if end < 0 else end
-        line = text[position:end]
-        if line.strip():
-            if len(line) - len(line.lstrip(" \t")) <= indent:
-                return
-            yield position, line
-        position = end + 1
 
 
 def _is_data(value: str, under: str) -> bool:
