@@ -1,4 +1,7 @@
-"""What is in a message: a person's words or a client's, prose or a pasted log, and who speaks."""
+"""What is in a message: a person's words or a client's, prose or a pasted log, who speaks, and what a tool did.
+
+Output of tools is never quoted at length.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.sentences import windows
 from mcp_memory.domain.text import ELLIPSIS, has_unspaced_script, strip_markup
 
+_PATTERNS = lexicon.expressions("messages")
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 # What clients write into a user's message by themselves.
@@ -21,11 +26,6 @@ _CLIENT_BLOCK = re.compile(
     r"ide_selection|ide_opened_file|environment_context|user_instructions|INSTRUCTIONS|"
     r"permissions instructions)>.*?(?:</\1>|\Z)",
     re.S,
-)
-_CLIENT_LINE = re.compile(
-    r"\s*(?:\[Request interrupted by user[^\]]*\]|\[Image[^\]]*\]|\[image\]|Operation stopped by hook:|"
-    r"This session is being continued from a previous conversation[^\n]*\n|Caveat: The messages below|"
-    r"Base directory for this skill:|# AGENTS\.md instructions)"
 )
 # What an editor puts before a request: open files and selected lines.
 _IDE_CONTEXT, _IDE_REQUEST = "# Context from my IDE setup", re.compile(r"^## My request for [^\n]*$", re.M)
@@ -55,7 +55,7 @@ def spoken(text: str) -> str:
         text = f" {text[1:]}"
     if text.startswith(_IDE_CONTEXT) and (asked := _IDE_REQUEST.search(text)):
         text = "\n" * asked.end() + text[asked.end() :]
-    line = _CLIENT_LINE.match(text)
+    line = _PATTERNS["client_line"].match(text)
     if line:
         # A placeholder or a line stands alone; any other opening makes the whole message the client's.
         blank = line.end() if line[0].endswith(("]", "\n")) else len(text)
@@ -126,34 +126,6 @@ def without_places(text: str) -> str:
     return text
 
 
-_LOG = re.compile(
-    r"\s*(?:at [\w.$<>]+ ?\(|File \"|\d{4}-\d\d-\d\d[T ]\d\d:|\d\d:\d\d:\d\d\b|\[\d|[│├└⨯✓✗❯]|\$ |"
-    r"[\w./\\-]+:\d+(?::\d+)?:|Traceback|goroutine \d|(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL|FAIL|FAILED|PASSED)\b|"
-    r"\d+\s+\S+\s+0x[0-9a-f]+|Thread \d+ |[Ff]atal error: |(?:Error|panic|fatal): |"
-    r"(?:error|warning)(?:\[\w+\])?:|[\w.]+(?:Error|Exception): |Caused by: |-->|"
-    r"(?:---|===) [A-Z]|npm (?:ERR!|WARN|error|warn)|\{\"|"
-    # What a compiler draws beside the code it complains of.
-    r"\d* *\|(?: |$)|= (?:note|help):|\^\^)"
-)
-_KEYWORDS = "func|def|fn|function|class|struct|enum|interface|trait|impl|type|const|let|var|val|void|namespace"
-_CODE = re.compile(
-    r"\s*(?:[{}()\[\]]+[,;]?\s*(?:$|else\b|catch\b|finally\b)|//|/\*|\*/|#include\b|#!|@\w+(?:\(.*\))?$|"
-    r"</?[A-Za-z][\w.-]*[ />]|diff --git |@@ -\d|index [0-9a-f]{6,}|package [\w.]+;?$|using [\w.]+;|"
-    r"import (?:[\w.{}*, ]+ from |[\"'({]|[\w.]+(?: as \w+)?;?$)|from [\w.]+ import |"
-    r"(?:(?:export|async|public|private|protected|static|pub(?:\(\w+\))?|final|default|abstract) )*"
-    rf"(?:{_KEYWORDS})\b[ *<(][^.?!]*[\])}}{{;:=>,\"']\s*$|"
-    r"(?:if|elif|while|with|match) (?:not )?(?:[\w.]+|\S.*[()=<>\[\]\"'].*):\s*$|for \w+(?:, ?\w+)* in [^:]+:\s*$|"
-    r"else\s*[:{]|case \S+:\s*$|(?<=\s)(?:- )?[\w.-]+:(?: \S+)?\s*$|"
-    r"(?:return|throw|raise|yield|await|print|assert)\b.*[;)\]}\"'\d]\s*$|"
-    r"(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER) [\w*\"`]|\"[\w@/.-]+\": ?\S?|"
-    r"[\w.\[\]\"'*]+(?:, ?\w+)*(?:: ?[\w<>\[\]|]+)? (?::=|\+=|-=|=) \S|"
-    r"[\w.]+\([^()]*(?:\([^()]*\)[^()]*)*\)[;,]?\s*$|(?![-*+•] |\d+[.)] ).*[;{]\s*$)"
-)
-# Output in columns; two blanks after a full stop make none.
-_COLUMNS = re.compile(r"\s*\S+(?: \S+)*(?:(?<![.!?:])[ \t]{2,}\S+(?: \S+){0,3}){2,}\s*$")
-# What may stand above lines of code, and between them: an indented line, a setting, a comment.
-_ABOVE = re.compile(r"(?:[ \t]{2,}|\t)(?![-*+] |\d+[.)] )\S|•|[a-z][\w.-]*:(?: \S+)?$")
-_BETWEEN = re.compile(r"[ \t]{2,}\S|\t|[#*•]|[a-z][\w.-]*:(?: \S+)?$|[)}\]]|---+$")
 _FEWEST_LINES, _LEAST_CODE = 2, 2
 
 
@@ -166,7 +138,7 @@ class Pasted(NamedTuple):
 
 
 def is_log_line(text: str, start: int, end: int) -> bool:
-    return _LOG.match(text, start, end) is not None
+    return _PATTERNS["log"].match(text, start, end) is not None
 
 
 @lru_cache(maxsize=1 << 9)
@@ -222,10 +194,10 @@ class _Run:
             self._open = False
             # Where nothing was pasted yet, what stands before a blank line has nothing to do with what follows.
             return bool(self._code or self._logged)
-        logged = _LOG.match(line) is not None
-        coded = not logged and (_CODE.match(line) or _COLUMNS.match(line)) is not None
+        logged = _PATTERNS["log"].match(line) is not None
+        coded = not logged and (_PATTERNS["code"].match(line) or _PATTERNS["columns"].match(line)) is not None
         begun = self._code or self._logged
-        if not (logged or coded or (_BETWEEN if begun else _ABOVE).match(line)):
+        if not (logged or coded or (_PATTERNS["between"] if begun else _PATTERNS["above"]).match(line)):
             return False
         self._logged += logged
         self._code += coded
@@ -242,16 +214,6 @@ class _Run:
 
 
 _HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
-_EDITING = frozenset(
-    """
-    edit write multiedit notebookedit apply_patch patch write_file replace create_file str_replace edit_file
-    save_file
-    """.split()
-)
-_READING = frozenset("read read_file view cat open notebookread".split())
-_SEARCHING = frozenset("grep glob search search_files find websearch web_search list_files codebase_search ls".split())
-_FETCHING = frozenset("webfetch web_fetch fetch".split())
-_RUNNING = frozenset("bash shell exec run_shell_command run_terminal_cmd local_shell exec_command powershell".split())
 _FAILING = ("E", "T", "f", "")
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40}\] (?!Merge )[^\n]{8,})$", re.M)
@@ -267,30 +229,11 @@ _REASON = re.compile(r"the user (?:said|provided the following reason[^:\n]*):\s
 _PLAN_HEAD = re.compile(r"\w+: #{1,3} (\S[^#]{6,80}?) (?=#)")
 _PLAN_LINE = re.compile(r"^#{1,3} (?!Approved Plan)(\S[^\n]{6,90})$", re.M)
 _PATH = re.compile(r"[\w.@~+/\\:-]+")
-_CODES = (
-    r"(?-i:\bERR_\w+|\bE(?:NOENT|ACCES|PERM|ADDRINUSE|CONNREFUSED|CONNRESET|TIMEDOUT|PIPE|EXIST|MFILE|AGAIN|INVAL|ISDIR"
-    r"|NOTDIR|NOTFOUND|NOSPC|RESOLVE|INTEGRITY)\b)"
-)
-# In small letters, which is how lines are looked through; a code is told by its capitals.
-_ERROR_SAID = re.compile(
-    r"error\b|\berrors\b|exception\b|\bpanic:|\bfatal:|\bfail(?:ed\b|:)|\bundefined:|not found|"
-    r"\b(?:cannot|missing|denied|expected|unexpected|invalid)\b|[⨯✗✘]"
-)
 _ERROR_WORDS = (
     *("error", "exception", "panic:", "fatal:", "fail", "undefined:", "not found"),
     *("cannot", "missing", "denied", "expected", "invalid", "⨯", "✗", "✘"),
 )
-# Codes of runtimes and systems: ERR_MODULE_NOT_FOUND, EADDRINUSE.
-_ERROR_CODE = re.compile(_CODES)
-_DULL_ERROR = re.compile(
-    r"exit(?:ed)? (?:code|status)|task failed|^\s*at |no test files|0 errors|command failed|process .* failed", re.I
-)
 _LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
-_NAMES_ERROR = re.compile(
-    r"\w(?:Error|Exception)\b:|\berror(?:\[\w+\])?: \S|not found|undefined|undeclared|cannot|can't|denied|expected|"
-    r"invalid|unknown|refused|missing|unresolved|mismatch|no such|panic:|fatal:|" + _CODES,
-    re.I,
-)
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
 _LINE = re.compile(r"[^\n]+")
 _NEXT_LINE = re.compile(r"\n+([^\n]+)")
@@ -321,14 +264,11 @@ def _parsed(text: str) -> Call | None:
     tool, target = match[1], (match[2] or "").strip()
     name = tool.lower()
     failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
-    if name in _EDITING or name in _READING:
-        verb = "Edited" if name in _EDITING else "Read"
+    verb = next((verb.capitalize() for verb, tools in lexicon.word_lists("tools").items() if name in tools), "Used")
+    if verb in ("Edited", "Read"):
         return Call(tool, verb, basename(target), match.end(), failed)
     if target.startswith(("{", "[")):
         return None  # bookkeeping of the agent, such as its list of to-dos
-    verb = (
-        "Searched" if name in _SEARCHING else "Fetched" if name in _FETCHING else "Ran" if name in _RUNNING else "Used"
-    )
     return Call(tool, verb, target, match.end(), failed)
 
 
@@ -342,7 +282,9 @@ def basename(path: str) -> str:
 def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
     """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
     best, best_score = None, 0
-    for low, high in _windows(len(text), start):
+    length = len(text)
+    whole = length - start <= 2 * _WINDOW
+    for low, high in [(start, length)] if whole else [(start, start + _WINDOW), (length - _WINDOW, length)]:
         for first, last in islice(_error_lines(text, low, high), _MAX_ERRORS):
             while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
                 first, last = following.span(1)
@@ -358,31 +300,23 @@ def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
         # The stretch begins within a line, whose rest would mislead.
         stop = text.find("\n", low, high)
         low = high if stop < 0 else stop
-    if not _speaks_of_error(text[low:high]):
+    # Most output holds none of the words, which is sooner told of all of it at once.
+    stretch = text[low:high]
+    small = stretch.lower()
+    if not any(word in small for word in _ERROR_WORDS) and not _PATTERNS["error_code"].search(stretch):
         return
     for line in _LINE.finditer(text, low, high):
         said = line[0]
-        if _ERROR_SAID.search(said.lower()) or _ERROR_CODE.search(said):
+        if _PATTERNS["error_said"].search(said.lower()) or _PATTERNS["error_code"].search(said):
             yield line.span()
-
-
-def _speaks_of_error(stretch: str) -> bool:
-    """Whether any line can: most output holds none of the words, which is sooner told of all of it at once."""
-    low = stretch.lower()
-    return any(word in low for word in _ERROR_WORDS) or _ERROR_CODE.search(stretch) is not None
 
 
 def _telling(line: str) -> int:
     """How well a line names an error; 0 for one that only says that something failed."""
-    if _DULL_ERROR.search(line) or len(line.strip()) < 12:
+    if _PATTERNS["dull_error"].search(line) or len(line.strip()) < 12:
         return 0
-    return 1 + 2 * bool(_NAMES_ERROR.search(line)) + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
-
-
-def _windows(length: int, start: int) -> list[tuple[int, int]]:
-    if length - start <= 2 * _WINDOW:
-        return [(start, length)]
-    return [(start, start + _WINDOW), (length - _WINDOW, length)]
+    named = _PATTERNS["names_error"].search(line) is not None
+    return 1 + 2 * named + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
 
 
 def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
