@@ -28,8 +28,7 @@ from mcp_memory.domain.nodes import (
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound, UsageError
-from mcp_memory.search.hits import Hit, with_replies
-from mcp_memory.search.passages import passage_of
+from mcp_memory.search.hits import Hit, passage_of, with_replies
 from mcp_memory.search.question import LEVELS, Query, Question, question_of
 from mcp_memory.search.retrieval import search
 from mcp_memory.store.port import ReadStore

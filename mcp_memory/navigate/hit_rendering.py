@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import event_grip_id, short_grip_id
 from mcp_memory.domain.text import safe
-from mcp_memory.search.hits import Hit
-from mcp_memory.search.passages import Passage
+from mcp_memory.search.hits import Hit, Passage
 
 #: Tokens per hit from which on each gets its score and its session; below it each word counts.
 ROOMY = 48

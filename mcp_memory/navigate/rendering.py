@@ -20,8 +20,7 @@ from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
 from mcp_memory.navigate.hit_rendering import DEEP, HitLines
-from mcp_memory.search.hits import Hit, Results
-from mcp_memory.search.passages import Passage, TermMark
+from mcp_memory.search.hits import Hit, Passage, Results, TermMark
 from mcp_memory.times.resolve import TimeRange
 
 SMALLEST_BUDGET = 60

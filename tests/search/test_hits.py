@@ -5,11 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mcp_memory.search.hits import Results
+from mcp_memory.search.hits import Passage, Results, passage_of
+from mcp_memory.search.question import question_of
 from tests.support import learn, memory, said
 
-pytestmark = pytest.mark.anyio
+LONG = "filler words here. " * 60 + "the login timeout is raised " + "more filler follows. " * 60
+
+
+def test_the_window_holds_what_was_asked_for() -> None:
+    assert "login timeout" in passage_of(question_of("login timeout"), LONG).window(120)
+
+
+def test_the_words_closest_together_win() -> None:
+    text = "login " + "x " * 400 + "timeout " + "y " * 400 + "login timeout"
+    assert passage_of(question_of("login timeout"), text).focus == text.rindex("login")
+
+
+def test_a_short_text_is_shown_whole_on_one_line() -> None:
+    assert Passage("one\ntwo", 0).window(100) == "one two"
+
+
+@given(st.text(max_size=400), st.text(max_size=40), st.integers(20, 200))
+def test_any_text_has_a_passage(text: str, asked: str, size: int) -> None:
+    assert len(passage_of(question_of(asked), text).window(size)) <= max(size + 2, len(text))
 
 
 async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> tuple[Results, str]:
@@ -19,6 +40,7 @@ async def asked(app_home: Path, lines: list[dict[str, object]], query: str) -> t
         return found, page.text
 
 
+@pytest.mark.anyio
 async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
     lines = [
         said("How long should a refresh token live?", "2026-03-02T09:00:00Z"),
@@ -35,6 +57,7 @@ async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
     assert text.count("Fourteen days, sliding") == 1
 
 
+@pytest.mark.anyio
 async def test_a_reply_of_the_next_turn_is_not_taken_for_the_answer(tmp_path: Path) -> None:
     lines = [
         said("Why does the refresh token expire so early?", "2026-03-02T09:00:00Z"),
