@@ -189,7 +189,6 @@ class App:
             zone_of_days=zone_of_days,
             spool=settings.spool,
             clock=self.clock,
-            count_all=tokens.count_all,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
             upgrades=upgrades,
         )

@@ -18,7 +18,7 @@ from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.pipeline.ingest import CountAll, Intaker, drain_spool, ingest
+from mcp_memory.pipeline.ingest import Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
@@ -78,13 +78,12 @@ class Pipeline:
     zone_of_days: Callable[[], Awaitable[tzinfo]]
     spool: Path
     clock: Clock
-    count_all: CountAll
     #: Makes a backup if one is due.
     backup: Callable[[], Awaitable[object]] | None = None
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
-    _told: str = field(default="", init=False)
+    _warned: str = field(default="", init=False)
 
     async def round(self) -> Done:
         """One round of all stages, under the lease that the caller holds."""
@@ -104,10 +103,12 @@ class Pipeline:
         # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.
         done.sessions = await self.compactor.run(share)
         done.segments = await segment(self.store, self.rules, now, share.token)
-        done.nodes = await summarize(self.store, self.summarizer, zone, self.count_all, now, share, self.quiet_ms)
+        done.nodes = await summarize(
+            self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.quiet_ms
+        )
         if not done.anything:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
-            done.nodes = await rollup(self.store, self.summarizer, zone, self.count_all, now, share)
+            done.nodes = await rollup(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
         if not done.anything:
             await self.briefs.refresh(share.token)
             # Last, so that a large import is taken in by few large commits.
@@ -169,7 +170,7 @@ class Pipeline:
                 # Read before the work, so that what comes in meanwhile is not missed.
                 seen = await self._version()
                 if await self._work():
-                    failures, self._told = 0, ""
+                    failures, self._warned = 0, ""
                     await self._wait(seen)
                 else:
                     # Something is in the way: our own writes must not wake us to try the same again at once.
@@ -197,9 +198,9 @@ class Pipeline:
             # Whoever opened the memory opens what is there now; here every try would fail the same.
             raise
         except MemoryFault as error:
-            if str(error) != self._told:  # a full disk stays full for long
+            if str(error) != self._warned:  # a full disk stays full for long
                 logger.warning("The pipeline pauses: %s", error)
-            self._told = str(error)
+            self._warned = str(error)
             return False
         except Exception:
             logger.exception("The pipeline met an unexpected error and will try again")

@@ -11,12 +11,16 @@ from mcp_memory.domain.budget import (
     SEPARATOR,
     Block,
     Kind,
+    Piece,
     Tokenizer,
     arranged,
     assemble,
     cut,
     difference,
+    first_lines,
+    in_parts,
     joined,
+    pack,
     total,
     u_curve,
 )
@@ -114,3 +118,35 @@ def test_the_same_version_shown_whole_after_it_was_cut_is_sent_again() -> None:
     short = cut(whole, 20, TOKENIZER)
     assert short is not None
     assert difference([short], [whole]).added == (whole,)
+
+
+def test_a_piece_is_shown_in_the_first_of_its_forms_that_fits() -> None:
+    pieces = [Piece(("a long form of it", "short")), Piece(("b",))]
+    assert pack(pieces, 7, len) == {0: "short", 1: "b"}
+    assert pack(pieces, 3, len) == {1: "b"}
+
+
+def test_a_list_ends_with_the_first_of_it_that_does_not_fit_and_others_are_passed_over() -> None:
+    pieces = [
+        Piece(("one",), listed=True), Piece(("too long",), listed=True), Piece(("so",), listed=True), Piece(("by",)),
+    ]  # fmt: skip
+    assert pack(pieces, 7, len) == {0: "one", 3: "by"}
+
+
+def test_a_lower_rank_is_given_its_room_earlier() -> None:
+    assert list(pack([Piece(("last",), rank=2), Piece(("first",), rank=1)], 20, len)) == [1, 0]
+    assert pack([Piece(("last",), rank=2), Piece(("first",), rank=1)], 5, len) == {1: "first"}
+
+
+def test_lines_are_kept_within_tokens_and_characters_alike() -> None:
+    lines = ["word " * 20] * 10
+    kept = first_lines(lines, "around", 100, 10_000, tokens.count)
+    assert 0 < len(kept) < 10
+    assert tokens.count("around" + "".join(kept)) <= 100
+    assert len(first_lines(lines, "around", 10_000, 250, tokens.count)) == 2
+    assert first_lines(lines, "around", 1, 10_000, tokens.count) == []
+
+
+def test_neighbours_are_parted_by_size_and_a_larger_one_stands_alone() -> None:
+    assert in_parts([("a", 3), ("b", 3), ("c", 4), ("d", 99), ("e", 1)], 6) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert in_parts([], 6) == []
