@@ -68,11 +68,6 @@ class Step(NamedTuple):
 _LONGEST, _HEAD, _TAIL = 2_000, 300, 1_200
 
 
-def _short(message: str) -> str:
-    """The message without the middle of what would fill an agent's context; its end says what to do."""
-    return message if len(message) <= _LONGEST else f"{message[:_HEAD]}…{message[-_TAIL:]}"
-
-
 class MemoryFault(Exception):
     """Base of all errors that are shown to the user without a traceback.
 
@@ -80,7 +75,8 @@ class MemoryFault(Exception):
     """
 
     def __init__(self, message: str, step: Step | None = None) -> None:
-        message = _short(message)
+        if len(message) > _LONGEST:  # its middle would fill an agent's context; its end says what to do
+            message = f"{message[:_HEAD]}…{message[-_TAIL:]}"
         super().__init__(f"{message} {step.call}".strip() if step else message)
         self.typed = f"{message} {step.command}".strip() if step else message
 
@@ -211,21 +207,13 @@ def alone() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        fault = _first_fault(group)
-        if fault is None:
+        faults, others = group.split(MemoryFault)
+        if faults is None or others is not None:
             raise
-        raise fault from fault.__cause__
-
-
-def _first_fault(group: BaseExceptionGroup[BaseException]) -> MemoryFault | None:
-    """The first of our own faults, if there is nothing else in the group."""
-    faults, others = group.split(MemoryFault)
-    if faults is None or others is not None:
-        return None
-    first: BaseException = faults
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first if isinstance(first, MemoryFault) else None
+        first: BaseException = faults
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from first.__cause__
 
 
 # After an error, a sentence.
