@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,26 +119,18 @@ class App:
         from mcp_memory.pipeline.compact import Compactor, Condenser
         from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
-        chosen, brief = self.settings.compaction, self.settings.brief
+        brief, rules = self.settings.brief, asdict(self.settings.compaction)
+        windows = parse_table(rules.pop("context_lengths"))
         tokenizer = Tokenizer(tokens.count, tokens.cut_to)
         return Compactor(
             store=self.store,
             inbox=self.inbox,
             condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
-            rules=CompactionRules(
-                enabled=chosen.enabled,
-                trigger_ratio=chosen.trigger_ratio,
-                reset_ratio=chosen.reset_ratio,
-                min_messages=chosen.min_messages,
-                preserve_recent=chosen.preserve_recent,
-                max_depth=chosen.max_depth,
-                cooldown_messages=chosen.cooldown_messages,
-                refresh_after_messages=chosen.refresh_after_messages,
-            ),
+            rules=CompactionRules(**rules),
             tokens=tokenizer,
             clock=self.clock,
             brief_tokens=brief.budget_tokens if brief.enabled else 0,
-            windows=parse_table(chosen.context_lengths),
+            windows=windows,
         )
 
     @cached_property
