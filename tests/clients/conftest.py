@@ -1,4 +1,4 @@
-"""Invented transcripts, and what an adapter makes of them."""
+"""Invented transcripts, and what an reader makes of them."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ _FIELDS = (
 
 @given(st.sampled_from(_EVENTS), st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=6))
 @settings(max_examples=150, deadline=None)
-def test_no_payload_makes_an_adapter_raise(event: str, fields: dict[str, Any]) -> None:
+def test_no_payload_makes_a_reader_raise(event: str, fields: dict[str, Any]) -> None:
     for client in ("codex", "gemini", "cursor"):
         hooked = CLIENTS[client].hook({"hook_event_name": event, "session_id": "s1", **fields}, 1)
         for one in (*hooked.events, *hooked.fallback):

@@ -112,8 +112,8 @@ def test_a_message_that_is_read_twice_after_a_crash_reads_the_same(chat: Chat) -
     chat.write(
         chat.reply("Two.", called("glob", {"pattern": "*"}, "a", "c1"), called("glob", {"pattern": "+"}, "b", "c2"))
     )
-    adapter, state = CLIENTS["gemini"], chat.state
-    lines = adapter.read(chat.path, state)
+    reader, state = CLIENTS["gemini"], chat.state
+    lines = reader.read(chat.path, state)
     next(lines)
     saved = json.loads(json.dumps({"offset": state.offset, "line": state.line, "memory": state.memory}))
     chat.state = type(state)(**saved)

@@ -21,8 +21,8 @@ needs_replay = pytest.mark.skipif(not REPLAY.is_dir(), reason="the recorded hook
 
 @pytest.fixture(scope="module")
 def events() -> list[Captured]:
-    adapter = CLIENTS["claude-code"]
-    found = [item for path in adapter.transcripts([TRANSCRIPTS]) for item in adapter.read(path, TranscriptState())]
+    reader = CLIENTS["claude-code"]
+    found = [item for path in reader.transcripts([TRANSCRIPTS]) for item in reader.read(path, TranscriptState())]
     events = [item for item in found if isinstance(item, Captured)]
     assert len(events) == len(found), "a line could not be read"
     return events
@@ -56,13 +56,13 @@ def test_real_transcripts_are_recognized() -> None:
 @needs_transcripts
 def test_tool_results_read_alike_with_and_without_the_tools_own_object(tmp_path: Path) -> None:
     """A subagent's transcript lacks the object: most calls must read the same all the same."""
-    adapter, alike, other = CLIENTS["claude-code"], 0, Counter[str]()
+    reader, alike, other = CLIENTS["claude-code"], 0, Counter[str]()
     for path in TRANSCRIPTS.glob("*.jsonl"):
         bare = tmp_path / path.name
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         bare.write_text("".join(json.dumps({**line, "toolUseResult": None}) + "\n" for line in lines), "utf-8")
         with_object, without = (
-            {item.source_key: item for item in adapter.read(file, TranscriptState()) if isinstance(item, Captured)}
+            {item.source_key: item for item in reader.read(file, TranscriptState()) if isinstance(item, Captured)}
             for file in (path, bare)
         )
         assert with_object.keys() == without.keys()
@@ -78,7 +78,7 @@ def test_tool_results_read_alike_with_and_without_the_tools_own_object(tmp_path:
 @needs_replay
 @pytest.mark.parametrize("folder", ["claude-code", "claude-code-tui", "claude-code-plugin"])
 def test_every_recorded_payload_is_known(folder: str) -> None:
-    adapter = CLIENTS["claude-code"]
+    reader = CLIENTS["claude-code"]
     telling = (
         "SessionStart",
         "SessionEnd",
@@ -90,7 +90,7 @@ def test_every_recorded_payload_is_known(folder: str) -> None:
     )
     dull = ("PostToolUse-ToolSearch", "SubagentStop-compaction-agent")
     for path in sorted((REPLAY / folder).glob("*.json")):
-        hooked = adapter.hook(json.loads(path.read_text("utf-8")), 1)
+        hooked = reader.hook(json.loads(path.read_text("utf-8")), 1)
         assert not hooked.unknown, path.name
         assert bool(hooked.events) == (path.name.startswith(telling) and not path.name.startswith(dull)), path.name
         assert bool(hooked.fallback) == (path.name in ("Stop.json",) or path.name.startswith("PostCompact")), path.name

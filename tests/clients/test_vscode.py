@@ -302,10 +302,10 @@ def test_transcripts_are_recognized_and_found_where_vs_code_keeps_them(tmp_path:
     path.parent.mkdir(parents=True)
     path.write_text("".join(json.dumps(entry) + "\n" for entry in session()))
     (storage / "0a1b/other.jsonl").write_text("{}\n")
-    adapter = detect(path)
-    assert adapter is not None
-    assert adapter.name == "vscode"
-    assert list(adapter.transcripts(default_places(Folders(tmp_path))["vscode"])) == [path]
+    reader = detect(path)
+    assert reader is not None
+    assert reader.name == "vscode"
+    assert list(reader.transcripts(default_places(Folders(tmp_path))["vscode"])) == [path]
 
 
 def test_nothing_is_too_odd_to_be_taken() -> None:
