@@ -292,21 +292,26 @@ def unread(client: str, count: int) -> str:
 def unread_payloads(facts: Facts) -> list[Problem]:
     """What a client's hook told that no one could read."""
     fix = f"{UPDATE}; then mcp-memory process reads them. If this is the latest version, tell its makers of the client."
-    return [
-        Problem(unread(client, count), f"They are kept, and not in memory. The last came on {_day(last_ms)}.", fix)
-        for client, (count, last_ms) in facts.unknown.items()
-    ]
-
-
-def _day(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    problems = []
+    for client, (count, last_ms) in facts.unknown.items():
+        last = datetime.fromtimestamp(last_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        why = f"They are kept, and not in memory. The last came on {last}."
+        problems.append(Problem(unread(client, count), why, fix))
+    return problems
 
 
 def flow(facts: Facts, now_ms: int) -> list[Problem]:
     """Whether what was captured is taken up, and whether its times can be true."""
     problems = []
     if facts.oldest_waiting_ms is not None and facts.oldest_waiting_ms < now_ms - _LATE_MS:
-        problems.append(_stuck(facts, now_ms))
+        age = (now_ms - facts.oldest_waiting_ms) // _MINUTE
+        if facts.lease_until_ms > now_ms:
+            why = f"{facts.holder} holds the lease but has left {facts.waiting} events untouched for {age} minutes."
+            fix = f"kill {facts.holder.rpartition(':')[2]}; then: {_PROCESS}"
+            problems.append(Problem("the lease of the pipeline is stuck", why, fix))
+        else:
+            why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
+            problems.append(Problem("captured events are waiting", why, _PROCESS))
     if facts.newest_ms is not None and facts.newest_ms > now_ms + _AHEAD_MS:
         minutes = (facts.newest_ms - now_ms) // _MINUTE
         why = f"The latest is {minutes} minutes ahead of this machine's clock, which is or was wrong."
@@ -322,16 +327,6 @@ def flow(facts: Facts, now_ms: int) -> list[Problem]:
             fix = f"It is read again once it has changed; to try now: mcp-memory import {shlex.quote(path)}"
             problems.append(Problem(f"{path} was set aside", f"{reason[:1].upper()}{reason[1:]}{where}.", fix))
     return problems
-
-
-def _stuck(facts: Facts, now_ms: int) -> Problem:
-    age = (now_ms - (facts.oldest_waiting_ms or now_ms)) // _MINUTE
-    if facts.lease_until_ms > now_ms:
-        pid = facts.holder.rpartition(":")[2]
-        why = f"{facts.holder} holds the lease but has left {facts.waiting} events untouched for {age} minutes."
-        return Problem("the lease of the pipeline is stuck", why, f"kill {pid}; then: {_PROCESS}")
-    why = f"No server has run since, so {facts.waiting} events wait, the oldest for {age} minutes."
-    return Problem("captured events are waiting", why, _PROCESS)
 
 
 def spool(folder: Path, now_ms: int) -> list[Problem]:
@@ -372,20 +367,20 @@ def records(path: Path) -> list[Problem]:
         with _reading(path) as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
                 return []
-            return list(_broken(connection))
+            found: dict[tuple[str, str], list[int]] = {}
+            for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
+                if missing or digest(text) != sha256:
+                    counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
+                    counts[0 if missing else 1] += 1
     except sqlite3.Error:
         return []
-
-
-def _broken(connection: sqlite3.Connection) -> Iterator[Problem]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
-        if missing or digest(text) != sha256:
-            counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
-            counts[0 if missing else 1] += 1
-    for (session, record), (missing, changed) in found.items():
-        why = f"{missing} of the events it was made from are gone, {changed} say something else than they did."
-        yield Problem(f"record {record} does not match its events", why, f"mcp-memory compact {session} --force")
+    told = "{} of the events it was made from are gone, {} say something else than they did."
+    return [
+        Problem(
+            f"record {record} does not match its events", told.format(*counts), f"mcp-memory compact {session} --force"
+        )
+        for (session, record), counts in found.items()
+    ]
 
 
 def index_standing(path: Path, held: str | None) -> Standing | None:

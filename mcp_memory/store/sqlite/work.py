@@ -209,7 +209,7 @@ _COMPRESSION = (
 )
 
 
-class _Usage(NamedTuple):
+class _Spent(NamedTuple):
     """What one model was used for, in all and today."""
 
     model: str
@@ -292,7 +292,7 @@ class SqliteLedger:
 
     async def facts(self) -> dict[str, Any]:
         day = self._day(self._clock.now_ms())
-        used = [_Usage(*row) for row in await self._database.fetch(_BY_MODEL, (day, day))]
+        used = [_Spent(*row) for row in await self._database.fetch(_BY_MODEL, (day, day))]
         ratios = {}
         for name, by in (("compression", "v.depth"), ("compression_by_level", "n.level")):
             rows = await self._database.fetch(_COMPRESSION.format(by=by))
