@@ -336,6 +336,16 @@ class IndexKeeper(Protocol):
     async def state(self) -> IndexState: ...
 
 
+class FiledIndex(IndexKeeper, Protocol):
+    """An index with files of its own."""
+
+    def over(self, source: IndexSource, otherwise: SearchIndex) -> SearchIndex:
+        """The index for whoever reads one moment of a store, in the thread that does; it waits for nothing else.
+
+        While its files are not in step with that moment, the other index answers.
+        """
+
+
 class WorkStore(Protocol):
     """When there is work, and which process does it."""
 

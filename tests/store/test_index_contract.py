@@ -22,6 +22,7 @@ from mcp_memory.domain.stems import index_words, porter
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import ReadStore
+from tests.store.whoosh.indexed import without_fallback
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -40,13 +41,8 @@ async def memory(home: Path, kind: str) -> AsyncIterator[App]:
     chosen = Settings(home=home, calendar=Calendar("UTC"), index=Index(kind))
     async with open_app(chosen, cwd=home, clock=StoppedClock()) as app:
         if kind == "whoosh":
-            silence_fts5(app)
+            without_fallback(app)
         yield app
-
-
-def silence_fts5(app: App) -> None:
-    """Whoosh may ask FTS5 while it is out of step; here that would hide what it cannot do itself."""
-    app.store.search.__self__._otherwise = None  # type: ignore[attr-defined]
 
 
 async def store(app: App, lines: Iterable[dict[str, Any]]) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
 from mcp_memory.app import open_app
-from mcp_memory.config import Settings
+from mcp_memory.config import Index, Settings
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.surfaces import commands
+from tests.support import needs_whoosh
 from tests.surfaces.client import GRIP, ask, connected
 from tests.surfaces.test_tools import QUESTIONS
 
@@ -66,6 +68,17 @@ async def test_a_tool_makes_one_trip_to_the_database(
         trips.clear()
         await ask(client, tool, **arguments)
         assert trips == ["read"]
+
+
+@needs_whoosh
+async def test_an_index_with_files_of_its_own_answers_in_the_same_trip(settings: Settings, trips: list[str]) -> None:
+    async with open_app(replace(settings, index=Index("whoosh"))) as app:
+        while await app.index.catch_up():
+            pass
+        trips.clear()
+        found, _ = await app.answers.teleport("refresh tokens", None, budget=600)
+    assert found.hits
+    assert trips == ["read"]
 
 
 @pytest.mark.parametrize(("name", "given"), COMMANDS, ids=lambda value: str(value)[:40])

@@ -16,7 +16,7 @@ from mcp_memory.domain.events import LIFECYCLE
 from mcp_memory.domain.matches import IndexChanges, IndexDocument, IndexEntry, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.terms import Term, event_columns, node_columns
-from mcp_memory.store.sqlite.database import ERASURES, Database
+from mcp_memory.store.sqlite.database import ERASURES, Reads
 from mcp_memory.store.sqlite.fts5 import load, pool_of
 from mcp_memory.store.sqlite.log import EVENT
 from mcp_memory.store.sqlite.nodes import NODE
@@ -139,13 +139,13 @@ def changes(connection: sqlite3.Connection, held: str | None, limit: int) -> Ind
 class IndexPart:
     """Implements the IndexSource port."""
 
-    _database: Database
+    _reads: Reads
 
     async def index_standing(self, held: str | None) -> Standing:
-        return await self._database.read(standing, held)
+        return await self._reads.read(standing, held)
 
     async def index_changes(self, held: str | None, limit: int) -> IndexChanges:
-        return await self._database.read(changes, held, limit)
+        return await self._reads.read(changes, held, limit)
 
     async def matches(self, best: Ranked, within: Within, kinds: frozenset[str] | None, limit: int) -> list[IndexEntry]:
         kept: list[IndexEntry] = []
@@ -154,13 +154,13 @@ class IndexPart:
             if not within.everywhere:
                 times = {"start": within.start_ms, "end": within.end_ms}
                 values = {"numbers": json.dumps(part), "project": within.project, **times}
-                fitting = {number for (number,) in await self._database.fetch(_FITTING, values)}
+                fitting = {number for (number,) in await self._reads.fetch(_FITTING, values)}
                 part = [number for number in part if number in fitting]
-            kept += await load(self._database, [(number, 0.0) for number in part], limit, within, kinds)
+            kept += await load(self._reads, [(number, 0.0) for number in part], limit, within, kinds)
             if len(kept) >= limit:
                 break
         return kept[:limit]
 
     async def pool_of(self, terms: Sequence[Term], found: Ranked, within: Within, *, cited: bool, limit: int) -> Pool:
         events = replace(found, numbers=[number // 4 for number in found.numbers])
-        return await pool_of(self._database, terms, events, within, cited, limit)
+        return await pool_of(self._reads, terms, events, within, cited, limit)

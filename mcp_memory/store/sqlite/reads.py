@@ -15,6 +15,7 @@ from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import Counts, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.database import Reads
+from mcp_memory.store.sqlite.documents import IndexPart
 from mcp_memory.store.sqlite.fts5 import events as candidates
 from mcp_memory.store.sqlite.fts5 import is_silent
 from mcp_memory.store.sqlite.log import EVENTS, event_of
@@ -112,7 +113,7 @@ _COUNTS = """
 """
 
 
-class SqliteReader:
+class SqliteReader(IndexPart):
     """Implements the ReadStore port."""
 
     def __init__(self, reads: Reads, index: SearchIndex) -> None:

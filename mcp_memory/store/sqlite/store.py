@@ -18,10 +18,9 @@ from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull
 from mcp_memory.models.port import Prices
-from mcp_memory.store.port import Clock, ReadStore, SearchIndex
+from mcp_memory.store.port import Clock, FiledIndex, ReadStore
 from mcp_memory.store.sqlite.backup import Backups, copies_of
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, note_erasure
-from mcp_memory.store.sqlite.documents import IndexPart
+from mcp_memory.store.sqlite.database import Database, Reads, Row, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import forget, look
 from mcp_memory.store.sqlite.fts5 import Fts5Index
 from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT_COLUMNS, LogPart, event_of, index_events
@@ -75,7 +74,6 @@ _NEIGHBOUR = """
 
 class SqliteStore(
     SqliteReader,
-    IndexPart,
     LogPart,
     SegmentPart,
     NodePart,
@@ -89,11 +87,18 @@ class SqliteStore(
     def __init__(self, database: Database) -> None:
         super().__init__(database, Fts5Index(database))
         self._database = self.database = database
-        self._in_step = True
+        self._filed: FiledIndex | None = None
 
-    def use(self, index: SearchIndex) -> None:
-        """Let an index answer that has files of its own, which other threads read."""
-        self.search, self.pool, self._in_step = index.search, index.pool, False
+    def use(self, index: FiledIndex) -> None:
+        """Let an index answer that has files of its own."""
+
+        async def search(*args: Any, **named: Any) -> Any:
+            return await self.at_once(lambda reader: reader.search(*args, **named))
+
+        async def pool(*args: Any, **named: Any) -> Any:
+            return await self.at_once(lambda reader: reader.pool(*args, **named))
+
+        self._filed, self.search, self.pool = index, search, pool
 
     @classmethod
     @asynccontextmanager
@@ -109,9 +114,15 @@ class SqliteStore(
             yield cls(database)
 
     async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
-        if not self._in_step:
-            return await work(self)
-        return await self._database.at_once(lambda snapshot: work(SqliteReader(snapshot, Fts5Index(snapshot))))
+        def at(snapshot: Snapshot) -> Coroutine[Any, Any, T]:
+            fts5 = Fts5Index(snapshot)
+            reader = SqliteReader(snapshot, fts5)
+            if self._filed:
+                filed = self._filed.over(reader, fts5)
+                reader.search, reader.pool = filed.search, filed.pool
+            return work(reader)
+
+        return await self._database.at_once(at)
 
     async def outdated_briefs(self, limit: int) -> list[BriefSource]:
         async def read(snapshot: Reads) -> list[BriefSource]:

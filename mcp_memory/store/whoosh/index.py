@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import to_thread
 
 from mcp_memory.domain.matches import DEEPEST, SCANNED, IndexEntry, IndexState, Pool, Ranked, Standing, Within
 from mcp_memory.domain.terms import Term
@@ -39,16 +40,20 @@ def mark_damaged(folder: Path) -> None:
 
 
 class WhooshIndex:
-    """Implements the SearchIndex and IndexKeeper ports."""
+    """Implements the FiledIndex port, and the SearchIndex port over one moment of a store."""
 
     def __init__(self, store: IndexSource, folder: Path, otherwise: SearchIndex) -> None:
         from mcp_memory.store.whoosh import writer  # which needs the package
 
         self._store, self._folder, self._otherwise = store, folder, otherwise
         self._searcher, self._writer = Searcher(folder), writer
-        self._reading, self._writing = anyio.Lock(), anyio.Lock()
-        self._failed = False
-        self.close = self._searcher.close
+        self._lock, self._writing = threading.Lock(), anyio.Lock()
+        self._failed, self.close = False, self._searcher.close
+
+    def over(self, source: IndexSource, otherwise: SearchIndex) -> SearchIndex:
+        view = copy(self)
+        view._store, view._otherwise = source, otherwise
+        return view
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
@@ -72,12 +77,12 @@ class WhooshIndex:
 
     async def _find(self, *asked: Any) -> Ranked | None:
         """What the files say; nothing if they are not in step with the store, or cannot be read."""
-        async with self._reading:
+        with self._lock:
             number = generation(self._folder)
             try:
-                await to_thread.run_sync(self._searcher.refresh)
+                self._searcher.refresh()
                 if await self._store.index_standing(self._searcher.position) is Standing.CURRENT:
-                    return await to_thread.run_sync(self._searcher.find, *asked)
+                    return self._searcher.find(*asked)
             except Exception as error:  # Whoosh meets broken files with errors of every kind.
                 self._searcher.close()
                 if generation(self._folder) == number:
@@ -88,13 +93,11 @@ class WhooshIndex:
 
     async def state(self) -> IndexState:
         files = list(self._folder.glob("*")) if self._folder.is_dir() else []
-        return IndexState("whoosh", (await self._standing()).value, sum(file.stat().st_size for file in files))
+        standing = await self._store.index_standing(read_position(self._folder, generation(self._folder)))
+        return IndexState("whoosh", standing.value, sum(file.stat().st_size for file in files))
 
     async def behind(self) -> bool:
-        return await self._standing() is not Standing.CURRENT
-
-    async def _standing(self) -> Standing:
-        return await self._store.index_standing(read_position(self._folder, generation(self._folder)))
+        return (await self.state()).state != Standing.CURRENT.value
 
     async def catch_up(self) -> int:
         async with self._writing:
@@ -118,7 +121,7 @@ class WhooshIndex:
                 # A damaged index is built anew; if that fails as well, something else is wrong.
                 logger.warning("The Whoosh index cannot be used (%s: %s): built anew.", type(error).__name__, error)
                 self._failed = True
-                await to_thread.run_sync(self._writer.clear, self._folder)
+                await anyio.to_thread.run_sync(self._writer.clear, self._folder)
                 return 1
 
     async def _bring_on(self) -> int:
@@ -127,7 +130,7 @@ class WhooshIndex:
         if changes.standing is Standing.CURRENT:
             self._failed = False
             return 0
-        await to_thread.run_sync(self._writer.write, self._folder, held, changes)
+        await anyio.to_thread.run_sync(self._writer.write, self._folder, held, changes)
         return max(len(changes.documents), 1)
 
 

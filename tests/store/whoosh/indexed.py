@@ -38,9 +38,15 @@ async def found(app: App, query: str) -> list[str]:
 
 async def found_by_whoosh(app: App, query: str) -> list[str]:
     """What is found with nothing to fall back on."""
-    search: Any = app.store.search  # of the index that was chosen, to which it is bound
-    search.__self__._otherwise = None
+    without_fallback(app)
     return await found(app, query)
+
+
+def without_fallback(app: App) -> None:
+    """Whoosh may ask FTS5 while it is out of step; here that would hide what it cannot do itself."""
+    index: Any = app.index
+    over = type(index).over
+    index.over = lambda source, _: over(index, source, None)
 
 
 def walrus(number: int = 0, session: str = "w") -> dict[str, Any]:
