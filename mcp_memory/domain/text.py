@@ -1,4 +1,4 @@
-"""Remembering what a function gave, for what is asked of the same few thousand words over and over."""
+"""Text as it is read and compared: words, stems and terms, safe to show, on one line, without markup."""
 
 from __future__ import annotations
 
