@@ -7,6 +7,8 @@ bounded, so that no text can take long.
 
 from __future__ import annotations
 
+import os
+
 from mcp_memory.capture.redaction.values import (
     decoded,
     is_cookie,
@@ -69,147 +71,22 @@ _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 
 #: No key of the first table is shorter.
 SHORTEST = 20
-_OPENAI = r"(?:(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}|(?:[A-Za-z0-9]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*)"
-#: Keys that services mark with a prefix of their own: the trigger. The pattern follows it, and takes all letters and
-#: digits, so that nothing of a secret stays behind its mark. These are of letters, digits and `_.-` only.
-KEYS: tuple[Rule, ...] = (
-    ("anthropic-key", "sk-ant-", r"[\w-]{16,}"),
-    ("openai-key", "sk-", _OPENAI),
-    ("groq-key", "gsk_", r"[A-Za-z0-9]{30,}"),
-    ("xai-key", "xai-", r"[A-Za-z0-9]{40,}"),
-    ("huggingface-token", "hf_|api_org_", r"[A-Za-z0-9]{30,}"),
-    ("perplexity-key", "pplx-", r"[A-Za-z0-9]{40,}"),
-    ("replicate-token", "r8_", r"[A-Za-z0-9]{37,}"),
-    ("together-key", "tgp_v1_", r"[\w-]{40,}"),
-    ("nvidia-key", "nvapi-", r"[\w-]{60,}"),
-    ("tavily-key", "tvly-", r"[\w-]{24,}"),
-    ("langsmith-key", "lsv2_", r"(?:pt|sk)_[0-9a-f]{32}\w*"),
-    ("pinecone-key", "pcsk_", r"\w{40,}"),
-    ("wandb-key", "wandb_v1_", r"\w{40,}"),
-    ("cursor-key", "key_", r"[0-9a-f]{64}" + _END),
-    ("aws-key-id", "AKIA|ASIA|ABIA|ACCA", r"[A-Z0-9]{16}" + _END),
-    ("google-key", "AIza", r"[\w-]{35,}"),
-    ("google-secret", "GOCSPX-", r"[\w-]{20,}"),
-    ("google-token", "ya29.", r"[\w.-]{20,}"),
-    ("alibaba-key-id", "LTAI", r"[A-Za-z0-9]{16,26}" + _END),
-    ("tencent-key-id", "AKID", r"[A-Za-z0-9]{32}" + _END),
-    ("yandex-key", "AQVN", r"[\w-]{35,38}" + _END),
-    ("cloudflare-token", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{100,}"),
-    ("cloudflare-token", "cfat_|cfk_|cfut_", r"[\w-]{36,}"),
-    ("vercel-token", "vcp_|vca_|vci_|vcr_|vck_", r"[A-Za-z0-9]{24,}[\w-]*"),
-    ("netlify-token", "nfp_", r"[A-Za-z0-9]{30,}"),
-    ("fly-token", "fo1_", r"[\w-]{40,}"),
-    ("heroku-key", "HRKU-", r"[\w-]{36,}"),
-    ("supabase-token", "sbp_", r"(?:v\d_|oauth_)?[0-9a-f]{40,}"),
-    ("supabase-key", "sb_secret_", r"[\w-]{20,}"),
-    ("databricks-token", "dapi", r"[0-9A-Fa-f]{32}(?:-\d)?" + _END),
-    ("vault-token", "hvs.|hvr.", r"[\w-]{20,}"),
-    ("vault-token", "hvb.", r"[\w-]{60,}"),
-    ("vault-token", "s.", r"[A-Za-z0-9]{24}" + _END, _looks_strong),
-    ("doppler-token", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.[\w.]{40,}"),
-    ("1password-token", "ops_eyJ", r"[\w-]{100,}={0,2}"),
-    ("1password-token", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + _END),
-    ("pulumi-token", "pul-", r"[0-9a-f]{40}" + _END),
-    ("scalingo-token", "tk-us-", r"[\w-]{48}" + _END),
-    ("github-token", "gh", r"[pousr]_(?:[A-Za-z0-9]{20,}|\d{1,20}_eyJ[\w-]{12,}(?:\.[\w-]{8,}){0,2})"),
-    ("github-token", "github_pat_", r"\w{20,}"),
-    ("gitlab-token", "glpat-", r"[\w.-]{16,}"),
-    ("gitlab-token", "gldt-|glrt-|glcbt-|gloas-|glptt-|glft-|glimt-|glsoat-|glagent-|glffct-|glwt-", r"[\w.-]{20,}"),
-    ("gitlab-token", "GR1348941", r"[\w-]{20,}"),
-    ("bitbucket-token", "ATBB", r"[A-Za-z0-9]{28,}"),
-    ("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
-    ("pypi-token", "pypi-", r"(?:AgE[\w-]{16,}|[A-Za-z0-9_]{40,}[\w-]*)"),
-    ("rubygems-key", "rubygems_", r"[0-9a-f]{40,}"),
-    ("crates-token", "cio", r"(?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{32}" + _END),
-    ("nuget-key", "oy2", r"[a-z0-9]{43}" + _END),
-    ("clojars-token", "CLOJARS_", r"[A-Za-z0-9]{40,}"),
-    ("docker-token", "dckr_", r"(?:pat|oat)_[\w-]{20,}"),
-    ("jfrog-key", "AKC", r"[A-Za-z0-9]{58,}", _looks_strong),
-    ("jfrog-key", "AP", r"[0-9A-F][A-Za-z0-9]{60,}", _looks_strong),
-    ("jfrog-token", "cmVmd", r"[A-Za-z0-9]{55,}={0,2}"),
-    ("buildkite-token", "bkua_", r"[0-9a-f]{40,}"),
-    ("circleci-token", "CCIP", r"(?:AT|RJ)_[A-Za-z0-9]{20,}_[0-9a-f]{40,}"),
-    ("sonar-token", "squ_|sqp_|sqa_", r"[A-Za-z0-9]{40,}"),
-    ("sourcegraph-token", "sgp_", r"(?:(?:local|[0-9A-Fa-f]{16})_)?[0-9A-Fa-f]{40}" + _END),
-    ("harness-token", "pat.|sat.", r"[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}" + _END),
-    ("octopus-key", "API-", r"[A-Z0-9]{26,32}" + _END, _looks_random),
-    ("portainer-token", "ptr_", r"[\w-]{40,}"),
-    ("deno-token", "ddp_|ddw_", r"[A-Za-z0-9]{36,}"),
-    ("apify-token", "apify_api_", r"[A-Za-z0-9-]{30,}"),
-    ("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}"),
-    ("newrelic-key", "NRAK-|NRII-|NRIQ-|NRRA-", r"[A-Za-z0-9-]{20,}" + _END),
-    ("newrelic-key", "NRJS-", r"[0-9a-f]{19}" + _END),
-    ("dynatrace-token", "dt0", r"[a-z]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{60,}"),
-    ("posthog-key", "phx_", r"[\w-]{40,}"),
-    ("postman-key", "PMAK-", r"[0-9A-Za-z]{24}-[0-9A-Za-z]{30,}"),
-    ("figma-token", "figd_|figu_|figor_|fio-u-", r"[\w-]{30,}"),
-    ("linear-key", "lin_api_|lin_oauth_", r"[A-Za-z0-9]{30,}"),
-    ("notion-token", "ntn_", r"[A-Za-z0-9]{40,}"),
-    ("notion-token", "secret_", r"[A-Za-z0-9]{43}" + _END),
-    ("airtable-token", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{60,}"),
-    ("contentful-token", "CFPAT-", r"[\w-]{40,}"),
-    ("typeform-token", "tfp_", r"[\w.-]{40,}"),
-    ("mapbox-token", "sk.eyJ", r"[\w-]{20,}\.[\w-]{20,}"),
-    ("mapbox-token", "pk.", r"[a-z0-9]{60}\.[a-z0-9]{22}" + _END),
-    ("hubspot-token", "pat-", r"(?:na|eu|ap)\d-" + _UUID),
-    ("launchdarkly-key", "api-|sdk-", _UUID + _END),
-    ("plaid-token", "access-", r"(?:sandbox|development|production)-" + _UUID),
-    ("slack-token", "xapp-", r"\d-[A-Za-z0-9-]{20,}"),
-    ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,}"),
-    ("brevo-key", "xkeysib-|xsmtpsib-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}" + _END),
-    ("mailgun-key", "key-", r"[0-9A-Za-z]{32}" + _END, _looks_random),
-    ("resend-key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}" + _END),
-    ("twilio-key", "SK", r"[0-9a-fA-F]{32}" + _END),
-    ("stripe-key", "sk_|rk_|ak_", r"(?:live|test|prod)_[A-Za-z0-9]{16,}"),
-    ("elevenlabs-key", "sk_", r"[0-9a-f]{48}" + _END),
-    ("razorpay-key", "rzp_", r"(?:live|test)_[A-Za-z0-9]{14,}" + _END),
-    ("flutterwave-key", "FLWSECK", r"[-_](?:TEST-)?[0-9A-Za-z]{12,}(?:-X)?"),
-    ("square-token", "sq0", r"(?:atp|csp)-[\w-]{22,}"),
-    ("square-token", "EAAA", r"[\w-]{56,60}(?![\w+/=-])"),
-    ("facebook-token", "EAA", r"[A-Za-z0-9]{90,}", _looks_random),
-    ("shopify-token", "shp", r"(?:at|ca|pa|ss)_[0-9a-zA-Z]{32,}"),
-    ("shippo-token", "shippo_", r"(?:live|test)_[0-9a-f]{40,}"),
-    ("easypost-key", "EZAK|EZTK", r"[A-Za-z0-9]{54}" + _END),
-    ("duffel-token", "duffel_", r"(?:live|test)_[\w-]{40,}"),
-    ("readme-key", "rdme_", r"[a-z0-9]{60,}"),
-    ("prefect-key", "pnu_", r"[A-Za-z0-9]{36}" + _END),
-    ("infracost-key", "ico-", r"[A-Za-z0-9]{32}" + _END),
-    ("adobe-secret", "p8e-", r"[A-Za-z0-9]{32}" + _END),
-    ("nebula-key", "dnkey-", r"[\w-]{26}-[\w-]{52}"),
-    ("intra42-secret", "s-s4t2", r"(?:ud|af)-[0-9a-f]{64}"),
-    ("settlemint-token", "sm_", r"[aps]at_[A-Za-z0-9]{16,}" + _END),
-    ("clickhouse-key", "4b1d", r"[A-Za-z0-9]{38}" + _END, _looks_strong),
-    # {"auths": in base 64, as a secret of Kubernetes holds the logins to registries
-    ("credential", "eyJhdXRoc", r"[A-Za-z0-9]{11,}[A-Za-z0-9+/]*={0,2}"),
-    ("credential", "ewoJImF1dGhz", r"[A-Za-z0-9]{8,}[A-Za-z0-9+/]*={0,2}"),
-    ("grafana-token", "eyJrIjoi", r"[A-Za-z0-9]{50,400}={0,3}"),
-    ("bitcoin-key", "xprv", r"[A-Za-z0-9]{100,}"),
-    ("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}" + _END),
-    # Every character of a JWT counts as one of its word, so that a long run of such words is read once.
-    ("jwt", "eyJ", r"(?<![_-]eyJ)[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]*)?|[\w-]{8,}\.[\w-]*)"),
-)
-_PEM_64 = r"[A-Za-z0-9+/]{30,}={0,2}(?:(?:\s|\\[nr]){1,40}[A-Za-z0-9+/]{40,}={0,2})*"
-#: The same, for those that are shorter or hold other signs.
-OTHER_KEYS: tuple[Rule, ...] = (
-    ("google-token", "1//0", r"(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{40,}"),
-    ("fly-token", "fm2_|fm1a_|fm1r_", r"[A-Za-z0-9+/=]{60,}"),
-    ("planetscale-token", "pscale_", r"(?:tkn|pw|oauth)_[\w.=-]{32,}"),
-    ("tailscale-key", "tskey-", r"[a-z]+-\w{8,}(?:-\w{16,})?"),
-    ("atlassian-token", "ATATT3|ATCTT3", r"[\w=-]{60,}"),
-    ("sentry-token", "sntrys_|sntryu_", r"[A-Za-z0-9+/=_]{60,}"),
-    ("grafana-token", "glc_", r"(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9+/]{32,}={0,2}"),
-    ("aws-key", "ABSK", r"[A-Za-z0-9+/]{60,}={0,2}"),
-    ("aws-key", "bedrock-api-key-", r"[A-Za-z0-9+/%]{60,}={0,2}"),
-    ("minisign-key", "RWRTY0Iy", r"[A-Za-z0-9+/]{60,}={0,2}"),
-    ("slack-token", "xox", r"[abeoprs](?:\.[a-z]{1,9})?-(?=(?:[A-Za-z-]{0,80}\d){2})[A-Za-z0-9-]{10,}"),
-    ("stripe-secret", "whsec_", r"[A-Za-z0-9+/]{20,}={0,2}"),
-    ("paypal-token", "access_token$production$|access_token$sandbox$", r"[a-z0-9]{16}\$[0-9a-f]{32,}"),
-    ("openshift-token", "sha256~", r"[\w-]{40,}"),
-    ("endor-key", "endr+", r"[A-Za-z0-9-]{16,}"),
-    ("twitter-token", "A" * 20, r"(?<![A-Za-z0-9+/]A{20})A{0,2}[A-Za-z0-9%]{60,110}(?![A-Za-z0-9+/])"),
-    ("jwt", "ZXlK", r"[A-Za-z0-9+/_-]{40,}={0,2}", _is_wrapped_token),
-    ("private-key", "LS0tLS1CRUdJTi", _PEM_64, _is_encoded_key),
-)
+_VERDICTS = {"strong": _looks_strong, "random": _looks_random, "wrapped": _is_wrapped_token, "encoded": _is_encoded_key}
+
+
+def _read(name: str) -> tuple[Rule, ...]:
+    """The rules of a file, one a line; it says itself what its columns are."""
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    rules: list[Rule] = []
+    for kind, triggers, pattern, *verdict in rows:
+        pattern = pattern.replace("<end>", _END).replace("<uuid>", _UUID)
+        rules.append((kind, triggers, pattern, _VERDICTS[verdict[0]]) if verdict else (kind, triggers, pattern))
+    return tuple(rules)
+
+
+#: Keys that services mark with a prefix of their own, of letters, digits and `_.-` only, and those of other signs.
+KEYS, OTHER_KEYS = _read("keys.txt"), _read("other_keys.txt")
 
 
 #: What is handed over as one word, in quotes or without.
