@@ -6,7 +6,7 @@ Each answers with a dictionary for --json, with a text, or with 0 if it has prin
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any
 
 from mcp_memory.app import App
 from mcp_memory.domain.budget import offset_of
-from mcp_memory.domain.nodes import Kind, Node, NodeQuery
+from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
-from mcp_memory.domain.toc import Level, Scope, parse_node_id
+from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
@@ -77,21 +77,7 @@ async def toc(answers: Answers, options: argparse.Namespace) -> Answer:
         return f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
     if topic:
         nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
-    return tree(nodes, scope, "" if nodes else await answers.waiting(scope))
-
-
-def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
-    """The table of contents, indented by level; `note` is what to say if there is none."""
-    if not nodes:
-        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
-        return output.text(f"Nothing is summarized yet.{hint}")
-    for node in nodes:
-        indent = "  " * int(node.level)
-        output.write(f"{indent}{output.bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
-        if node.level is Level.DAY:
-            for bullet in node.bullets[:3]:
-                output.write(f"{indent}  - {safe(bullet.shown, 140)}\n")
-    return 0
+    return output.tree(nodes, scope, "" if nodes else await answers.waiting(scope))
 
 
 @from_one_moment

@@ -12,7 +12,6 @@ from typing import Any, TextIO
 
 from mcp_memory.app import App
 from mcp_memory.capture.settings import private_dir
-from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level
@@ -83,14 +82,11 @@ async def _lines(app: App, project: str | None, file: TextIO, between: str = "")
     count = last = 0
     while page := await app.store.log(last, project, _PAGE):
         for last, event in page:  # noqa: B007
-            file.write(f"{between if count else ''}{json.dumps(line_of(event), ensure_ascii=True)}\n")
+            # As `import --client jsonl` reads it again.
+            line = {**event_shape(event), "source_ids": list(event.source_ids), "metadata": dict(event.metadata)}
+            file.write(f"{between if count else ''}{json.dumps(line, ensure_ascii=True)}\n")
             count += 1
     return count
-
-
-def line_of(event: Event) -> dict[str, Any]:
-    """An event as a line that `import --client jsonl` reads again."""
-    return {**event_shape(event), "source_ids": list(event.source_ids), "metadata": dict(event.metadata)}
 
 
 async def _markdown(app: App, project: str | None, folder: Path) -> int:

@@ -316,11 +316,10 @@ async def demo(app: App, options: argparse.Namespace) -> Answer:
         shown = {name: getattr(counts, name) for name in ("projects", "sessions", "events", "nodes")}
         return {"loaded": empty, **shown}
     from mcp_memory.navigate import browse
-    from mcp_memory.surfaces.commands import tree
 
     output.text("Loaded the sample history." if empty else "This memory already holds history.")
     scope = await app.answers.scope("*")
-    tree(await browse.outline(app.store, None, Level.DAY, _SHOWN_NODES), scope)
+    output.tree(await browse.outline(app.store, None, Level.DAY, _SHOWN_NODES), scope)
     words = _program()
     entry = {"command": words[0], "args": [*words[1:], "serve"]}
     return _CONNECT.format(program=shlex.join(words), entry=json.dumps(entry))

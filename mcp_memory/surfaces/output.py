@@ -10,12 +10,16 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_memory.capture.settings import private_dir
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.nodes import Node
+    from mcp_memory.domain.toc import Scope
 
 #: What a command answers: a document, a text, or an exit code if it has printed by itself.
 Answer = Mapping[str, Any] | str | int
@@ -74,6 +78,23 @@ def write(value: str) -> None:
     """Print, whatever the console can encode."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
+
+
+def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
+    """The table of contents, indented by level; `note` is what to say if there is none."""
+    from mcp_memory.domain.text import safe
+    from mcp_memory.domain.toc import Level
+
+    if not nodes:
+        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
+        return text(f"Nothing is summarized yet.{hint}")
+    for node in nodes:
+        indent = "  " * int(node.level)
+        write(f"{indent}{bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
+        if node.level is Level.DAY:
+            for bullet in node.bullets[:3]:
+                write(f"{indent}  - {safe(bullet.shown, 140)}\n")
+    return 0
 
 
 def facts(values: Mapping[str, Any]) -> int:
