@@ -28,6 +28,7 @@ def ours(home: str, files: list[str]) -> dict[str, float]:
     from mcp_memory.lexicon import Expression
     from mcp_memory.models import tokens
     from mcp_memory.pipeline.importing import import_files
+    from mcp_memory.summaries import extractive, facets, rollups  # noqa: F401
 
     # What the first line and the first summaries would load and compile belongs to the start.
     parse(b"{}")
