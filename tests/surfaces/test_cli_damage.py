@@ -175,3 +175,22 @@ def test_a_newer_database_is_refused(shell: Shell) -> None:
     done = shell.run("toc")
     assert done.returncode == 1
     assert "schema 999" in done.stderr
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_damaged_inbox_is_repaired_too(shell: Shell, both: bool) -> None:
+    fill(shell)
+    shell.json("process")
+    wanted = answers(shell)
+    if both:
+        spoiled(shell, "event_session")
+    (shell.home / "inbox.db").write_bytes(b"no database " * 500)
+    done = shell.run("process")
+    assert (done.returncode, "doctor --repair" in done.stderr) == (1, True)
+    done = shell.run("doctor", "--repair")
+    assert done.returncode == 0, done.stderr
+    [old] = shell.home.glob("inbox.db.corrupt-*")
+    assert f"the damaged one is {old}" in done.stdout
+    assert len(list(shell.home.glob("memory.db.corrupt-*"))) == both
+    assert answers(shell) == wanted
+    assert shell.json("process")["idle"]

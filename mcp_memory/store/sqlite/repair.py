@@ -147,11 +147,15 @@ def _put_in_place(path: Path, make: Callable[[Path], Result]) -> Result:
         old = _set_aside(path, rescue)
     else:
         old = _interrupted(path, rescue)
+    log = path.with_name(f"{path.name}-wal")
+    unused = log.exists() and not log.stat().st_size  # as looking at the database leaves it
     for suffix in _COMPANIONS:  # SQLite would take the log for that of the new database
-        with suppress(FileNotFoundError):
-            os.replace(path.with_name(path.name + suffix), old.with_name(old.name + suffix))
-    for suffix in _COMPANIONS:
         rescue.with_name(rescue.name + suffix).unlink(missing_ok=True)
+        beside = path.with_name(path.name + suffix)
+        if unused:
+            beside.unlink(missing_ok=True)
+        elif beside.exists():
+            os.replace(beside, old.with_name(old.name + suffix))
     os.truncate(rescue, 0)  # the empty file keeps others out
     made = make(old)
     with open(rescue, "r+b") as file:
