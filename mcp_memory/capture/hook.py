@@ -107,7 +107,15 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
         return ""
     home = home_dir(env)
     settings = read_settings(os.path.join(home, "config.toml"), env)
-    project = detect(directory_of(payload), env)
+    # Where the session takes place.
+    roots = payload.get("workspace_roots")
+    folders = [payload.get("cwd"), *(roots[:1] if isinstance(roots, list) else ())]
+    folder = next((place for place in folders if isinstance(place, str) and place), "")
+    try:
+        folder = folder or os.getcwd()
+    except OSError:
+        folder = ""
+    project = detect(folder, env)
     if not settings.enabled or not project.enabled:
         return ""
     most = settings.max_event_bytes
@@ -244,15 +252,3 @@ def is_own(payload: Mapping[str, Any], client: str) -> bool:
 
 def is_own_tool(name: str, client: str) -> bool:
     return bool(_OWN_TOOL().match(name) or (client in (CURSOR, VSCODE) and _OWN_PLAIN_TOOL().match(name)))
-
-
-def directory_of(payload: Mapping[str, Any]) -> str:
-    """Where the session takes place."""
-    roots = payload.get("workspace_roots")
-    for place in (payload.get("cwd"), roots[0] if isinstance(roots, list) and roots else None):
-        if isinstance(place, str) and place:
-            return place
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""

@@ -82,17 +82,14 @@ def _connect(home: str) -> sqlite3.Connection:
         path = os.path.join(home, DATABASE)
         if not os.path.isfile(path):
             raise FileNotFoundError(path)
-        _open[home] = sqlite3.connect(_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        for char, code in (("%", "%25"), ("?", "%3f"), ("#", "%23"), (os.sep, "/")):
+            path = path.replace(char, code)
+        # An SQLite URI that opens what exists and creates nothing.
+        uri = "file://" + ("" if path.startswith("/") else "/") + path + "?mode=rw"
+        _open[home] = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         # In a write-ahead log this keeps a commit safe against a killed process without waiting for the disk.
         _open[home].execute("PRAGMA synchronous = NORMAL")
     (version,) = _open[home].execute("PRAGMA user_version").fetchone()
     if not 1 <= version <= SCHEMA:
         raise sqlite3.NotSupportedError("the database has version %d" % version)
     return _open[home]
-
-
-def _uri(path: str) -> str:
-    """The path as an SQLite URI that opens what exists and creates nothing."""
-    for char, code in (("%", "%25"), ("?", "%3f"), ("#", "%23"), (os.sep, "/")):
-        path = path.replace(char, code)
-    return "file://" + ("" if path.startswith("/") else "/") + path + "?mode=rw"

@@ -125,8 +125,12 @@ class Repaired:
 def repair(path: Path, timezone: str) -> Repaired:
     """Put a new memory in the place of a damaged one. `timezone`: of its days, if no source tells."""
     with told(path):
-        if path.exists():
-            _refuse_what_is_whole(path, rescue_of(path))
+        problems = examine(path)[1] if path.exists() else [Damage("", "", "")]
+        if not problems:
+            remove_partial(rescue_of(path))
+            raise StoreError(f"{path} is whole and was left alone; `mcp-memory doctor` finds no damage in it.")
+        if not isinstance(problems[0], Damage):
+            raise StoreError(f"{problems[0].what}. {problems[0].why} Nothing was changed. {problems[0].fix}")
         return _put_in_place(path, lambda old: _make_anew(old, path, rescue_of(path), timezone))
 
 
@@ -145,8 +149,12 @@ def _put_in_place(path: Path, make: Callable[[Path], Result]) -> Result:
             needs = f"{needed // 2**20} MB"
             raise StoreFull(f"The repair of {path} needs {needs}. Free some space; nothing was changed.")
         old = _set_aside(path, rescue)
-    else:
-        old = _interrupted(path, rescue)
+    else:  # by a run that was killed
+        asides = path.parent.glob(f"{path.name}{_MARK}*")
+        left = sorted(entry for entry in asides if not entry.name.endswith(_COMPANIONS))
+        if not (rescue.exists() and left):
+            raise NotFound(f"There is no database at {path}; there is nothing to repair.")
+        old = left[-1]
     log = path.with_name(f"{path.name}-wal")
     unused = log.exists() and not log.stat().st_size  # as looking at the database leaves it
     for suffix in _COMPANIONS:  # SQLite would take the log for that of the new database
@@ -164,15 +172,6 @@ def _put_in_place(path: Path, make: Callable[[Path], Result]) -> Result:
         raise StoreBusy(f"Another program has made a new {path}. End it, remove that file, and try again.")
     os.replace(rescue, path)
     return made
-
-
-def _refuse_what_is_whole(path: Path, rescue: Path) -> None:
-    _, problems = examine(path)
-    if not problems:
-        remove_partial(rescue)
-        raise StoreError(f"{path} is whole and was left alone; `mcp-memory doctor` finds no damage in it.")
-    if not isinstance(problems[0], Damage):
-        raise StoreError(f"{problems[0].what}. {problems[0].why} Nothing was changed. {problems[0].fix}")
 
 
 def _set_aside(path: Path, rescue: Path) -> Path:
@@ -201,14 +200,6 @@ def _set_aside(path: Path, rescue: Path) -> Path:
             "End your agents, then run this again; what they capture until then is kept."
         ) from error
     return old
-
-
-def _interrupted(path: Path, rescue: Path) -> Path:
-    """What a run that was killed has set aside."""
-    left = sorted(entry for entry in path.parent.glob(f"{path.name}{_MARK}*") if not entry.name.endswith(_COMPANIONS))
-    if not (rescue.exists() and left):
-        raise NotFound(f"There is no database at {path}; there is nothing to repair.")
-    return left[-1]
 
 
 def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
