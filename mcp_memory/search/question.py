@@ -108,19 +108,20 @@ class Unit:
 class Question:
     """`pairs` are numbers of units that stood side by side, which counts where they do so again.
 
-    `roles` says how much a word counts by who said it: what I did is in my words, what you told me in yours. `cues` are
-    what the answer should hold beside the words, in lower case: a number, a time, something done.
+    `cues` are what the answer should hold beside the words, in lower case: a number, a time, something done.
     """
 
     terms: tuple[Term, ...]
     units: tuple[Unit, ...]
     pairs: tuple[tuple[int, int], ...]
-    roles: dict[str, float]
     cues: tuple[re.Pattern[str], ...]
     #: Which unit each term is sought by; terms that are forms of one word, or stand for each other, share it.
     unit_of: tuple[int, ...]
-    #: Whose words are meant, if the question tells.
+    #: Whose words are meant, if the question tells: what I did is in my words, what you told me in yours.
     speaker: str
+    #: Whether it asks about us, and whether for a thing, a name or a number.
+    about_us: bool
+    for_thing: bool
     #: Whether the answer is put together from several places: a count, a sum, an order, a comparison.
     gathers: bool
     #: Whether what was said last is asked for, so that of what fits the newest comes first.
@@ -205,16 +206,15 @@ def question_of(asked: str) -> Question:
     each = zip(terms, unit_of, strict=True)
     side_by_side = pairwise([number for term, number in each if term.compound or units[number].pattern is None])
     told, me = _TOLD.search(asked), _ME.search(asked)
-    user = 1.0 if told else 2.6 if me else 1.3 if _US.search(asked) else 1.1
-    tool = 0.6 if _WHAT.search(asked) else 0.45
     return Question(
         terms=tuple(terms),
         units=tuple(units),
         pairs=tuple(sorted({(first, second) for first, second in side_by_side if first != second})),
-        roles={"user": user, "assistant": 1.3 if told else 1.0, "tool": tool, "system": 0.5},
         cues=tuple(answer for wanted, answer in _CUES if wanted.search(asked)),
         unit_of=tuple(unit_of),
         speaker="assistant" if told else "user" if me else "",
+        about_us=bool(_US.search(asked)),
+        for_thing=bool(_WHAT.search(asked)),
         gathers=bool(_GATHERS.search(asked)),
         newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
         exact=_exact(asked),

@@ -23,6 +23,7 @@ from mcp_memory.search.scoring import (
     is_later,
     match_of,
     only_asks,
+    role_weights,
     strengths,
 )
 from mcp_memory.times.resolve import TimeRange
@@ -67,7 +68,7 @@ def _weighed(telling: Telling, pool: Pool, favoured: TimeRange | None) -> list[M
     heard, sessions = _heard(telling, pool, matches), _sessions(telling, pool, matches)
     replies = answers(pool, matches)
     last = closing(pool, {number: match.message for number, match in matches.items()})
-    roles, speaker, weighed = telling.question.roles, telling.question.speaker, list[Match]()
+    question, roles, weighed = telling.question, role_weights(telling.question), list[Match]()
     for number, match in matches.items():
         message = match.message
         value = roles.get(message.role, 1.0) * (match.value + WEIGHTS.session * sessions.get(message.session, 0.0))
@@ -75,7 +76,7 @@ def _weighed(telling: Telling, pool: Pool, favoured: TimeRange | None) -> list[M
             # What its neighbours say and it does not.
             near, rare = match.near, telling.rare
             value += sum([rare[unit] * much for unit, much in heard[number].items() if unit not in near])
-        if number in replies and speaker in ("", message.role):
+        if number in replies and question.speaker in ("", message.role):
             value *= WEIGHTS.answers
         if number in last:
             value *= WEIGHTS.closes

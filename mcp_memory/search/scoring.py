@@ -41,6 +41,16 @@ class Weights(NamedTuple):
     #: that the word itself comes first. Of 40 questions asked in other words, synonyms bring 3 more into the first 5.
     other: float = 0.7
     synonym: float = 0.4
+    #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant. R@5 .70 to .63
+    #: without any of it.
+    mine: float = 2.6
+    ours: float = 1.3
+    users: float = 1.1
+    told: float = 1.3
+    #: What a tool printed, where a thing is asked for and where not, and what a system said.
+    thing: float = 0.6
+    tool: float = 0.45
+    system: float = 0.5
     #: What was said just before a message, just after it (R@10 .80 to .70 without both), and anywhere in its session
     #: (R@10: LoCoMo −.010, LongMemEval −.015).
     before: float = 0.33
@@ -134,6 +144,17 @@ def telling_of(question: Question, pool: Pool) -> Telling:
 def _rarity(unit: Unit, count: int, pool: Pool) -> float:
     count = min(count, pool.documents)
     return unit.weight * math.log(1 + (pool.documents - count + 0.5) / (count + 0.5))
+
+
+def role_weights(question: Question) -> dict[str, float]:
+    """How much words count by who said them: what I did is in my words, what you told me in yours."""
+    told, mine = question.speaker == "assistant", question.speaker == "user"
+    return {
+        "user": 1.0 if told else WEIGHTS.mine if mine else WEIGHTS.ours if question.about_us else WEIGHTS.users,
+        "assistant": WEIGHTS.told if told else 1.0,
+        "tool": WEIGHTS.thing if question.for_thing else WEIGHTS.tool,
+        "system": WEIGHTS.system,
+    }
 
 
 def name_end(text: str) -> int:

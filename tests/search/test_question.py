@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.search.question import folded, question_of
+from mcp_memory.search.scoring import role_weights
 from tests.support import learn, memory, said
 
 WRITTEN = ("refreshToken", "refresh_token", "refresh-token", "RefreshToken", "refresh token", "REFRESH_TOKEN")
@@ -61,8 +62,8 @@ def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) 
     "asked", ["which port does the cache use", "How long is the timeout?", "where is the lock kept"]
 )
 def test_a_thing_asked_for_may_stand_in_what_a_tool_said_rather_than_a_reason(asked: str) -> None:
-    reason = question_of("why is the timeout so long").roles["tool"]
-    assert reason < question_of(asked).roles["tool"] < question_of(asked).roles["assistant"]
+    reason = role_weights(question_of("why is the timeout so long"))["tool"]
+    assert reason < role_weights(question_of(asked))["tool"] < role_weights(question_of(asked))["assistant"]
 
 
 def test_a_word_asked_for_in_both_forms_is_one_thing() -> None:
@@ -80,7 +81,7 @@ def test_a_part_of_another_word_is_not_the_word(asked: str, told: str) -> None:
 
 def test_what_i_did_is_looked_for_in_my_words_and_what_you_told_me_in_yours() -> None:
     mine, ours, yours = (
-        question_of(text).roles for text in ("where is my bike", "our bike", "which bike you suggested")
+        role_weights(question_of(text)) for text in ("where is my bike", "our bike", "which bike you suggested")
     )
     assert mine["user"] > ours["user"] > mine["assistant"]
     assert yours["assistant"] > yours["user"]
