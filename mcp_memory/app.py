@@ -135,7 +135,7 @@ class App:
 
     @cached_property
     def upgrades(self) -> Upgrades | None:
-        """What the model, if one is set, writes anew."""
+        """What the model, if one is set, writes again."""
         if not self.caller:
             return None
         from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer

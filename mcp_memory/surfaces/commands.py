@@ -303,7 +303,7 @@ async def _change_projects(app: App, options: argparse.Namespace) -> Answer:
     else:
         await app.store.merge(old, new)
         await until_idle(app)
-    # The old name leads nowhere any more. Where it does, as a project's root, its text is written anew.
+    # The old name leads nowhere any more. Where it does, as a project's root, its text is written again.
     await app.inbox.drop([f"label:{old}"])
     shape = {"action": options.action, "from": old, "to": new}
     return shape if options.json else f"{old} is {new} now."

@@ -223,35 +223,34 @@ def find_sources(
         named = set() if client == "auto" else set(CLIENTS[client].transcripts([place]))
         skipped += strange
         for path in offered:
-            found = _recognized(path, client, files, named=path in named)
-            sources += found if isinstance(found, list) else []
-            skipped += [found] if isinstance(found, BadLine) else []
+            try:
+                plain, found = _recognized(path, client, files, named=path in named)
+            except _UNPACKABLE as error:
+                skipped.append(BadLine(str(path), 0, f"the file cannot be unpacked: {error}"))
+            except Exception as error:  # whatever is wrong with one file, the others are read
+                skipped.append(BadLine(str(path), 0, reason_of(error)))
+            else:
+                if isinstance(found, str):
+                    skipped.append(BadLine(str(path), 0, found))
+                else:
+                    sources.append((found, plain))
     return sources, skipped
 
 
-def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> list[Source] | BadLine:
-    """The file as something to read, or why it is not; `named`: the client that was asked for says it is one of its."""
-    try:
-        if not path.stat().st_size:
-            return BadLine(str(path), 0, "the file is empty")
-        plain = files.plain(path)
-        if client == "auto":
-            binary = False
-            if plain.suffix not in _TRANSCRIPTS:  # a crash leaves NUL bytes in transcripts, too
-                with plain.open("rb") as file:
-                    binary = b"\0" in file.read(_SAMPLE)
-            found = None if binary else detect(plain)
-        else:
-            found = CLIENTS[client] if named or CLIENTS[client].recognizes(plain) else None
-    except _UNPACKABLE as error:
-        return BadLine(str(path), 0, f"the file cannot be unpacked: {error}")
-    except Exception as error:  # whatever is wrong with one file, the others are read
-        return BadLine(str(path), 0, reason_of(error))
-    if found:
-        return [(found, plain)]
+def _recognized(path: Path, client: str, files: LaidOut, *, named: bool) -> tuple[Path, Client | str]:
+    """The file to read and whose it is, or why not; `named`: the client that was asked for says it is one of its."""
+    if not path.stat().st_size:
+        return path, "the file is empty"
+    plain = files.plain(path)
+    if client != "auto":
+        known = named or CLIENTS[client].recognizes(plain)
+        return plain, CLIENTS[client] if known else f"not a transcript of {client}"
+    if plain.suffix not in _TRANSCRIPTS:  # a crash leaves NUL bytes in transcripts, too
+        with plain.open("rb") as file:
+            if b"\0" in file.read(_SAMPLE):
+                return plain, "not a transcript of a known client"
     hint = "; name it with --client" if path.suffix == ".jsonl" else ""
-    whose = f"a known client{hint}" if client == "auto" else client
-    return BadLine(str(path), 0, f"not a transcript of {whose}")
+    return plain, detect(plain) or f"not a transcript of a known client{hint}"
 
 
 def _files_below(place: Path) -> tuple[list[Path], list[BadLine]]:
