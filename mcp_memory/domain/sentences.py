@@ -85,12 +85,9 @@ def clipped(text: str, limit: int) -> str:
     full = [stop.start() for stop in ends if stop[0][0] in ".!?"]
     if full:
         return line[: full[-1]]
-    return _unjoined(line[: ends[-1].start()] if ends else one_line(line, limit).rstrip(ELLIPSIS)) + ELLIPSIS
-
-
-def _unjoined(part: str) -> str:
-    """The part without a mark or a joining word at its end."""
-    return _JOINING_END.sub("", part)
+    part = line[: ends[-1].start()] if ends else one_line(line, limit).rstrip(ELLIPSIS)
+    # Without a mark or a joining word at its end.
+    return _JOINING_END.sub("", part) + ELLIPSIS
 
 
 def _whole(part: str) -> bool:

@@ -201,14 +201,11 @@ class PlainWriter:
             # The numbers are for a model; here they would be taken for words of the text.
             content = _LABEL.sub("\n\n", content)
         summary = await ExtractiveSummarizer().segment(_events(content, content_type), [])
-        chosen = [_stopped(bullet.shown) for bullet in summary.bullets]
+        told = [bullet.shown for bullet in summary.bullets]
+        chosen = [text if text[-1:] in ".!?…。" else f"{text}." for text in told]
         text = one_line(chosen[0], 300) if length == "brief" and chosen else " ".join(chosen) or summary.title
         earlier, _ = middle_truncate(prior.strip(), _PRIOR_CHARS)
         return f"{earlier}\n\n{text}" if earlier else text
-
-
-def _stopped(text: str) -> str:
-    return text if text[-1:] in ".!?…。" else text + "."
 
 
 def _events(content: str, content_type: str) -> list[Event]:

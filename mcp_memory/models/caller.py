@@ -136,13 +136,13 @@ class Caller:
             except SummarizerError as error:
                 failure = error
             else:
-                await self._note_success()
+                await self._note(None)
                 return Asked(answer, self._signed(model))
         if refusal and not (refusal.for_model and failure):
             await self._ledger.set_state(STOPPED, {"fingerprint": self._limits.fingerprint, "reason": str(refusal)})
             raise refusal
         failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
-        await self._note_failure(failure)
+        await self._note(failure)
         raise failure
 
     async def _of_model(self, model: str, question: Prompt[A], node_id: str) -> A:
@@ -175,17 +175,20 @@ class Caller:
         tokens = self._count(question.system) + self._count(question.prompt) + _FRAME_TOKENS
         number = await self._ledger.reserve(PlannedCall(question.purpose, node_id, self._signed(model), tokens, most))
         started = time.monotonic()
-        spent, outcome = (0, 0), "failed"
+        spent, outcome, cut_off = (0, 0), "failed", False
         try:
             reply = await self._timely(model, request, structured)
+            cut_off = reply.cut_off
             spent = (reply.input_tokens or tokens, reply.output_tokens or self._count(reply.text))
-            answer = _checked(reply, question)
+            answer = parse(reply.text, question.form)
             outcome = "ok"
             return reply, answer
         except SummarizerError as error:
             outcome = _OUTCOMES.get(type(error), "failed")
             if isinstance(error, ModelTimeout) or (isinstance(error, TransportFailed) and not error.answered):
                 spent = (tokens, 0)  # it may have been worked on, and be paid for
+            if isinstance(error, InvalidOutput) and cut_off:
+                raise InvalidOutput("The answer was cut off at its greatest length. Write less.") from None
             raise
         except anyio.get_cancelled_exc_class():
             number = 0  # interrupted: the reservation stands
@@ -235,25 +238,16 @@ class Caller:
     async def _breaker(self) -> Breaker:
         return Breaker(**await self._ledger.state(BREAKER))
 
-    async def _note_success(self) -> None:
+    async def _note(self, error: SummarizerError | None) -> None:
+        """Remember that a call worked, or why none did."""
         async with self._noting:
-            if (await self._breaker()).failures:
-                await self._ledger.set_state(BREAKER, asdict(Breaker()))
-
-    async def _note_failure(self, error: SummarizerError) -> None:
-        asked = error.retry_after if isinstance(error, Passing) else None
-        async with self._noting:
-            breaker = after_failure(await self._breaker(), str(error), self._clock.now_ms(), asked)
-            await self._ledger.set_state(BREAKER, asdict(breaker))
-
-
-def _checked(reply: Reply, question: Prompt[A]) -> A:
-    try:
-        return parse(reply.text, question.form)
-    except InvalidOutput as error:
-        if reply.cut_off:
-            raise InvalidOutput("The answer was cut off at its greatest length. Write less.") from None
-        raise error
+            breaker = await self._breaker()
+            if error is None and not breaker.failures:
+                return
+            asked = error.retry_after if isinstance(error, Passing) else None
+            now = self._clock.now_ms()
+            noted = after_failure(breaker, str(error), now, asked) if error else Breaker()
+            await self._ledger.set_state(BREAKER, asdict(noted))
 
 
 T = TypeVar("T")
