@@ -132,20 +132,17 @@ _SPOKEN = frozenset({Kind.REQUEST.label, Kind.REMARK.label, Kind.REPORT.label, K
 def _actions(events: Sequence[Event], found: Sequence[Candidate]) -> list[ActionItem]:
     """What is left to do, latest last; what an outcome speaks of later has been done."""
     done = [pick for pick in found if pick.kind is Kind.OUTCOME]
-    items = [item for event, item in _told_to_do(events) if not _is_done(event, item, done)]
     kept: list[ActionItem] = []
-    for item in reversed(items):
+    for event, item in reversed([*_told_to_do(events)]):
+        wanted = terms(item.task)
+        later = [terms(pick.shown) for pick in done if pick.event.timestamp_ms > event.timestamp_ms]
+        if any(len(wanted & told) >= _DONE * len(wanted) for told in later):
+            continue
         if not any(similar(terms(item.task), terms(other.task)) >= _SAME for other in kept):
             kept.append(item)
         if len(kept) == _ACTIONS:
             break
     return kept[::-1]
-
-
-def _is_done(event: Event, item: ActionItem, done: Sequence[Candidate]) -> bool:
-    wanted = terms(item.task)
-    later = [pick for pick in done if pick.event.timestamp_ms > event.timestamp_ms]
-    return any(len(wanted & terms(pick.shown)) >= _DONE * len(wanted) for pick in later)
 
 
 def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
@@ -162,18 +159,15 @@ def _told_to_do(events: Sequence[Event]) -> Iterator[tuple[Event, ActionItem]]:
             listed = headed or (listed and sentence.form == "item")
             if headed or not _SHORTEST_TASK <= len(body) <= _LONGEST_TASK:
                 continue
-            if listed or _leaves_to_do(body, low, event.role):
+            leaves = _WORDINGS["to_do"].search(low) and not cues.is_question(body)
+            # What an assistant is about to do is not left to be done.
+            narrated = event.role is Role.ASSISTANT and cues.NARRATION.match(folded(cues.unopened(body)))
+            if listed or (leaves and not narrated):
                 yield event, action_item(body, event.role)
 
 
 def _said(event: Event) -> str:
     return spoken(event.text) if event.role is Role.USER else event.text
-
-
-def _leaves_to_do(body: str, low: str, role: Role) -> bool:
-    if not _WORDINGS["to_do"].search(low) or cues.is_question(body):
-        return False
-    return not (role is Role.ASSISTANT and cues.NARRATION.match(folded(cues.unopened(body))))
 
 
 def action_item(body: str, role: Role) -> ActionItem:
@@ -190,8 +184,17 @@ def action_item(body: str, role: Role) -> ActionItem:
 def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str]:
     """What is called open, and questions after which the other side has said nothing."""
     answered_until = max((e.timestamp_ms for e in events if e.role is Role.USER and e.says_something), default=0)
-    asked = [pick for pick in found if _asks_still(pick, answered_until)]
-    called = [pick for pick in found if _is_called_open(pick)]
+    asked, called = [], []
+    for pick in found:
+        low = folded(pick.shown)
+        if pick.kind in _NEVER_OPEN:
+            continue
+        if cues.is_question(pick.shown):
+            # An assistant's question, other than whether to go on, that nobody has answered.
+            unanswered = pick.event.role is Role.ASSISTANT and pick.event.timestamp_ms > answered_until
+            asked += [pick] if unanswered and not _WORDINGS["offer"].match(low) else []
+        elif pick.kind is not Kind.OUTCOME and _WORDINGS["open_now"].search(low):
+            called.append(pick)
     # The later of equals is the more likely to be open still.
     told = [(2.0 + pick.order / 1e4, pick) for pick in asked] + [(1.0 + pick.order / 1e4, pick) for pick in called]
     best = _different(sorted(told, key=lambda one: -one[0]), _OPEN)
@@ -201,34 +204,15 @@ def _unresolved(events: Sequence[Event], found: Sequence[Candidate]) -> list[str
 _NEVER_OPEN = frozenset({Kind.REQUEST, Kind.HEADING, Kind.STEP, Kind.DID})
 
 
-def _asks_still(pick: Candidate, answered_until: int) -> bool:
-    """Whether it is an assistant's question, other than whether to go on, that nobody has answered."""
-    if pick.kind in _NEVER_OPEN or not cues.is_question(pick.shown) or pick.event.role is not Role.ASSISTANT:
-        return False
-    return pick.event.timestamp_ms > answered_until and not _WORDINGS["offer"].match(folded(pick.shown))
-
-
-def _is_called_open(pick: Candidate) -> bool:
-    if pick.kind in _NEVER_OPEN or pick.kind is Kind.OUTCOME or cues.is_question(pick.shown):
-        return False
-    return _WORDINGS["open_now"].search(folded(pick.shown)) is not None
-
-
 def _names(events: Sequence[Event]) -> list[str]:
     """Files that were changed, then references such as PR numbers, then the names that come up most."""
     said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
     passages = [WeighedText(_said(event)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said]
     words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
-    return list(dict.fromkeys([*_files(events), *_references(passages), *words]))[:_NAMES]
-
-
-def _files(events: Sequence[Event]) -> list[str]:
     calls = [call_of(event) for event in events if event.role is Role.TOOL]
     edits = Counter(call.target for call in calls if call and call.verb == "Edited" and call.target)
-    return [name for name, _ in edits.most_common(_FILES)]
-
-
-def _references(passages: Sequence[WeighedText]) -> list[str]:
     may_refer = [passage.text for passage in passages if _MAY_REFER.search(passage.text)]
-    found = Counter(match[0] for text in may_refer for match in _REFERENCE.finditer(text))
-    return [name for name, _ in found.most_common(_MOST_REFERENCES)]
+    named = Counter(match[0] for text in may_refer for match in _REFERENCE.finditer(text))
+    files = [name for name, _ in edits.most_common(_FILES)]
+    references = [name for name, _ in named.most_common(_MOST_REFERENCES)]
+    return list(dict.fromkeys([*files, *references, *words]))[:_NAMES]
