@@ -109,7 +109,7 @@ class Match(NamedTuple):
 
     def worth(self, value: float) -> Match:
         """The same, of another value."""
-        return self._replace(value=value)
+        return Match(self.message, value, self.focus, self.near, self.places, self.alike)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +287,10 @@ def strengths(whole: Places, length: int) -> dict[int, float]:
     """How strongly a text says each unit, for its neighbours."""
     strong: dict[int, float] = {}
     for size, here, more in _passages(whole, length) if whole else ():
+        full, flat = WEIGHTS.k1 + 1, WEIGHTS.k1 * size
         for unit, inside in (_both(here, more) if more else here).items():
             often = len(inside)
-            much = often * (WEIGHTS.k1 + 1) / (often + WEIGHTS.k1 * size)
+            much = often * full / (often + flat)
             if unit not in strong or much > strong[unit]:
                 strong[unit] = much
     return strong
