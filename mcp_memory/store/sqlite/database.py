@@ -19,8 +19,19 @@ from anyio import to_thread
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
-from mcp_memory.store.sqlite.migrations import MEMORY, latest, migrate, newer, version_of
-from mcp_memory.store.sqlite.place import Opened, damaged, holder, is_fixed, reader, uri
+from mcp_memory.store.sqlite.migrations import (
+    MEMORY,
+    Opened,
+    damaged,
+    holder,
+    is_fixed,
+    latest,
+    migrate,
+    newer,
+    reader,
+    uri,
+    version_of,
+)
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")

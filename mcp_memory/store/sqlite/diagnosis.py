@@ -22,8 +22,18 @@ from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sqlite.database import DUE
 from mcp_memory.store.sqlite.inbox import SET_ASIDE
-from mcp_memory.store.sqlite.migrations import EMPTY, INBOX, INBOX_FILE, MEMORY, create, latest, rescue_of, version_of
-from mcp_memory.store.sqlite.place import holder, uri
+from mcp_memory.store.sqlite.migrations import (
+    EMPTY,
+    INBOX,
+    INBOX_FILE,
+    MEMORY,
+    create,
+    holder,
+    latest,
+    rescue_of,
+    uri,
+    version_of,
+)
 from mcp_memory.store.sqlite.projects import claim_of
 
 _MINUTE = 60_000

@@ -32,7 +32,7 @@ from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.stems import beginning
 from mcp_memory.domain.terms import WEIGHTS, Term, match_expression, shorten_tool
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sqlite.database import Reads, Row, Snapshot, marks, told
+from mcp_memory.store.sqlite.database import Reads, Row, marks, told
 from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
@@ -118,6 +118,7 @@ class Counted:
     of: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
 class Fts5Index:
     """Implements the SearchIndex and IndexKeeper ports. It is always in step.
 
@@ -125,17 +126,16 @@ class Fts5Index:
     what is forgotten from now on.
     """
 
-    def __init__(self, database: Reads, leftovers: Path | None = None) -> None:
-        self._database = database
-        #: How often terms occur, for further questions about the same state of the database.
-        self._counted = Counted() if isinstance(database, Snapshot) else None
-        self._leftovers = leftovers
+    database: Reads
+    leftovers: Path | None = None
+    #: How often terms occur, for further questions about the same state of the database.
+    counted: Counted | None = None
 
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[IndexEntry]:
         """Filtering comes after ranking, and before it only if need be."""
-        match, database = match_expression(terms), self._database
+        match, database = match_expression(terms), self.database
         if not match:
             return []
         depth = limit * _DEPTH if kinds or not within.everywhere else limit
@@ -154,7 +154,7 @@ class Fts5Index:
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
         def read(connection: sqlite3.Connection) -> Pool:
-            counted = self._counted if self._counted is not None else Counted()
+            counted = self.counted or Counted()
             documents, counts = _frequencies(connection, terms, counted)
             match = _expression(terms, counts, documents, speaker)
             where, values = _conditions(connection, within, cited)
@@ -172,15 +172,15 @@ class Fts5Index:
                 messages = _messages(connection, _few_of_each(connection, parts, limit), starts)
             return _with_neighbours(connection, messages, cited, documents, counts)
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def behind(self) -> bool:
-        return self._leftovers is not None and self._leftovers.exists()
+        return self.leftovers is not None and self.leftovers.exists()
 
     async def catch_up(self) -> int:
-        if self._leftovers is not None and self._leftovers.exists():
-            with told(self._leftovers / "index"):
-                await to_thread.run_sync(shutil.rmtree, self._leftovers)
+        if self.leftovers is not None and self.leftovers.exists():
+            with told(self.leftovers / "index"):
+                await to_thread.run_sync(shutil.rmtree, self.leftovers)
         return 0
 
     async def state(self) -> IndexState:

@@ -21,8 +21,7 @@ from mcp_memory.domain.projects import Coverage
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.inbox_port import InboxCounts, InboxRow
 from mcp_memory.store.sqlite.database import ERASURES, Database, Row, Transaction, note_erasure
-from mcp_memory.store.sqlite.migrations import INBOX
-from mcp_memory.store.sqlite.place import is_fixed
+from mcp_memory.store.sqlite.migrations import INBOX, is_fixed
 
 _ROWS = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
 _FOLLOWED = "SELECT key, value FROM meta WHERE key IN ('memory', 'reached')"

@@ -22,9 +22,9 @@ from mcp_memory.store.port import Clock, FiledIndex, ReadStore
 from mcp_memory.store.sqlite.backup import Backups, copies_of
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import forget, look
-from mcp_memory.store.sqlite.fts5 import Fts5Index
+from mcp_memory.store.sqlite.fts5 import Counted, Fts5Index
 from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT_COLUMNS, LogPart, event_of, index_events
-from mcp_memory.store.sqlite.migrations import backup
+from mcp_memory.store.sqlite.migrations import backup, uri
 from mcp_memory.store.sqlite.nodes import (
     NODE_COLUMNS,
     NODE_TABLES,
@@ -33,7 +33,6 @@ from mcp_memory.store.sqlite.nodes import (
     nodes_of,
     remove_segment_node,
 )
-from mcp_memory.store.sqlite.place import uri
 from mcp_memory.store.sqlite.projects import ProjectPart
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.store.sqlite.records import RecordPart
@@ -115,7 +114,7 @@ class SqliteStore(
 
     async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
         def at(snapshot: Snapshot) -> Coroutine[Any, Any, T]:
-            fts5 = Fts5Index(snapshot)
+            fts5 = Fts5Index(snapshot, counted=Counted())
             reader = SqliteReader(snapshot, fts5)
             if self._filed:
                 filed = self._filed.over(reader, fts5)

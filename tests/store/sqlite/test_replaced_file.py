@@ -16,7 +16,7 @@ import pytest
 from mcp_memory.errors import StoreBusy, StoreFull, StoreReplaced
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.database import Database, Transaction
-from mcp_memory.store.sqlite.place import holder, is_fixed
+from mcp_memory.store.sqlite.migrations import holder, is_fixed
 from mcp_memory.store.sqlite.work import SqliteLease
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="there, an open file can neither be removed nor replaced")
