@@ -19,19 +19,8 @@ from anyio import to_thread
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
-from mcp_memory.store.sqlite.migrations import (
-    MEMORY,
-    Opened,
-    damaged,
-    holder,
-    is_fixed,
-    latest,
-    migrate,
-    newer,
-    reader,
-    uri,
-    version_of,
-)
+from mcp_memory.store.sqlite import migrations
+from mcp_memory.store.sqlite.migrations import MEMORY, Opened, damaged, holder, is_fixed, reader, uri
 
 Row = tuple[Any, ...]
 P = ParamSpec("P")
@@ -172,7 +161,7 @@ class Database:
         async with AsyncExitStack() as stack:
             with told(path):
                 prepare_folder(path.parent)
-                await to_thread.run_sync(migrate, path, kind)
+                await to_thread.run_sync(migrations.migrate, path, kind)
                 opened = Opened.at(path)
                 # Worker threads use it in turn, each under the lock of `write`.
                 writer = stack.enter_context(closing(_connected(path)))
@@ -208,8 +197,8 @@ class Database:
         with self._in_write:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                if (version := version_of(self._writer)) > latest(self._kind):
-                    raise newer(version, self.path, self._kind)
+                if (version := migrations.version_of(self._writer)) > migrations.latest(self._kind):
+                    raise migrations.newer(version, self.path, self._kind)
                 result = work(Transaction(self._writer))
                 # Whoever is told that something is kept may throw away where it came from.
                 self._opened.check()
@@ -368,7 +357,7 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
 def _version(path: Path) -> int:
     try:
         with closing(sqlite3.connect(uri(path), uri=True)) as connection:
-            return version_of(connection)
+            return migrations.version_of(connection)
     except sqlite3.Error:
         return 0
 
@@ -379,8 +368,8 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
         return StoreBusy(
             f"{path} is locked by {holder(path)}. Try again; if it stays so, end the one that has it open."
         )
-    if text.startswith(_UNLIKE) and (version := _version(path)) > latest():
-        return newer(version, path)
+    if text.startswith(_UNLIKE) and (version := _version(path)) > migrations.latest():
+        return migrations.newer(version, path)
     signs = (
         *("image is malformed", "malformed database", "not a database", "corrupt", "vtable constructor failed"),
         *(*_UNLIKE, "has no column", "already exists"),  # not the tables its version has
