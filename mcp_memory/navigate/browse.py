@@ -297,17 +297,6 @@ async def toc_root(reader: ReadStore, scope: Scope, topic: Topic | None) -> Root
     return Root([*years, *older[1:]], months, days)
 
 
-async def outline(reader: ReadStore, project: str | None, deepest: Level, most: int) -> list[Node]:
-    """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
-    nodes = [
-        node
-        for level in Level
-        if level <= deepest
-        for node in await reader.nodes(NodeQuery.latest(project, level, most))
-    ]
-    return sorted(nodes, key=lambda node: (node.project, node.ref.day.toordinal(), node.level, node.start_ms))
-
-
 async def get_node(
     reader: ReadStore, scope: Scope, node_id: str, about: str | None, *, outline: bool = False
 ) -> tuple[NodeView, Topic | None]:

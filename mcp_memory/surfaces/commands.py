@@ -68,7 +68,7 @@ async def toc(answers: Answers, options: argparse.Namespace) -> Answer:
     scope = await answers.scope(options.project)
     topic = await topic_of(answers.reader, options.topic, scope)
     deepest = next(level for level in Level if level.label == options.depth)
-    nodes = await browse.outline(answers.reader, scope.project, deepest, _ALL_NODES)
+    nodes = await output.outline(answers.reader, scope.project, deepest, _ALL_NODES)
     if topic:
         nodes = [node for node in nodes if topic.keeps(node)]
     if options.json:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +29,7 @@ from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.clients.port import BadLine, Client, Folders
 from mcp_memory.config import environment
 from mcp_memory.domain.events import Captured, Intake
-from mcp_memory.domain.toc import Level
+from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import reason_of
@@ -314,11 +315,9 @@ async def demo(app: App, options: argparse.Namespace) -> Answer:
         counts = await app.store.counts()
         shown = {name: getattr(counts, name) for name in ("projects", "sessions", "events", "nodes")}
         return {"loaded": empty, **shown}
-    from mcp_memory.navigate import browse
-
     output.text("Loaded the sample history." if empty else "This memory already holds history.")
-    scope = await app.answers.scope("*")
-    output.tree(await browse.outline(app.store, None, Level.DAY, _SHOWN_NODES), scope)
+    home = await app.store.project_of_root(app.home_root, app.home_label)
+    output.tree(await output.outline(app.store, None, Level.DAY, _SHOWN_NODES), Scope(home, None))
     words = _program()
     entry = {"command": words[0], "args": [*words[1:], "serve"]}
     return _CONNECT.format(program=shlex.join(words), entry=json.dumps(entry))
@@ -335,7 +334,7 @@ def _program() -> list[str]:
 async def load_sample(app: App) -> int:
     """Put the sample history into memory, moved so that it ends in the last days."""
     sessions: dict[tuple[str, str], list[Captured]] = {}
-    for line in sample.lines(app.answers.now):
+    for line in sample.lines(datetime.fromtimestamp(app.clock.now_ms() / 1000, app.zone)):
         event = event_of_line(line)
         sessions.setdefault((event.session_id, event.project), []).append(event)
     intakes = [Intake(tuple(app.intaker.prepare(events)), "", project) for (_, project), events in sessions.items()]

@@ -19,7 +19,8 @@ from mcp_memory.capture.settings import private_dir
 
 if TYPE_CHECKING:
     from mcp_memory.domain.nodes import Node
-    from mcp_memory.domain.toc import Scope
+    from mcp_memory.domain.toc import Level, Scope
+    from mcp_memory.store.port import ReadStore
 
 #: What a command answers: a document, a text, or an exit code if it has printed by itself.
 Answer = Mapping[str, Any] | str | int
@@ -78,6 +79,20 @@ def write(value: str) -> None:
     """Print, whatever the console can encode."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
+
+
+async def outline(reader: ReadStore, project: str | None, deepest: Level, most: int) -> list[Node]:
+    """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
+    from mcp_memory.domain.nodes import NodeQuery
+    from mcp_memory.domain.toc import Level
+
+    nodes = [
+        node
+        for level in Level
+        if level <= deepest
+        for node in await reader.nodes(NodeQuery.latest(project, level, most))
+    ]
+    return sorted(nodes, key=lambda node: (node.project, node.ref.day.toordinal(), node.level, node.start_ms))
 
 
 def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
