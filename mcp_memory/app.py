@@ -116,18 +116,18 @@ class App:
 
     @cached_property
     def compactor(self) -> Compactor:
-        from mcp_memory.pipeline.compact import Compactor, Condenser
+        from mcp_memory.pipeline.compact import Compactor
         from mcp_memory.summaries import ExtractiveFacets, ExtractiveSummarizer
 
         brief, rules = self.settings.brief, asdict(self.settings.compaction)
         windows = parse_table(rules.pop("context_lengths"))
-        tokenizer = Tokenizer(tokens.count, tokens.cut_to)
         return Compactor(
             store=self.store,
             inbox=self.inbox,
-            condenser=Condenser(ExtractiveSummarizer(), ExtractiveFacets(), tokenizer),
+            quick=ExtractiveSummarizer(),
+            facets=ExtractiveFacets(),
             rules=CompactionRules(**rules),
-            tokens=tokenizer,
+            tokens=Tokenizer(tokens.count, tokens.cut_to),
             clock=self.clock,
             brief_tokens=brief.budget_tokens if brief.enabled else 0,
             windows=windows,
@@ -139,18 +139,17 @@ class App:
         if not self.caller:
             return None
         from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
-        from mcp_memory.pipeline.upgrade import Rewrites, Upgrades
+        from mcp_memory.pipeline.upgrade import Upgrades
         from mcp_memory.summaries import ExtractiveSummarizer
 
-        self.compactor.author = author = ModelRecords(self.caller)
+        self.compactor.author = ModelRecords(self.caller)
         return Upgrades(
             self.store,
             ModelSummarizer(self.caller, ExtractiveSummarizer(), tokens.count),
             self.store.lease("upgrades"),
             self.zone,
             tokens.count_all,
-            self.clock,
-            records=Rewrites(self.store, self.compactor, author),
+            self.compactor,
         )
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -106,15 +106,21 @@ def digest(text: str) -> bytes:
 
 def fold(parts: Sequence[Body]) -> Body:
     """The share of one record, from the parts its events were read in: something of every part, oldest first."""
+    return _gathered(_joined([part.summary for part in parts], MAX_SUMMARY // 2), parts, _dealt, _SHARES)
+
+
+def _gathered(summary: str, parts: Sequence[Body], choose: Callable[..., tuple[str, ...]], shares: int) -> Body:
+    """What several bodies hold; of points, decisions and names, what is chosen from the lists of all."""
+    held = [part.context for part in parts]
     return Body(
-        _joined([part.summary for part in parts], MAX_SUMMARY // 2),
-        tuple(_dealt([part.key_points for part in parts], MAX_KEY_POINTS // _SHARES)),
+        summary,
+        choose([part.key_points for part in parts], MAX_KEY_POINTS // shares),
         Facets(
-            tuple(_distinct((name for part in parts for name in part.context.participants), MAX_PARTICIPANTS)),
-            tuple(_dealt([part.context.decisions for part in parts], MAX_DECISIONS // _SHARES)),
-            _newest_items([item for part in parts for item in part.context.action_items], MAX_ACTIONS // _SHARES),
-            tuple(_newest([text for part in parts for text in part.context.unresolved], MAX_UNRESOLVED // 2)),
-            tuple(_dealt([part.context.domain_entities for part in parts], MAX_ENTITIES // _SHARES, exact=True)),
+            _distinct((name for each in held for name in each.participants), MAX_PARTICIPANTS),
+            choose([each.decisions for each in held], MAX_DECISIONS // shares),
+            _newest_items([item for each in held for item in each.action_items], MAX_ACTIONS // shares),
+            _newest([text for each in held for text in each.unresolved], MAX_UNRESOLVED // min(shares, 2)),
+            choose([each.domain_entities for each in held], MAX_ENTITIES // shares, exact=True),
         ),
     )
 
@@ -128,11 +134,11 @@ def combined(told: Facets, found: Facets) -> Facets:
     actions = turns(told.action_items, found.action_items)
     tasks = _distinct([item.task for item in actions], len(actions), exact=False)
     return Facets(
-        tuple(_distinct([*told.participants, *found.participants], MAX_PARTICIPANTS)),
-        tuple(_distinct(turns(told.decisions, found.decisions), MAX_DECISIONS, exact=False)),
+        _distinct([*told.participants, *found.participants], MAX_PARTICIPANTS),
+        _distinct(turns(told.decisions, found.decisions), MAX_DECISIONS, exact=False),
         tuple(next(item for item in actions if item.task == task) for task in tasks),
-        tuple(_distinct(turns(told.unresolved, found.unresolved), MAX_UNRESOLVED, exact=False)),
-        tuple(_distinct(turns(told.domain_entities, found.domain_entities), MAX_ENTITIES)),
+        _distinct(turns(told.unresolved, found.unresolved), MAX_UNRESOLVED, exact=False),
+        _distinct(turns(told.domain_entities, found.domain_entities), MAX_ENTITIES),
     )
 
 
@@ -140,21 +146,14 @@ def follow(prior: Body | None, own: Body) -> Body:
     """A record that follows another: all that it holds, and what is new. What was settled since is left out."""
     if prior is None:
         return own
-    told = [*own.key_points, *own.context.decisions]
-    before, now = prior.context, own.context
-    actions = [item for item in before.action_items if not _settled(item.task, told)]
-    open_ones = [text for text in before.unresolved if not _settled(text, told)]
-    return Body(
-        _joined([prior.summary, own.summary], MAX_SUMMARY),
-        tuple(_merged(prior.key_points, own.key_points, MAX_KEY_POINTS)),
-        Facets(
-            tuple(_distinct([*before.participants, *now.participants], MAX_PARTICIPANTS)),
-            tuple(_merged(before.decisions, now.decisions, MAX_DECISIONS)),
-            _newest_items([*actions, *now.action_items], MAX_ACTIONS),
-            tuple(_newest([*open_ones, *now.unresolved], MAX_UNRESOLVED)),
-            tuple(_merged(before.domain_entities, now.domain_entities, MAX_ENTITIES, exact=True)),
-        ),
+    told, before = [*own.key_points, *own.context.decisions], prior.context
+    context = replace(
+        before,
+        action_items=tuple(item for item in before.action_items if not _settled(item.task, told)),
+        unresolved=tuple(text for text in before.unresolved if not _settled(text, told)),
     )
+    summary = _joined([prior.summary, own.summary], MAX_SUMMARY)
+    return _gathered(summary, [replace(prior, context=context), own], _merged, 1)
 
 
 def renew(parent: Body | None, last: Body, own: Body) -> Body:
@@ -187,20 +186,23 @@ def shortened(body: Body, room: int, count: Callable[[str], int]) -> Body:
 
 
 def _scaled(body: Body, scale: float) -> Body:
-    def some(items: Sequence[str], most: int) -> tuple[str, ...]:
-        limit = max(60, int(MAX_ITEM * min(1.0, scale * 2)))
-        return tuple(one_line(item, limit) for item in _ends(items, max(1, int(most * scale))))
+    """The body with every list and every text within its limit, whatever a summarizer gave, or a part of that."""
+
+    def some(items: Sequence[str], most: int, length: int = 0) -> tuple[str, ...]:
+        length = length or max(60, int(MAX_ITEM * min(1.0, scale * 2)))
+        return tuple(one_line(item, length) for item in _ends([item for item in items if item.strip()], most))
 
     context = body.context
+    actions = _ends(context.action_items, max(1, int(MAX_ACTIONS * scale)))
     return Body(
         one_line(body.summary, max(80, int(MAX_SUMMARY * scale))),
-        some(body.key_points, MAX_KEY_POINTS),
+        some(body.key_points, max(1, int(MAX_KEY_POINTS * scale))),
         Facets(
-            context.participants[: max(2, int(MAX_PARTICIPANTS * scale))],
-            some(context.decisions, MAX_DECISIONS),
-            tuple(_ends(context.action_items, max(1, int(MAX_ACTIONS * scale)))),
-            some(context.unresolved, MAX_UNRESOLVED),
-            tuple(_ends(context.domain_entities, max(3, int(MAX_ENTITIES * scale)))),
+            some(context.participants[: max(2, int(MAX_PARTICIPANTS * scale))], MAX_PARTICIPANTS, MAX_NAME),
+            some(context.decisions, max(1, int(MAX_DECISIONS * scale))),
+            tuple(ActionItem(*map(one_line, astuple(item), (MAX_ITEM, MAX_NAME, MAX_NAME))) for item in actions),
+            some(context.unresolved, max(1, int(MAX_UNRESOLVED * scale))),
+            some(context.domain_entities, max(3, int(MAX_ENTITIES * scale)), MAX_NAME),
         ),
     )
 
@@ -231,31 +233,7 @@ def action_text(item: ActionItem) -> str:
     return f"{owner}{item.task}" + (f" (due {item.due})" if item.due else "")
 
 
-def clipped(body: Body) -> Body:
-    """The body with every text within its limit, whatever a summarizer gave."""
-    context = body.context
-    return replace(
-        body,
-        summary=one_line(body.summary, MAX_SUMMARY),
-        key_points=_short(body.key_points, MAX_KEY_POINTS),
-        context=Facets(
-            _short(context.participants, MAX_PARTICIPANTS, MAX_NAME),
-            _short(context.decisions, MAX_DECISIONS),
-            tuple(
-                ActionItem(one_line(item.task, MAX_ITEM), one_line(item.owner, MAX_NAME), one_line(item.due, MAX_NAME))
-                for item in context.action_items[:MAX_ACTIONS]
-            ),
-            _short(context.unresolved, MAX_UNRESOLVED),
-            _short(context.domain_entities, MAX_ENTITIES, MAX_NAME),
-        ),
-    )
-
-
-def _short(items: Sequence[str], most: int, length: int = MAX_ITEM) -> tuple[str, ...]:
-    return tuple(one_line(item, length) for item in items if item.strip())[:most]
-
-
-def _distinct(items: Iterable[str], most: int, exact: bool = True) -> list[str]:
+def _distinct(items: Iterable[str], most: int, exact: bool = True) -> tuple[str, ...]:
     """The first of these, without what differs only in case or, unless `exact`, says the same in other words."""
     found: list[str] = []
     for item in items:
@@ -267,24 +245,24 @@ def _distinct(items: Iterable[str], most: int, exact: bool = True) -> list[str]:
             known = any(item == other or similar(terms(item), terms(other)) >= _SAME for other in found)
         if not known:
             found.append(item)
-    return found
+    return tuple(found)
 
 
-def _dealt(parts: Sequence[Sequence[str]], most: int, exact: bool = False) -> list[str]:
+def _dealt(parts: Sequence[Sequence[str]], most: int, exact: bool = False) -> tuple[str, ...]:
     """At most so many items, dealt in turn from every part, in the order of the parts."""
     turns = [(rank, at, item) for at, part in enumerate(parts) for rank, item in enumerate(part)]
     chosen = _distinct((item for _, _, item in sorted(turns, key=lambda turn: turn[:2])), most, exact)
     order = {item: (at, rank) for rank, at, item in sorted(turns, key=lambda turn: (turn[1], turn[0]), reverse=True)}
-    return sorted(chosen, key=lambda item: order[item])
+    return tuple(sorted(chosen, key=lambda item: order[item]))
 
 
-def _merged(old: Sequence[str], new: Sequence[str], most: int, exact: bool = False) -> list[str]:
-    both = _distinct([*old, *new], len(old) + len(new), exact)
-    return list(_ends(both, most))
+def _merged(parts: Sequence[Sequence[str]], most: int, exact: bool = False) -> tuple[str, ...]:
+    every = [item for part in parts for item in part]
+    return tuple(_ends(_distinct(every, len(every), exact), most))
 
 
-def _newest(items: Sequence[str], most: int) -> list[str]:
-    return list(reversed(_distinct(reversed(items), most, exact=False)))
+def _newest(items: Sequence[str], most: int) -> tuple[str, ...]:
+    return _distinct(reversed(items), most, exact=False)[::-1]
 
 
 def _newest_items(items: Sequence[ActionItem], most: int) -> tuple[ActionItem, ...]:

@@ -37,7 +37,8 @@ class Mark:
     timestamp_ms: int
     tokens: int
     ends_session: bool = False
-    says_something: bool = True
+    #: The store's own.
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,6 @@ class Cut:
     last: int
     context: int
     closed: bool
-
-    def key(self, session_key: bytes, marks: Sequence[Mark]) -> bytes:
-        return segment_key(session_key, marks[self.first].key)
 
 
 def segment_key(session_key: bytes, first_event_key: bytes) -> bytes:
@@ -69,8 +67,9 @@ def cut(marks: Sequence[Mark], rules: Rules, now_ms: int, start: int = 0) -> lis
     cuts: list[Cut] = []
     first, tokens = start, 0
     for index in range(start, len(marks)):
-        mark = marks[index]
-        if index > first and _ends_before(marks[index - 1], mark, tokens, rules):
+        mark, before = marks[index], marks[index - 1]
+        ended = before.ends_session or mark.timestamp_ms - before.timestamp_ms > rules.gap_ms
+        if index > first and (ended or tokens + mark.tokens > rules.max_tokens):
             cuts.append(_cut(marks, first, index, rules, closed=True))
             first, tokens = index, 0
         tokens += mark.tokens
@@ -79,14 +78,6 @@ def cut(marks: Sequence[Mark], rules: Rules, now_ms: int, start: int = 0) -> lis
         closed = last.ends_session or now_ms - last.timestamp_ms > rules.gap_ms
         cuts.append(_cut(marks, first, len(marks), rules, closed=closed))
     return cuts
-
-
-def _ends_before(previous: Mark, mark: Mark, tokens: int, rules: Rules) -> bool:
-    return (
-        previous.ends_session
-        or mark.timestamp_ms - previous.timestamp_ms > rules.gap_ms
-        or tokens + mark.tokens > rules.max_tokens
-    )
 
 
 def _cut(marks: Sequence[Mark], first: int, last: int, rules: Rules, *, closed: bool) -> Cut:
@@ -121,7 +112,7 @@ class StoredSegment:
 class Cutting:
     """What is needed to cut a session anew from the first place that changed.
 
-    `marks[start:]` are to be cut; those before lend context. `numbers` are the store's own numbers of the marks.
+    `marks[start:]` are to be cut; those before lend context.
     """
 
     session: int
@@ -129,7 +120,6 @@ class Cutting:
     project: int
     seq: int
     marks: tuple[Mark, ...]
-    numbers: tuple[int, ...]
     start: int
     stored: tuple[StoredSegment, ...]
 

@@ -31,7 +31,6 @@ from mcp_memory.domain.records import (
     Body,
     Record,
     body_text,
-    clipped,
     combined,
     fold,
     follow,
@@ -71,7 +70,7 @@ class Compacted:
 
 @dataclass(slots=True)
 class Compactor:
-    """Makes the records, and keeps ready what the hook prints when such a session goes on.
+    """Condenses sessions to records, and keeps ready what the hook prints when such a session goes on.
 
     `author` is the model, if there is one, for a user who waits for its words. `brief_tokens` is how long the hook's
     text may be; 0: none is wanted.
@@ -79,7 +78,8 @@ class Compactor:
 
     store: Store
     inbox: Inbox
-    condenser: Condenser
+    quick: Summarizer
+    facets: FacetFinder
     rules: CompactionRules
     tokens: Tokenizer
     clock: Clock
@@ -160,7 +160,7 @@ class Compactor:
                     through=account.turns[start - 1].place,
                 )
             )
-            own, wrote = await self.condenser.share(account, last, sources, author)
+            own, wrote = await self.share(account, last, sources, author)
             # What the record takes over from those before it, and what is new.
             if last and decision.refresh:
                 body = renew(chain[-2].body if len(chain) > 1 else None, last.body, own)
@@ -198,7 +198,7 @@ class Compactor:
     def fitting(self, body: Body, kept: int, window: int) -> Body:
         """The body in its share of the window, or in half of that if it is too much beside the tail that is kept."""
         most = min(_MOST_TOKENS, window // _RECORD_SHARE)
-        body = shortened(clipped(body), most, self.tokens.count)
+        body = shortened(body, most, self.tokens.count)
         full = self.size(body) + kept >= round(self.rules.trigger_ratio * window)
         return shortened(body, most // 2, self.tokens.count) if full else body
 
@@ -222,23 +222,12 @@ class Compactor:
         else:  # of a record that no longer agreed with its events
             await self.inbox.drop([place])
 
-
-@dataclass(slots=True)
-class Condenser:
-    """Condenses a session's events to one record's share of it."""
-
-    quick: Summarizer
-    facets: FacetFinder
-    tokens: Tokenizer
-
     async def share(
         self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor | None
     ) -> tuple[Body, str]:
         """What these events add to the record `before` them, and who wrote it: the model, if one is given."""
         try:
-            if author is None:
-                return await self._chosen(account, before, events), self.quick.name
-            return await self._told(account, before, events, author)
+            return await self._share(account, before, events, author)
         except MemoryFault:
             raise
         except Exception as error:
@@ -246,9 +235,13 @@ class Condenser:
             logger.exception("A session could not be condensed")
             raise SummarizerError(f"The summarizer met an unexpected error ({type(error).__name__}).") from error
 
-    async def _chosen(self, account: Account, before: Record | None, events: Sequence[Event]) -> Body:
+    async def _share(
+        self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor | None
+    ) -> tuple[Body, str]:
+        """Part by part: a model is told the record as it stands by then, so that it knows what it adds to."""
+        node_id, wrote = f"session:{account.session_id}", ""
         context: list[Event] = []
-        if before:
+        if before and author is None:
             # The record before, in the form in which a summarizer takes what came before.
             said = Event(
                 key=before.key,
@@ -262,42 +255,24 @@ class Condenser:
                 tokens=before.tokens,
             )
             context = [said]
-        bodies = []
+        bodies: list[Body] = []
         for part in self.parts(events):
             # Choosing never waits by itself; a server must be able to answer in between.
             await checkpoint()
-            bodies.append(await self._chosen_part(part, context))
-            context = []
-        return fold(bodies or [_NOTHING])
-
-    async def _chosen_part(self, part: Sequence[Event], context: Sequence[Event] = ()) -> Body:
-        summary = await self.quick.segment(part, context)
-        points = self._points([bullet.shown for bullet in summary.bullets], part)
-        return Body(f"{summary.title.rstrip('.')}.", points, self.facets.find(part))
-
-    def _points(self, told: Sequence[str], part: Sequence[Event]) -> tuple[str, ...]:
-        """What a summary says and what it would lose, in turn: only the first of a long session's points have room."""
-        return tuple(text for pair in zip_longest(told, self.facets.points(part)) for text in pair if text)
-
-    async def _told(
-        self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor
-    ) -> tuple[Body, str]:
-        """Part by part: each is told with the record as it stands by then, so that the model knows what it adds to."""
-        node_id = f"session:{account.session_id}"
-        bodies: list[Body] = []
-        wrote = ""
-        for part in self.parts(events):
-            if depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
-                bodies.append(await self._chosen_part(part))
-                continue
-            held = before.body if before else None
-            held = follow(held, fold(bodies)) if bodies else held
-            prior = body_text(held) if held else ""
-            told, wrote = await author.condense(part, prior=prior, node_id=node_id)
-            context = combined(told.context, self.facets.find(part))
-            bodies.append(Body(told.summary, self._points(told.key_points, part), context))
+            found = self.facets.find(part)
+            if author is None or depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
+                summary, context = await self.quick.segment(part, context), []
+                told = Body(f"{summary.title.rstrip('.')}.", tuple(bullet.shown for bullet in summary.bullets), found)
+            else:
+                held = before.body if before else None
+                held = follow(held, fold(bodies)) if bodies else held
+                told, wrote = await author.condense(part, prior=body_text(held) if held else "", node_id=node_id)
+                told = replace(told, context=combined(told.context, found))
+            # What a summary says and what it would lose, in turn: only the first of a long session's points have room.
+            turns = zip_longest(told.key_points, self.facets.points(part))
+            bodies.append(replace(told, key_points=tuple(text for pair in turns for text in pair if text)))
         own = fold(bodies or [_NOTHING])
-        if wrote and len(bodies) > 1:
+        if author and wrote and len(bodies) > 1:
             own = replace(own, summary=await author.narrate([body.summary for body in bodies], node_id=node_id))
         return own, wrote or self.quick.name
 

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -128,13 +128,26 @@ def _finite(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What was taken from the inbox and stored; `more`: there is more to take."""
+@dataclass(slots=True)
+class Done:
+    """What a run has done."""
 
-    rows: int
-    events: int
+    inbox: int = 0
+    events: int = 0
+    segments: int = 0
+    nodes: int = 0
+    sessions: int = 0
+    indexed: int = 0
+    #: The inbox holds more.
     more: bool = False
+
+    @property
+    def anything(self) -> bool:
+        return any(astuple(self))
+
+    def add(self, other: Done) -> None:
+        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
@@ -150,9 +163,7 @@ class _Round:
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(
-    log: LogStore, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share
-) -> Ingested:
+async def ingest(log: LogStore, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Done:
     """Take one batch of inbox rows, which leave the inbox after the last of their events is stored.
 
     Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that
@@ -163,7 +174,7 @@ async def ingest(
     sizes = accumulate(len(row.payload) for row in waiting)
     rows = waiting[: max(1, sum(size <= PORTION_CHARS for size in sizes))]
     if not rows:
-        return Ingested(0, 0)
+        return Done()
     batch, added = _Round(), 0
     seen = await inbox.checkpoint(_SEEN)
     for row in rows:
@@ -198,13 +209,13 @@ async def ingest(
                 added += await store()
                 # A file whose place has not moved would be read from its start again.
                 if share.is_over() and part.position["offset"] > saved.get("offset", 0):
-                    return Ingested(0, added, more=True)
+                    return Done(events=added, more=True)
     batch.events += batch.fallback
     # Together with the rows, or the next round would take them for repeats of themselves.
     newest = max(seen.values(), default=0)
     batch.checkpoints[_SEEN] = {name: ms for name, ms in seen.items() if newest - ms <= 2 * TWICE_WITHIN_MS}
     added += await store(rows_too=True)
-    return Ingested(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
+    return Done(len(rows), added, more=len(rows) < len(waiting) or len(waiting) == BATCH)
 
 
 def is_enough(events: Sequence[Captured]) -> bool:

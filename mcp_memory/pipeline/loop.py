@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.brief import Briefs
 from mcp_memory.pipeline.compact import Compactor
-from mcp_memory.pipeline.ingest import Intaker, drain_spool, ingest
+from mcp_memory.pipeline.ingest import Done, Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
 from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
@@ -37,28 +37,6 @@ RETRY_SECONDS, _DOUBLED = 0.5, 10
 BACKUP_SECONDS = 30.0
 #: When a round should come to an end, so that what has just come in is looked at again.
 ROUND_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class Done:
-    """What a run has done."""
-
-    inbox: int = 0
-    events: int = 0
-    segments: int = 0
-    nodes: int = 0
-    sessions: int = 0
-    indexed: int = 0
-    #: The inbox holds more.
-    more: bool = False
-
-    @property
-    def anything(self) -> bool:
-        return any(astuple(self))
-
-    def add(self, other: Done) -> None:
-        for name in ("inbox", "events", "segments", "nodes", "sessions", "indexed"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(slots=True)
@@ -95,9 +73,8 @@ class Pipeline:
             self.upgrades.zone = zone
         await self.inbox.begin()
         await drain_spool(self.inbox, self.spool)
-        taken = await ingest(self.store, self.inbox, self.clients, self.intaker, share)
-        done = Done(inbox=taken.rows, events=taken.events, more=taken.more)
-        if taken.more:
+        done = await ingest(self.store, self.inbox, self.clients, self.intaker, share)
+        if done.more:
             # What follows would be done again with the rest.
             return done
         # Early, since a client that is about to forget waits for nobody; late enough that a burst is one record.

@@ -12,7 +12,7 @@ from datetime import tzinfo
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.nodes import Node, RollupSummary, Stale
+from mcp_memory.domain.nodes import Node, RollupSummary, Stale, Upgrade
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
@@ -57,9 +57,9 @@ async def _next_version(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_
     wanted = input_hash(children, is_open, summarizer.name)
     if children and wanted != stale.current_hash:
         summary = await summarizer.rollup(stale.ref.level, named(children))
-        return rollup_node(stale.ref, stale.slug, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
+        return rollup_node(stale, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
     if not children and stale.current_hash is not None:
-        node = rollup_node(stale.ref, stale.slug, (), _NOTHING, False, "", "removed", zone, now_ms)
+        node = rollup_node(stale, (), _NOTHING, False, "", "removed", zone, now_ms)
         return replace(node, removed=True)
     return None
 
@@ -70,8 +70,7 @@ def named(children: Sequence[Node]) -> list[Node]:
 
 
 def rollup_node(
-    ref: NodeRef,
-    slug: str,
+    period: Stale | Upgrade,
     children: Sequence[Node],
     summary: RollupSummary,
     is_open: bool,
@@ -81,10 +80,11 @@ def rollup_node(
     now_ms: int,
 ) -> Node:
     """The version of a period that its summary makes; its tokens are yet to be counted."""
+    ref = period.ref
     start_ms, end_ms = ref.bounds(zone)
     return Node(
         ref=ref,
-        project=slug,
+        project=period.slug,
         version=0,
         title=ref.title + (f": {summary.topic}" if summary.topic else "") + (SO_FAR if is_open else ""),
         start_ms=start_ms,

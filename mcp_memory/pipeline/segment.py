@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import TypeVar
@@ -30,6 +29,7 @@ from mcp_memory.domain.segments import (
     StoredSegment,
     busy,
     cut,
+    segment_key,
 )
 from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
@@ -62,17 +62,16 @@ async def segment(store: SegmentStore, rules: Rules, now_ms: int, lease_token: i
 
 
 def _described(cutting: Cutting, found: Cut) -> StoredSegment:
-    marks, numbers = cutting.marks, cutting.numbers
-    own = marks[found.first : found.last]
+    own, context = cutting.marks[found.first : found.last], cutting.marks[found.context]
     hashed = hashlib.blake2b(b"".join(mark.key for mark in own) + bytes([found.closed]), digest_size=12)
     return StoredSegment(
-        key=found.key(cutting.session_key, marks),
+        key=segment_key(cutting.session_key, own[0].key),
         start_ms=own[0].timestamp_ms,
         end_ms=own[-1].timestamp_ms,
-        first_event=numbers[found.first],
-        last_event=numbers[found.last - 1],
-        context_ms=marks[found.context].timestamp_ms,
-        context_event=numbers[found.context],
+        first_event=own[0].number,
+        last_event=own[-1].number,
+        context_ms=context.timestamp_ms,
+        context_event=context.number,
         events=len(own),
         tokens=sum(mark.tokens for mark in own),
         closed=found.closed,
@@ -100,45 +99,34 @@ async def summarize(
         nodes = counted([write.node for write in writes], [write.job.segment.tokens for write in writes], count_all)
         return [replace(write, node=node) for write, node in zip(writes, nodes, strict=True)]
 
-    async def save(writes: Sequence[SegmentWrite]) -> None:
-        await store.save_segments(await to_thread.run_sync(sized, writes), share.token)
+    send, receive = anyio.create_memory_object_stream[list[SegmentWrite]](1)
 
-    async with saving(save) as hand_over:
-        for start in range(0, len(jobs), PORTION):
-            writes = []
-            for job in jobs[start : start + PORTION]:
-                # Summarizing without a model never waits by itself; a server must be able to answer in between.
-                await checkpoint()
-                try:
-                    summary = await summarizer.segment(job.events, job.context)
-                except Exception:
-                    # One odd segment must not keep all others out of the tree; it is tried again later.
-                    logger.exception("A segment of session %s could not be summarized", job.session_id)
-                    continue
-                writes.append(segment_write(job, summary, summarizer.name, zone, now_ms))
-            if writes:
-                await hand_over(writes)
-            written += len(writes)
-            if share.is_over() and written:
-                break
-    return written
-
-
-@asynccontextmanager
-async def saving(save: Callable[[T], Awaitable[None]]) -> AsyncIterator[Callable[[T], Awaitable[None]]]:
-    """Hand over what is to be saved, portion by portion: it is saved in that order, and all of it in the end."""
-    send, receive = anyio.create_memory_object_stream[T](1)
-
-    async def work() -> None:
+    async def save() -> None:
         async with receive:
-            async for portion in receive:
-                await save(portion)
+            async for writes in receive:
+                await store.save_segments(await to_thread.run_sync(sized, writes), share.token)
 
     with alone():
-        async with anyio.create_task_group() as group:
-            group.start_soon(work, name="saving")
-            async with send:
-                yield send.send
+        async with anyio.create_task_group() as group, send:
+            group.start_soon(save, name="saving")
+            for start in range(0, len(jobs), PORTION):
+                writes = []
+                for job in jobs[start : start + PORTION]:
+                    # Summarizing without a model never waits by itself; a server must be able to answer in between.
+                    await checkpoint()
+                    try:
+                        summary = await summarizer.segment(job.events, job.context)
+                    except Exception:
+                        # One odd segment must not keep all others out of the tree; it is tried again later.
+                        logger.exception("A segment of session %s could not be summarized", job.session_id)
+                        continue
+                    writes.append(segment_write(job, summary, summarizer.name, zone, now_ms))
+                if writes:
+                    await send.send(writes)
+                written += len(writes)
+                if share.is_over() and written:
+                    break
+    return written
 
 
 def segment_write(

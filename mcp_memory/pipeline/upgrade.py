@@ -17,12 +17,12 @@ from mcp_memory.domain.nodes import NodeQuery, Upgrade
 from mcp_memory.domain.records import Rewrite, follow, record_key, renew
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached, MemoryFault, ModelPaused, ModelUnusable, Passing, SummarizerError
-from mcp_memory.models.port import Author, RecordAuthor
+from mcp_memory.models.port import Author
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.rollup import input_hash, named, rollup_node
 from mcp_memory.pipeline.segment import counted, node_text, segment_write
-from mcp_memory.store.port import Clock, Lease, Store
+from mcp_memory.store.port import Lease, Store
 
 logger = logging.getLogger(__name__)
 
@@ -41,54 +41,6 @@ _ELSEWHERE = (Passing, CapReached, ModelPaused, ModelUnusable)
 
 
 @dataclass(slots=True)
-class Rewrites:
-    """Writes the records of sessions that may still go on by a model, which refreshes them."""
-
-    store: Store
-    compactor: Compactor
-    author: RecordAuthor
-
-    async def waiting(self, limit: int) -> list[Rewrite]:
-        """Records of the extractive summarizer that a model should write, the newest first."""
-        now_ms = self.compactor.clock.now_ms()
-        return await self.store.rewrites(now_ms - FRESH_MS, now_ms, limit)
-
-    async def write(self, rewrite: Rewrite) -> bool:
-        """Ask the model, and append what it says as the record that takes the old one's place."""
-        account, old, compactor = rewrite.account, rewrite.record, self.compactor
-        before = rewrite.replaced or rewrite.parent
-        events = await self.store.events(EventQuery(record=old.key))
-        own, wrote = await compactor.condenser.share(account, before, events, self.author)
-        if wrote == old.written_by:
-            await self.leave(rewrite, FRESH_MS)  # too short for a model
-            return False
-        parent = rewrite.parent.body if rewrite.parent else None
-        body = renew(parent, rewrite.replaced.body, own) if rewrite.replaced else follow(parent, own)
-        kept = old.tokens_after - old.tokens
-        body = compactor.fitting(body, kept, old.window)
-        size = compactor.size(body)
-        record = replace(
-            old,
-            key=record_key(account.session_key, old.depth, old.through, old.id),
-            timestamp_ms=compactor.clock.now_ms(),
-            body=body,
-            tokens=size,
-            tokens_after=size + kept,
-            written_by=wrote,
-            refreshes=old.id,
-        )
-        # Its sources are those of the record it refreshes.
-        if not await self.store.save_record(account, record, ()):
-            return False
-        await compactor.keep_text(account, record)
-        return True
-
-    async def leave(self, rewrite: Rewrite, pause_ms: int) -> None:
-        """Let the record be until then."""
-        await self.store.postpone_rewrite(rewrite, self.compactor.clock.now_ms() + pause_ms)
-
-
-@dataclass(slots=True)
 class Upgrades:
     """Everything that upgrading needs. Its lease is its own: two servers shall not pay for the same."""
 
@@ -97,8 +49,7 @@ class Upgrades:
     lease: Lease
     zone: tzinfo
     count_all: CountAll
-    clock: Clock
-    records: Rewrites
+    compactor: Compactor
     base: str = "extractive"
     reason: str = field(default="", init=False)
 
@@ -132,9 +83,9 @@ class Upgrades:
         ready = await self.author.readiness()
         limit = max(ready.width, 1)
         # Records first: their sessions may go on any moment.
-        jobs: list[Rewrite | Upgrade] = [*await self.records.waiting(limit)]
+        jobs: list[Rewrite | Upgrade] = [*await self.records(limit)]
         if len(jobs) < limit:
-            jobs += await self.store.upgrades(limit - len(jobs), self.clock.now_ms())
+            jobs += await self.store.upgrades(limit - len(jobs), self.compactor.clock.now_ms())
         if not jobs:
             return 0
         if not ready.width:
@@ -148,6 +99,11 @@ class Upgrades:
         finally:
             with anyio.CancelScope(shield=True):
                 await self.lease.release()
+
+    async def records(self, limit: int) -> list[Rewrite]:
+        """Records of sessions that may still go on which a model should write anew, the newest first."""
+        now_ms = self.compactor.clock.now_ms()
+        return await self.store.rewrites(now_ms - FRESH_MS, now_ms, limit)
 
     async def _side_by_side(self, jobs: list[Rewrite | Upgrade]) -> int:
         done: list[bool] = []
@@ -175,7 +131,7 @@ class Upgrades:
     async def _one(self, job: Rewrite | Upgrade, name: str) -> bool:
         try:
             if isinstance(job, Rewrite):
-                return await self.records.write(job)
+                return await self.rewrite(job)
             return await (self._segment(job) if job.ref.level is Level.SEGMENT else self._period(job))
         except _ELSEWHERE as error:
             self.reason = str(error)
@@ -183,11 +139,41 @@ class Upgrades:
             self.reason = str(error)
             logger.warning("%s stays extractive: %s", name, error)
             pause_ms = _RETRY_MS * 4 ** min(job.failures, _LONGEST_RETRIES)
+            until_ms = self.compactor.clock.now_ms() + pause_ms
             if isinstance(job, Rewrite):
-                await self.records.leave(job, pause_ms)
+                await self.store.postpone_rewrite(job, until_ms)
             else:
-                await self.store.postpone_upgrade(job, self.clock.now_ms() + pause_ms)
+                await self.store.postpone_upgrade(job, until_ms)
         return False
+
+    async def rewrite(self, rewrite: Rewrite) -> bool:
+        """Append what the model says as the record that takes the old one's place."""
+        account, old, compactor = rewrite.account, rewrite.record, self.compactor
+        events = await self.store.events(EventQuery(record=old.key))
+        own, wrote = await compactor.share(account, rewrite.replaced or rewrite.parent, events, compactor.author)
+        if wrote == old.written_by:  # too short for a model
+            await self.store.postpone_rewrite(rewrite, compactor.clock.now_ms() + FRESH_MS)
+            return False
+        parent = rewrite.parent.body if rewrite.parent else None
+        body = renew(parent, rewrite.replaced.body, own) if rewrite.replaced else follow(parent, own)
+        kept = old.tokens_after - old.tokens
+        body = compactor.fitting(body, kept, old.window)
+        size = compactor.size(body)
+        record = replace(
+            old,
+            key=record_key(account.session_key, old.depth, old.through, old.id),
+            timestamp_ms=compactor.clock.now_ms(),
+            body=body,
+            tokens=size,
+            tokens_after=size + kept,
+            written_by=wrote,
+            refreshes=old.id,
+        )
+        # Its sources are those of the record it refreshes.
+        if not await self.store.save_record(account, record, ()):
+            return False
+        await compactor.keep_text(account, record)
+        return True
 
     async def _segment(self, upgrade: Upgrade) -> bool:
         job = await self.store.upgrade_job(upgrade)
@@ -195,7 +181,7 @@ class Upgrades:
             return False
         prior, node_id = await self._prior(upgrade), upgrade.ref.node_id()
         summary = await self.author.segment(job.events, job.context, prior=prior, node_id=node_id)
-        write = segment_write(job, summary, self.author.name, self.zone, self.clock.now_ms())
+        write = segment_write(job, summary, self.author.name, self.zone, self.compactor.clock.now_ms())
         [node] = counted([write.node], [job.segment.tokens], self.count_all)
         return await self.store.save_upgrade(upgrade, node, job.session, write.grips)
 
@@ -205,9 +191,8 @@ class Upgrades:
         wanted = input_hash(children, False, self.base)
         prior = await self._prior(upgrade)
         summary = await self.author.rollup(ref.level, named(children), prior=prior, node_id=ref.node_id())
-        node = rollup_node(
-            ref, upgrade.slug, children, summary, False, wanted, self.author.name, self.zone, self.clock.now_ms()
-        )
+        now_ms = self.compactor.clock.now_ms()
+        node = rollup_node(upgrade, children, summary, False, wanted, self.author.name, self.zone, now_ms)
         [node] = counted([node], [sum(child.tokens for child in children)], self.count_all)
         return await self.store.save_upgrade(upgrade, node, None, ())
 

@@ -23,7 +23,7 @@ from mcp_memory.errors import LeaseLost, NotFound, SummarizerError, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS
 from mcp_memory.pipeline.compact import PART_TOKENS
-from mcp_memory.pipeline.loop import Done
+from mcp_memory.pipeline.ingest import Done
 from mcp_memory.pipeline.rollup import is_open_at
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
@@ -95,7 +95,7 @@ async def estimate(app: App) -> dict[str, Any]:
     """Calls, tokens and costs; of what is not in the tree yet, as it would be cut now; of records, those there are."""
     chosen = app.settings.summarizer
     planned = await _planned(app) if chosen.kind != "extractive" else []
-    records = await app.upgrades.records.waiting(_EVERYTHING) if app.upgrades else []
+    records = await app.upgrades.records(_EVERYTHING) if app.upgrades else []
     # How often a model is asked, and how long question and answer are each time.
     costs = [
         (_calls(size), size, _FRAME_TOKENS, _SEGMENT_ANSWER if level is Level.SEGMENT else _PERIOD_ANSWER)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain import records
-from mcp_memory.domain.records import ActionItem, Body, Facets, body_text, clipped, fold, follow, renew, shortened
+from mcp_memory.domain.records import ActionItem, Body, Facets, body_text, fold, follow, renew, shortened
 from mcp_memory.models import tokens
 
 
@@ -30,7 +30,7 @@ def body(name: str, many: int = 40) -> Body:
 def test_every_list_keeps_its_limit_however_long_the_chain() -> None:
     record: Body | None = None
     for number in range(8):
-        record = clipped(follow(record, fold([body(f"{number}a"), body(f"{number}b")])))
+        record = shortened(follow(record, fold([body(f"{number}a"), body(f"{number}b")])), 1 << 20, tokens.count)
     assert record is not None
     assert len(record.key_points) == records.MAX_KEY_POINTS == 30
     assert len(record.context.decisions) <= records.MAX_DECISIONS
@@ -84,7 +84,8 @@ def test_a_shortened_record_fits_and_keeps_beginning_and_end(room: int) -> None:
 
 def test_texts_that_are_too_long_are_cut() -> None:
     long = "word " * 1_000
-    one = clipped(Body(long, (long,), Facets((long,), (long,), (ActionItem(long, long, long),), (long,), (long,))))
+    facets = Facets((long,), (long,), (ActionItem(long, long, long),), (long,), (long,))
+    one = shortened(Body(long, (long,), facets), 1 << 20, tokens.count)
     assert len(one.summary) <= records.MAX_SUMMARY
     assert len(one.key_points[0]) <= records.MAX_ITEM
     item = one.context.action_items[0]

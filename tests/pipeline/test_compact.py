@@ -159,7 +159,7 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
 ) -> None:
     async with memory(tmp_path) as app:
         await learn(app, talk(0, 11))
-        app.pipeline.compactor.condenser.quick = Failing()
+        app.pipeline.compactor.quick = Failing()
         with caplog.at_level(logging.WARNING):
             await learn(app, talk(11, 5))
         assert await all_records(app) == []
@@ -169,7 +169,7 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
         with pytest.raises(SummarizerError):
             await app.pipeline.compactor.compact("s1", force=True)
         assert await all_records(app) == []
-        app.pipeline.compactor.condenser.quick = ExtractiveSummarizer()
+        app.pipeline.compactor.quick = ExtractiveSummarizer()
         clock = app.clock
         assert isinstance(clock, StoppedClock)
         assert not (await app.pipeline.until_idle()).sessions  # not before its time
@@ -185,7 +185,7 @@ class Broken(Failing):
 
 async def test_an_unexpected_error_stops_no_other_stage(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        app.pipeline.compactor.condenser.quick = Broken()
+        app.pipeline.compactor.quick = Broken()
         await learn(app, [*talk(0, 16), *talk(0, 3, session="s2")])
         assert await all_records(app) == []
         assert "ZeroDivisionError" in (await status(app))["compactions"]["failed"]
@@ -237,7 +237,7 @@ async def test_the_summarizer_gets_parts_of_bounded_size_without_noise(tmp_path:
         lines = talk(0, 30, "word " * 1_500)
         tool = said(f"Bash: make\n{noise}", "2026-03-02T08:00:30Z", role="tool", source_id="tool")
         huge = said("giant " * 9_500 + "in the end we keep the old parser", "2026-03-02T08:01:30Z", source_id="huge")
-        app.pipeline.compactor.condenser.quick = watching = Watching()
+        app.pipeline.compactor.quick = watching = Watching()
         await learn(app, [*lines, tool, huge])
         await app.pipeline.compactor.compact("s1", force=True)
         count = app.pipeline.compactor.tokens.count

@@ -167,9 +167,9 @@ async def test_a_server_can_answer_while_it_condenses_a_large_session(tmp_path: 
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(others)
-            await app.pipeline.compactor.condenser.share(account, None, events, None)
+            await app.pipeline.compactor.share(account, None, events, None)
             tasks.cancel_scope.cancel()
-    assert turns >= len(app.pipeline.compactor.condenser.parts(events)) > 5
+    assert turns >= len(app.pipeline.compactor.parts(events)) > 5
 
 
 async def test_a_file_whose_reader_fails_is_set_aside_and_the_others_are_read(

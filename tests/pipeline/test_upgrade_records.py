@@ -271,14 +271,14 @@ async def test_a_record_that_was_followed_meanwhile_is_left_as_it_is(tmp_path: P
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
             await learn(app, talk(0, 16))
-            rewrites = upgrades(app).records
-            (waiting,) = await rewrites.waiting(9)
+            rewrites = upgrades(app)
+            (waiting,) = await rewrites.records(9)
             await learn(app, talk(16, 12))
             before = await chain(app)
             assert len(before) == 2
-            assert not await rewrites.write(waiting)
+            assert not await rewrites.rewrite(waiting)
             assert await chain(app) == before
-            assert [one.record.id for one in await rewrites.waiting(9)] == [before[-1].id]
+            assert [one.record.id for one in await rewrites.records(9)] == [before[-1].id]
 
 
 async def test_a_part_that_is_too_long_for_the_model_is_told_in_halves(tmp_path: Path) -> None:

@@ -130,15 +130,13 @@ async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
     cuttings = []
     for session, seq, client, session_id, project, *_ in rows:
         earlier, later = (_marks(events.get(session, []), own) for own in (0, 1))
-        numbered = earlier + later
         cuttings.append(
             Cutting(
                 session=session,
                 session_key=event_key(client, session_id, ""),
                 project=project,
                 seq=seq,
-                marks=tuple(mark for _, mark in numbered),
-                numbers=tuple(number for number, _ in numbered),
+                marks=(*earlier, *later),
                 start=len(earlier),
                 stored=tuple(_stored(row) for row in stored.get(session, [])),
             )
@@ -146,17 +144,16 @@ async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
     return cuttings
 
 
-def _marks(rows: Sequence[Row], own: int) -> list[tuple[int, Mark]]:
+def _marks(rows: Sequence[Row], own: int) -> list[Mark]:
     """What is to be cut, or what comes before that. A session's end is a property of what was said last before it."""
-    found: list[tuple[int, Mark]] = []
+    found: list[Mark] = []
     for number, key, timestamp_ms, tokens, kind, belongs in rows:
         if belongs != own:
             continue
         if kind != EventType.SESSION_END:
-            found.append((number, Mark(key, timestamp_ms, tokens)))
+            found.append(Mark(key, timestamp_ms, tokens, number=number))
         elif found:
-            last_number, last = found[-1]
-            found[-1] = (last_number, replace(last, ends_session=True))
+            found[-1] = replace(found[-1], ends_session=True)
     return found
 
 
