@@ -169,7 +169,6 @@ def _settings(path: Path) -> dict[str, Any]:
     """What a settings file holds; nothing if it cannot be read."""
     try:
         text = apply.decode(apply.read(path) or b"")[0]
-        value = tomllib.loads(text) if path.suffix == ".toml" else load(text)
+        return tomllib.loads(text) if path.suffix == ".toml" else load(text)
     except (MemoryFault, EditError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}
-    return value if isinstance(value, dict) else {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from mcp_memory.install.catalog import (
     HOME_VARIABLE,
@@ -25,19 +25,24 @@ from mcp_memory.install.catalog import (
 )
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*.*?\*/)*+", re.S)
-_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
-_SCALAR = re.compile(r"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])")
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+_STRING_OR_COMMENT = re.compile(rf"{_STRING}|({COMMENT.pattern})", re.S)
+#: A comma that follows nothing is left where it is, and refused.
+_STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|[\[{{]\s*,|(,)(?=\s*[\]}}])")
+_SIGN = re.compile(r"[^\n]")
 _SAME_LINE = re.compile(r"(?:[ \t]*(?:/\*(?:(?!\*/)[^\n])*\*/|//[^\r\n]*))*")
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _HOOKS = "hooks"
 _SERVERS = "mcpServers"
 _Path = Sequence[str | int]
+#: In a path, the place behind a list's last item.
+_END = -1
+_decode = json.JSONDecoder().raw_decode
 
 
 def register(text: str, wanted: WantedEntries) -> str:
     """The text with exactly the wanted entries of ours in it."""
-    before = _document(text)
+    before = load(text)
     if wanted.hooks:
         if wanted.version is not None and "version" not in before:
             text = put(text, ("version",), wanted.version)
@@ -52,7 +57,7 @@ def withdraw(text: str, original: Any = None) -> str:
 
     `original` is what the document held before; empty objects that it had are kept.
     """
-    before = _document(text)
+    before = load(text)
     for path, _ in reversed(list(_our_hooks(before))):
         text = _remove_ours(text, path, original)
     for name in (SERVER, SECOND_NAME):
@@ -63,7 +68,7 @@ def withdraw(text: str, original: Any = None) -> str:
 
 def find(text: str) -> FoundEntries:
     """Our entries, as they are."""
-    document = _document(text)
+    document = load(text)
     hooks: dict[str, list[str]] = {}
     places = []
     for path, handler in _our_hooks(document):
@@ -71,13 +76,6 @@ def find(text: str) -> FoundEntries:
         places.append(tuple(path[1:]))
     servers = [_at(document, (_SERVERS, name)) for name in (SERVER, SECOND_NAME)]
     return FoundEntries(hooks, [entry for entry in servers if is_our_server(entry)], places)
-
-
-def _document(text: str) -> dict[str, Any]:
-    value = load(text)
-    if not isinstance(value, dict):
-        raise EditError("an object in braces is expected")
-    return value
 
 
 def _register_hooks(text: str, wanted: WantedEntries) -> str:
@@ -94,7 +92,7 @@ def _register_hooks(text: str, wanted: WantedEntries) -> str:
         text = _remove_ours(text, path, None)
     for event, handler in wanted.hooks.items():
         if event not in done:
-            text = append(text, (_HOOKS, event), {"hooks": [handler]} if wanted.grouped else handler)
+            text = put(text, (_HOOKS, event, _END), {"hooks": [handler]} if wanted.grouped else handler)
     return text
 
 
@@ -154,12 +152,10 @@ def _our_hooks(document: Any) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
 
 def _at(value: Any, path: _Path) -> Any:
     for key in path:
-        if isinstance(value, dict) and isinstance(key, str):
-            value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int):
+        if isinstance(value, list) and isinstance(key, int):
             value = value[key] if key < len(value) else None
         else:
-            return None
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -188,202 +184,159 @@ def _is_our_group(group: Any) -> bool:
     return isinstance(hooks, list) and bool(hooks) and all(map(is_our_hook, hooks))
 
 
-@dataclass(frozen=True, slots=True)
-class JsonSlot:
-    """A member or an item: `start` is where its key or value begins, `comma` where the comma after it stands."""
+class _Member(NamedTuple):
+    """A member or an item: where it begins, where its value begins and ends, and where its comma stands, or -1."""
 
     key: str | int
     start: int
-    node: JsonNode
-    comma: int | None
+    value: int
+    end: int
+    comma: int
 
     @property
-    def end(self) -> int:
-        """Behind its value and its comma."""
-        return self.node.end if self.comma is None else self.comma + 1
+    def behind(self) -> int:
+        return max(self.end, self.comma + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonNode:
-    """A value with its place in the text; `slots` is None for all but objects and arrays."""
-
-    start: int
-    end: int
-    value: Any
-    slots: tuple[JsonSlot, ...] | None = None
-
-    def slot(self, key: str | int) -> JsonSlot | None:
-        """The member or item of this key; of repeated keys the last, which is the one that counts."""
-        return next((slot for slot in reversed(self.slots or ()) if slot.key == key), None)
-
-    def inner(self, key: str | int) -> JsonNode | None:
-        """The value of this key, if there is one; an error where there is no place for it."""
-        if not isinstance(self.value, dict if isinstance(key, str) else list):
-            shown = str(self.value)[:40]
-            raise EditError(f"there is no place for {key!r}: an object is expected, but there is {shown!r}")
-        slot = self.slot(key)
-        return slot.node if slot else None
-
-
-def load(text: str) -> Any:
-    """The Python value of a document; an empty object for an empty one."""
-    try:  # most files are plain JSON, which the standard library reads a hundred times faster; int refuses NaN
-        return json.loads(text, parse_constant=int)
-    except (ValueError, RecursionError):
-        root = _parse(text)
-    return {} if root is None else root.value
-
-
-def _parse(text: str) -> JsonNode | None:
-    """The document's value; None if there is nothing but white space and comments."""
-    start = _skip(text, 0)
-    if start == len(text):
-        return None
+def load(text: str) -> dict[str, Any]:
+    """What the document holds; nothing if there is nothing in it but white space and comments."""
     try:
-        root = _value(text, start)
+        try:  # most files are plain JSON as they are; int refuses NaN
+            value = json.loads(text, parse_constant=int)
+        except ValueError:
+            plain = _plain(text)[1]
+            value = json.loads(plain, parse_constant=int) if plain.strip() else {}
     except RecursionError:
         raise EditError("it is nested too deeply") from None
-    end = _skip(text, root.end)
-    if end != len(text):
-        raise _error(text, end, "more text than one value")
-    return root
+    except json.JSONDecodeError as error:
+        raise EditError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except ValueError:
+        raise EditError("a number is not well formed") from None
+    if not isinstance(value, dict):
+        raise EditError("an object in braces is expected")
+    return value
 
 
-def _value(text: str, at: int) -> JsonNode:
-    first = text[at : at + 1]
-    if first in ("{", "["):
-        return _container(text, at, is_object=first == "{")
-    match = _STRING.match(text, at) if first == '"' else _SCALAR.match(text, at)
-    if not match:
-        raise _error(text, at, "a value is missing or not well formed")
-    return JsonNode(at, match.end(), _decode(text, at, match[0]))
+@lru_cache(maxsize=1)
+def _plain(text: str) -> tuple[str, str]:
+    """The text with blanks for its comments, and with blanks for trailing commas, too: JSON with all in its place."""
+    bare = _STRING_OR_COMMENT.sub(lambda found: _SIGN.sub(" ", found[0]) if found[1] else found[0], text)
+    return bare, _STRING_OR_LAST_COMMA.sub(lambda found: " " if found[1] else found[0], bare)
 
 
-def _container(text: str, start: int, *, is_object: bool) -> JsonNode:
-    slots: list[JsonSlot] = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != ("}" if is_object else "]"):
-        if slots and slots[-1].comma is None:
-            raise _error(text, at, "a comma is missing")
-        key: str | int = len(slots)
-        begin = at
-        if is_object:
-            name = _STRING.match(text, at)
-            if not name:
-                raise _error(text, at, "a name in double quotes is missing")
-            key, colon = _decode(text, at, name[0]), _skip(text, name.end())
-            if text[colon : colon + 1] != ":":
-                raise _error(text, colon, "a colon is missing")
-            at = _skip(text, colon + 1)
-        node = _value(text, at)
-        at = _skip(text, node.end)
-        comma = at if text[at : at + 1] == "," else None
-        at = at if comma is None else _skip(text, at + 1)
-        slots.append(JsonSlot(key, begin, node, comma))
-    values = [slot.node.value for slot in slots]
-    value = dict(zip((slot.key for slot in slots), values, strict=True)) if is_object else values
-    return JsonNode(start, at + 1, value, tuple(slots))
+def _members(text: str, start: int) -> list[_Member]:
+    """What is in the object or array that begins here."""
+    bare, plain = _plain(text)
+    members: list[_Member] = []
+    at = _skip(plain, start + 1)
+    while plain[at] not in "}]":
+        key, begin = len(members), at
+        if plain[start] == "{":
+            key, at = _decode(plain, at)
+            at = _skip(plain, _skip(plain, at) + 1)
+        end = _decode(plain, at)[1]
+        after = _skip(bare, end)
+        comma = after if bare[after] == "," else -1
+        members.append(_Member(key, begin, at, end, comma))
+        at = _skip(plain, max(after, comma + 1))
+    return members
+
+
+def _walk(text: str, path: _Path) -> list[_Member]:
+    """The values along a path, from the whole document on and as far as there are any.
+
+    Of repeated names the last is the one that counts.
+    """
+    plain = _plain(text)[1]
+    if not plain.strip():
+        return []
+    start = _skip(plain, 0)
+    found = [_Member("", start, start, len(plain.rstrip()), -1)]
+    for key in path:
+        box = found[-1]
+        if plain[box.value] != ("{" if isinstance(key, str) else "["):
+            shown = text[box.value : box.end][:40]
+            raise EditError(f"there is no place for {key!r}: an object or a list is expected, but there is {shown}")
+        inner = {member.key: member for member in _members(text, box.value)}.get(key)
+        if inner is None:
+            break
+        found.append(inner)
+    return found
 
 
 def _skip(text: str, at: int) -> int:
-    match = _TRIVIA.match(text, at)
-    return match.end() if match else at
-
-
-def _decode(text: str, at: int, token: str) -> Any:
-    try:
-        return json.loads(token)
-    except ValueError:
-        raise _error(text, at, "a value is not well formed") from None
-
-
-def _error(text: str, at: int, reason: str) -> EditError:
-    line = text.count("\n", 0, at) + 1
-    column = at - text.rfind("\n", 0, at)
-    return EditError(f"line {line}, column {column}: {reason}")
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def put(text: str, path: _Path, value: Any) -> str:
-    """Give the member at this path a value, making the objects on the way that do not exist."""
-    node = root = _parse(text)
-    for depth, key in enumerate(path):
-        inner = node.inner(key) if node else None
-        if inner is None:
-            for outer in reversed(path[depth + 1 :]):
-                value = {outer: value}
-            if root is None or node is None:  # a document of nothing but comments gets its value after them
-                newline = _newline(text)
-                before = text if not text or text.endswith("\n") else text + newline
-                return before + json.dumps({key: value}, indent="  ").replace("\n", newline) + newline
-            return _insert(text, root, node, key, value)
-        node = inner
-    assert node is not None
-    indent = _indent(text, node.start) if "\n" in text[node.start : node.end] else None
-    return text[: node.start] + _render(text, value, indent) + text[node.end :]
-
-
-def append(text: str, path: _Path, value: Any) -> str:
-    """Add an item to the end of the array at this path, making the array if it does not exist."""
-    root = _parse(text)
-    node = root and _find(root, path)
-    if root is None or node is None:
-        return put(text, path, [value])
-    if not isinstance(node.value, list):
-        raise EditError(f"{'.'.join(map(str, path))} is not a list")
-    return _insert(text, root, node, None, value)
+    """Give the value at this path, making the objects and lists on the way that do not exist."""
+    found = _walk(text, path)
+    if len(found) > len(path):
+        start, end = found[-1].value, found[-1].end
+        indent = _indent(text, start) if "\n" in text[start:end] else None
+        return text[:start] + _render(text, value, indent) + text[end:]
+    missing = path[max(len(found) - 1, 0) :]
+    for outer in reversed(missing[1:]):
+        value = {outer: value} if isinstance(outer, str) else [value]
+    if found:
+        return _insert(text, found[0], found[-1], missing[0], value)
+    newline = _newline(text)  # a document of nothing but comments gets its value after them
+    before = text if not text or text.endswith("\n") else text + newline
+    return before + json.dumps({missing[0]: value}, indent="  ").replace("\n", newline) + newline
 
 
 def remove(text: str, path: _Path) -> str:
     """Take the member or item at this path out, with its comma and, where it has lines of its own, its lines."""
-    root = _parse(text)
-    box = root and _find(root, path[:-1])
-    slot = box.slot(path[-1]) if box else None
-    if box is None or slot is None or box.slots is None:
+    found = _walk(text, path)
+    if len(found) <= len(path):
         return text
-    index = box.slots.index(slot)
-    before = box.slots[index - 1] if index else None
-    around = text[box.start + 1 : slot.start] + text[slot.node.end : box.end - 1]
-    if len(box.slots) == 1 and not COMMENT.search(around):
-        return text[: box.start + 1] + text[box.end - 1 :]
-    end = slot.end
-    start = _start(text, box.start + 1 if before is None else before.end, slot.start, end)
-    if start == slot.start and before is None:
+    box, gone = found[-2:]
+    members = _members(text, box.value)
+    around = text[box.value + 1 : gone.start] + text[gone.end : box.end - 1]
+    if len(members) == 1 and not COMMENT.search(around):
+        return text[: box.value + 1] + text[box.end - 1 :]
+    index = members.index(gone)
+    before = members[index - 1] if index else None
+    least, end = before.behind if before else box.value + 1, gone.behind
+    # It goes with the white space before it, unless a comment there needs its line's end.
+    start = least + len(text[least : gone.start].rstrip(" \t"))
+    if start > least and text[start - 1] == "\n":
+        start -= 2 if text[start - 2 : start] == "\r\n" else 1
+        comments = [found[0] for found in COMMENT.finditer(text, least, start) if found.end() == start]
+        if comments and comments[-1].startswith("//") and text[end:].lstrip(" \t")[:1] not in ("\r", "\n", ""):
+            start = gone.start
+    if start == gone.start and before is None:
         end += len(text[end:]) - len(text[end:].lstrip(" \t"))
-    if slot.comma is None and before is not None and before.comma is not None:
+    if gone.comma < 0 and before is not None and before.comma >= 0:
         return text[: before.comma] + text[before.comma + 1 : start] + text[end:]
     return text[:start] + text[end:]
 
 
-def _find(root: JsonNode, path: _Path) -> JsonNode | None:
-    node: JsonNode | None = root
-    for key in path:
-        node = node.inner(key) if node else None
-    return node
-
-
-def _insert(text: str, root: JsonNode, box: JsonNode, key: str | int | None, value: Any) -> str:
+def _insert(text: str, root: _Member, box: _Member, key: str | int, value: Any) -> str:
     """Put a member or an item behind the last one, or into an empty object or array."""
-    newline, name = _newline(text), "" if key is None else f"{json.dumps(key)}: "
-    if box.slots:
-        last = box.slots[-1]
+    newline, name = _newline(text), f"{json.dumps(key)}: " if isinstance(key, str) else ""
+    if members := _members(text, box.value):
+        last = members[-1]
         line = text.rfind("\n", 0, last.start) + 1
         # The indentation of a value that begins its line; None for one that stands after something else.
         indent = text[line : last.start] if line and not text[line : last.start].strip(" \t") else None
-        same = _SAME_LINE.match(text, last.end) if indent is not None else None
-        gap, point = " " if indent is None else newline + indent, same.end() if same else last.end
-        added = gap + name + _render(text, value, indent) + ("," if last.comma is not None else "")
-        comma = "," if last.comma is None else ""
-        return text[: last.node.end] + comma + text[last.node.end : point] + added + text[point:]
-    inside = text[box.start + 1 : box.end - 1]
+        same = _SAME_LINE.match(text, last.behind) if indent is not None else None
+        gap, point = " " if indent is None else newline + indent, same.end() if same else last.behind
+        added = gap + name + _render(text, value, indent) + ("," if last.comma >= 0 else "")
+        comma = "," if last.comma < 0 else ""
+        return text[: last.end] + comma + text[last.end : point] + added + text[point:]
+    inside = text[box.value + 1 : box.end - 1]
     kept = inside.rstrip()
-    if box is not root and "\n" not in text[root.start : root.end]:
-        point = box.start + 1 + len(kept)
+    if box is not root and "\n" not in text[root.value : root.end]:
+        point = box.value + 1 + len(kept)
         return text[:point] + name + _render(text, value, None) + text[point:]
-    outer = _indent(text, box.start)
+    outer = _indent(text, box.value)
     inner = outer + _unit(text)
     rest = inside[len(kept) :] if kept and "\n" in inside[len(kept) :] else newline + outer
     added = kept + newline + inner + name + _render(text, value, inner) + rest
-    return text[: box.start + 1] + added + text[box.end - 1 :]
+    return text[: box.value + 1] + added + text[box.end - 1 :]
 
 
 def _render(text: str, value: Any, indent: str | None) -> str:
@@ -407,17 +360,3 @@ def _indent(text: str, at: int) -> str:
     """The white space at the start of the line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _start(text: str, least: int, at: int, end: int) -> int:
-    """Where a deletion begins: with the white space before it, unless a comment there needs its line's end."""
-    start = at
-    while start > least and text[start - 1] in " \t":
-        start -= 1
-    if start <= least or text[start - 1] != "\n":
-        return start
-    start -= 2 if text[start - 2 : start] == "\r\n" else 1
-    comments = list(COMMENT.finditer(text, least, start))
-    open_ended = bool(comments) and comments[-1][0].startswith("//") and comments[-1].end() >= start
-    follows = text[end:].lstrip(" \t")[:1]
-    return at if open_ended and follows not in ("\r", "\n", "") else start

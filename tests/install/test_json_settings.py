@@ -139,7 +139,7 @@ def test_removing_takes_the_right_comma(text: str, path: tuple[str | int, ...], 
 
 
 def test_an_error_names_the_line_and_column() -> None:
-    with pytest.raises(EditError, match="line 3, column 3: a comma is missing"):
+    with pytest.raises(EditError, match="line 3, column 3: Expecting .,. delimiter"):
         load('{\n  "a": 1\n  "b": 2\n}')
 
 
