@@ -1,9 +1,11 @@
-"""Hook payloads of Claude Code as events, under the same keys and with the same texts as its transcripts give."""
+"""Claude Code: its hook payloads and its transcripts as events, under the same keys and with the same texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,30 @@ from mcp_memory.capture.hook import CLAUDE_CODE
 from mcp_memory.clients.claude_tools import (
     compact_summary,
     failure_text,
+    interrupted,
     is_own,
     result_text,
     said,
     tool_event,
     typed,
 )
-from mcp_memory.clients.claude_transcript import read as read
-from mcp_memory.clients.lines import HookCall, hook_readers, object_of, peek, read_hook, text_of
-from mcp_memory.clients.port import Reading
-from mcp_memory.domain.events import EventType
+from mcp_memory.clients.lines import (
+    TRANSCRIPT,
+    HookCall,
+    Origin,
+    TranscriptReader,
+    UnreadableLine,
+    digest,
+    growing,
+    hook_readers,
+    keep_newest,
+    object_of,
+    peek,
+    read_hook,
+    text_of,
+)
+from mcp_memory.clients.port import BadLine, Reading, TranscriptState
+from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
 _SILENT = (
@@ -31,6 +47,13 @@ _SILENT = (
 _TYPES = frozenset("user assistant system attachment progress queue-operation pr-link".split())
 #: Lines without a session that a transcript may begin with, each with a field that only it has.
 _OPENERS = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
+#: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
+_DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment|summary)"'), 600
+_TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
+_PENDING_TOOLS = 64
+_PENDING_PROMPTS = 20
+_SAME_PROMPT_MS = 120_000
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def recognizes(path: Path) -> bool:
@@ -110,3 +133,241 @@ _READERS = hook_readers(
     PreCompact=lambda call: replace(call.reading(), compacting=True),
     PostCompact=_compacted,
 )
+
+
+def read(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
+    """The events of the lines after `state.offset`, and at the file's end those of subagents that have finished."""
+    return _ClaudeTranscript(path, state).read(raw for raw in growing(path, state) if not _is_dull(raw))
+
+
+def _is_dull(raw: bytes) -> bool:
+    """Whether a line surely holds no event, told without parsing it: quotes inside JSON strings are escaped."""
+    if not _DULL.search(raw, 0, _HEAD):
+        return False
+    return not any(kind in raw for kind in _TELLING) and raw.rstrip().endswith(b"}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Origin):
+    """One telling line: its fields, and the events it becomes. `agent` is the subagent that it belongs to, if any."""
+
+    value: Mapping[str, Any] = field(default_factory=dict)
+    uuid: str = ""
+    agent: str = ""
+
+    def text(self, key: str) -> str:
+        return text_of(self.value, key)
+
+    def message(self) -> Mapping[str, Any]:
+        message = self.value.get("message")
+        if not isinstance(message, dict):
+            raise UnreadableLine("message is not an object")
+        return message
+
+    def blocks(self) -> list[Mapping[str, Any]]:
+        content = self.message().get("content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        if not isinstance(content, list):
+            raise UnreadableLine("message.content is neither text nor a list of blocks")
+        return [block for block in content if isinstance(block, dict)]
+
+    def said(self) -> list[tuple[int, str]]:
+        """The texts of an answer, with their places among its blocks."""
+        texts = [text_of(block, "text") if block.get("type") == "text" else "" for block in self.blocks()]
+        return [(index, clear) for index, text in enumerate(texts) if (clear := said(text))]
+
+    def tell(self, key: str, event_type: EventType, text: str, **metadata: object) -> Captured:
+        """An event of this line; one without a key of its own is known by the line."""
+        key = key or f"line:{self.uuid or digest(f'{self.ms} {text}')}"
+        return self.event(key, event_type, text, (self.uuid,), **self.metadata(), **metadata)
+
+    def metadata(self) -> dict[str, object]:
+        """What every event of the line has in its metadata."""
+        prompt, branch = self.text("promptId"), self.text("gitBranch")
+        return {"prompt_id": prompt, "branch": branch, "agent_id": self.agent, "sidechain": bool(self.agent)}
+
+
+def _names(value: Mapping[str, Any]) -> tuple[str, str]:
+    """The names of a line's session and of the line itself."""
+    session_id, uuid = value.get("sessionId"), value.get("uuid")
+    origin = value.get("forkedFrom")
+    if isinstance(origin, dict):  # a fork begins with a copy of what was said in another session
+        session_id, uuid = origin.get("sessionId", session_id), origin.get("messageUuid", uuid)
+    if not isinstance(session_id, str) or not session_id:
+        raise UnreadableLine("sessionId is missing")
+    return session_id, uuid if isinstance(uuid, str) else ""
+
+
+class _ClaudeTranscript(TranscriptReader):
+    def take(self, value: dict[str, Any]) -> list[Captured]:
+        kind = value.get("type")
+        if kind == "user":
+            return self._user(self._line(value))
+        if kind == "assistant":
+            return self._assistant(self._line(value))
+        if kind == "queue-operation":
+            return self._queue(self._line(value))
+        if kind == "system" and value.get("subtype") == "compact_boundary":
+            facts = object_of(value, "compactMetadata")
+            trigger, tokens = facts.get("trigger"), facts.get("preTokens")
+            self.memory["compaction"] = {
+                **({"trigger": trigger} if isinstance(trigger, str) else {}),
+                **({"pre_tokens": tokens} if isinstance(tokens, int) else {}),
+            }
+        elif not isinstance(kind, str):
+            raise UnreadableLine("type is missing")
+        return []
+
+    def settle(self) -> None:
+        """Forget the calls that the line answered."""
+        for tool_id in self.fresh:
+            self.memory["tools"].pop(tool_id, None)
+
+    def rest(self) -> Iterator[Captured]:
+        """A subagent has finished when its last line is a text: then this is its answer."""
+        agents = self.memory.get("agents", {})
+        for agent, (place, ms) in list(agents.items()):
+            for line in self._again(place):
+                cwd = line.text("cwd") or self.memory.get("cwd", "")
+                ended = _Line(CLAUDE_CODE, line.session_id, ms, TRANSCRIPT, cwd, uuid=line.uuid, agent=agent)
+                for _, text in line.said()[-1:]:
+                    yield ended.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, text)
+            agents.pop(agent, None)
+
+    def _line(self, value: Mapping[str, Any]) -> _Line:
+        names = _names(value)
+        ms = self.moment(value.get("timestamp"))
+        self.memory["cwd"] = cwd = text_of(value, "cwd") or self.memory.get("cwd", "")
+        agent = ""
+        if value.get("isSidechain") is True:
+            agent = text_of(value, "agentId")
+            if not agent and self.path.stem.startswith("agent-"):
+                agent = self.path.stem.removeprefix("agent-")
+            elif not agent:  # early versions wrote subagents into the session's file, without a name
+                if value.get("parentUuid") is None:
+                    self.memory["side"] = names[1]
+                agent = str(self.memory.get("side") or names[1])
+        return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
+
+    def _user(self, line: _Line) -> list[Captured]:
+        if line.value.get("isMeta") is True:
+            return []
+        if line.value.get("isCompactSummary") is True:
+            facts = self.memory.pop("compaction", {})
+            text = compact_summary("\n\n".join(str(block.get("text") or "") for block in line.blocks()))
+            return [line.tell("", EventType.COMPACTION, text, **facts)] if text and not line.agent else []
+        blocks = line.blocks()
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        events = [told for block in results if (told := self._tool_result(line, block, len(results) == 1))]
+        said_there = [block.get("text") for block in blocks if block.get("type") == "text"]
+        texts = [text for text in said_there if isinstance(text, str)]
+        if any(map(interrupted, texts)):
+            stopped = line.tell("", EventType.ASSISTANT_STOP, "Interrupted by the user", is_interrupt=True)
+            return events if line.agent else [*events, stopped]
+        text = "\n\n".join(filter(None, map(typed, texts)))
+        if not texts and any(block.get("type") == "image" for block in blocks):  # a picture alone is told by its name
+            text = "[image]"
+        if not text:
+            return events
+        if line.agent:
+            return [*events, line.tell(f"agent-start:{line.agent}", EventType.SUBAGENT_START, text)]
+        name, prompt_id = digest(text), line.text("promptId")
+        if line.ms - self.memory.get("injected", {}).get(name, -_SAME_PROMPT_MS - 1) <= _SAME_PROMPT_MS:
+            return events
+        key = f"prompt:{prompt_id}:{name}" if prompt_id else ""
+        return [*events, line.tell(key, EventType.USER_MESSAGE, text)]
+
+    def _queue(self, line: _Line) -> list[Captured]:
+        """A prompt typed while the model works waits in a queue; removed from there, it went into the running turn.
+
+        No other line tells it. One that begins a turn of its own is dequeued, and told by that turn's first line.
+        """
+        waiting: list[int] = self.memory.setdefault("queue", [])
+        operation = line.text("operation")
+        if operation == "enqueue":
+            waiting.append(self.keep(line.value))
+            del waiting[:-_PENDING_PROMPTS]
+            return []
+        if operation not in ("remove", "dequeue"):
+            waiting.clear()
+            return []
+        queued = self.kept(waiting.pop(0)) if waiting else []
+        text = typed(text_of(queued[-1], "content")) if queued else ""
+        if not text or operation == "dequeue":
+            return []
+        injected: dict[str, int] = self.memory.setdefault("injected", {})
+        injected[digest(text)] = line.ms
+        keep_newest(injected, _PENDING_PROMPTS)
+        return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
+
+    def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> Captured | None:
+        tool_id = text_of(block, "tool_use_id")
+        if not tool_id:
+            raise UnreadableLine("tool_use_id is missing")
+        self.memory.get("agents", {}).pop(line.agent, None)
+        name, given, use_uuid = self._use(tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
+        self.fresh.append(tool_id)
+        if is_own(name, given):
+            return None
+        content, response = block.get("content"), line.value.get("toolUseResult")
+        # The tool's own object tells more than what the model saw of it.
+        own = response if alone and isinstance(response, dict) else None
+        failed = block.get("is_error") is True
+        if failed:
+            result = failure_text(content) or failure_text(response)
+        elif own is not None and not name.startswith("mcp__"):
+            result = result_text(name, given, own)
+        else:
+            result = result_text(name, given, response if content is None else content)
+        if not name and not result:
+            return None
+        stopped = own is not None and own.get("interrupted") is True
+        origin, ids = replace(line, facts=line.metadata()), (line.uuid, use_uuid)
+        return tool_event(origin, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
+
+    def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
+        """Name and input of a call, and the name of the line that made it."""
+        for line in self._again(self.memory.setdefault("tools", {}).get(tool_id)):
+            for block in line.blocks():
+                if block.get("type") == "tool_use" and block.get("id") == tool_id:
+                    return text_of(block, "name"), object_of(block, "input"), line.uuid
+        return None
+
+    def _assistant(self, line: _Line) -> list[Captured]:
+        model = line.message().get("model")
+        if line.value.get("isApiErrorMessage") is True or model == "<synthetic>":
+            return []
+        texts = line.said()
+        if line.agent and texts:
+            self.memory.setdefault("agents", {})[line.agent] = [self.keep(line.value), line.ms]
+        for block in line.blocks():
+            if block.get("type") != "tool_use":
+                continue
+            self.memory.get("agents", {}).pop(line.agent, None)
+            # A call is kept until its result comes, some lines or some reads later.
+            if isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
+                tools: dict[str, int] = self.memory.setdefault("tools", {})
+                tools[block["id"]] = self.keep(line.value)
+                keep_newest(tools, _PENDING_TOOLS)
+        if line.agent or not texts:
+            return []
+        told = object_of(line.message(), "usage")
+        counts = [told.get(name) for name in _COUNTED]
+        # How many tokens the model's context held after this answer, as the client tells it.
+        usage = sum(count for count in counts if isinstance(count, int) and count > 0) or None
+        facts = {"model": model if isinstance(model, str) else "", "usage": usage}
+        several = len(texts) > 1 and line.uuid
+        return [
+            line.tell(f"line:{line.uuid}:{index}" if several else "", EventType.ASSISTANT_MESSAGE, text, **facts)
+            for index, text in texts
+        ]
+
+    def _again(self, place: object) -> Iterator[_Line]:
+        """A line of an answer that was read before."""
+        for value in self.kept(place):
+            with suppress(UnreadableLine):  # the file may have been written anew since
+                session_id, uuid = _names(value)
+                line = _Line(CLAUDE_CODE, session_id, 0, TRANSCRIPT, value=value, uuid=uuid)
+                line.blocks()
+                yield line

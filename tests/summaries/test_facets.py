@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.clients.claude_transcript import read
+from mcp_memory.clients.claude_code import read
 from mcp_memory.clients.port import TranscriptState
 from mcp_memory.domain.events import Captured, Event, Role
 from mcp_memory.domain.records import ActionItem, Facets

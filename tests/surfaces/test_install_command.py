@@ -114,7 +114,8 @@ def test_a_broken_settings_file_is_named_and_nothing_is_written(machine: Machine
     before = machine.files()
     done = machine.run("install", "gemini", "--json")
     assert done.returncode == 1
-    assert "settings.json cannot be edited: line 3, column 3: Expecting ',' delimiter" in json.loads(done.stdout)["error"]
+    error = json.loads(done.stdout)["error"]
+    assert "settings.json cannot be edited: line 3, column 3: Expecting ',' delimiter" in error
     assert machine.files() == before
 
 
