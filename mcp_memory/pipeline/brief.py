@@ -15,7 +15,7 @@ from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.records import Account, Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.store.inbox_port import Inbox
-from mcp_memory.store.port import BriefStore, Clock
+from mcp_memory.store.port import Clock, Store
 
 MAX_CHARS = 8_900
 _FOOT = "</memory>"
@@ -28,7 +28,7 @@ _TAIL_SHARE = 4
 class Briefs:
     """Writes the briefs of the projects whose days have changed."""
 
-    store: BriefStore
+    store: Store
     inbox: Inbox
     count: Callable[[str], int]
     budget_tokens: int

@@ -26,7 +26,7 @@ from mcp_memory.domain.toc import local_day
 from mcp_memory.errors import alone
 from mcp_memory.pipeline.ingest import Cleared, Intaker, by_session, checkpoint_name, is_enough, portions
 from mcp_memory.store.inbox_port import Inbox
-from mcp_memory.store.port import LogStore, Trial
+from mcp_memory.store.port import Store, Trial
 
 _TURN_SECONDS = 0.0002
 Progress = Callable[[int, int], None]
@@ -58,7 +58,7 @@ class _Batch:
 
 
 async def import_files(
-    log: LogStore,
+    log: Store,
     inbox: Inbox,
     sources: Sequence[Source],
     intaker: Intaker,
@@ -101,7 +101,7 @@ async def import_files(
     return result
 
 
-async def _store(log: LogStore, inbox: Inbox, trial: Trial | None, batch: _Batch, result: Imported) -> None:
+async def _store(log: Store, inbox: Inbox, trial: Trial | None, batch: _Batch, result: Imported) -> None:
     """Store the batch, or count on trial what of it would be stored."""
     result.skipped += batch.bad
     result.notes += sum(event.was_note for event in batch.captured)
@@ -109,7 +109,7 @@ async def _store(log: LogStore, inbox: Inbox, trial: Trial | None, batch: _Batch
         added = await log.add(batch.intakes)
         await inbox.settle(checkpoints=batch.positions)
     else:
-        fresh = await trial.add(batch.intakes)
+        fresh = await trial(batch.intakes)
         added = sum(len(intake.events) for intake in fresh)
         projects, months = Counter(result.projects), Counter(result.months)
         for intake in fresh:

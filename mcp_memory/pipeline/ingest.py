@@ -27,7 +27,7 @@ from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
 from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, Role, event_key, opaque
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.inbox_port import Inbox, InboxRow
-from mcp_memory.store.port import Clock, LogStore, Share, Store
+from mcp_memory.store.port import Clock, Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class _Round:
     checkpoints: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def ingest(log: LogStore, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Done:
+async def ingest(log: Store, inbox: Inbox, clients: Mapping[str, Client], intaker: Intaker, share: Share) -> Done:
     """Take one batch of inbox rows, which leave the inbox after the last of their events is stored.
 
     Transcripts are read in portions, each stored with the place it reaches. If time runs out among them, the rows that

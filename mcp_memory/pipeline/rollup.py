@@ -17,7 +17,7 @@ from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
 from mcp_memory.pipeline.segment import SO_FAR, counted
-from mcp_memory.store.port import NodeStore, Share
+from mcp_memory.store.port import Share, Store
 
 BATCH = 64
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
@@ -25,7 +25,7 @@ _NOTHING = RollupSummary("", (), ())
 
 
 async def rollup(
-    store: NodeStore,
+    store: Store,
     summarizer: Summarizer,
     zone: tzinfo,
     count_all: CountAll,

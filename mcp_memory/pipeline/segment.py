@@ -35,7 +35,7 @@ from mcp_memory.domain.toc import BULLETS, Level, segment_ref
 from mcp_memory.errors import alone
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.store.port import SegmentStore, Share, Store
+from mcp_memory.store.port import Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 SO_FAR = " (so far)"
 
 
-async def segment(store: SegmentStore, rules: Rules, now_ms: int, lease_token: int) -> int:
+async def segment(store: Store, rules: Rules, now_ms: int, lease_token: int) -> int:
     """Cut up to a batch of sessions; returns how many segments were new or changed."""
     await store.expire(now_ms - rules.gap_ms)
     cuts: list[SavedCut] = []

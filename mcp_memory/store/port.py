@@ -1,7 +1,7 @@
 """What the rest asks of a store. The docstrings are contracts that every engine keeps; one suite states them all.
 
     ReadStore ── what is read; `at_once` hands one out that stays at one moment
-    Store ─── ReadStore, Log, Segments, Nodes, Records, Calls, Work, Admin
+    Store ────── that, and all that is written
 
 Numbers of rows (`session`, `project`, `number`) are the store's own: they come from it and go back to it, no more.
 """
@@ -9,7 +9,7 @@ Numbers of rows (`session`, `project`, `number`) are the store's own: they come 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -28,6 +28,8 @@ from mcp_memory.errors import LeaseLost
 from mcp_memory.models.port import Ledger, Prices
 
 T = TypeVar("T")
+#: Tells what of events would be new, had all that it was given before been stored. Nothing is.
+Trial = Callable[[Sequence[Intake]], Awaitable[list[Intake]]]
 
 
 class Clock(Protocol):
@@ -152,126 +154,6 @@ class ReadStore(SearchIndex, Protocol):
     async def compactions(self) -> Compactions: ...
 
 
-class Trial(Protocol):
-    """Adds events for the sake of counting them. Nothing is stored."""
-
-    async def add(self, intakes: Sequence[Intake]) -> list[Intake]:
-        """What of these would be new, had all that was added to this trial before been stored."""
-
-
-class LogStore(Protocol):
-    """The canonical record. Adding is idempotent: an event known by its key changes nothing."""
-
-    async def add(
-        self,
-        intakes: Sequence[Intake],
-        *,
-        compacting: Sequence[tuple[str, str]] = (),
-        lease_token: int | None = None,
-    ) -> int:
-        """Store what is new, index it, mark its sessions for cutting: all in one transaction.
-
-        `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many events were
-        new.
-        """
-
-    def trial(self) -> Trial: ...
-
-    async def identity(self) -> tuple[str, int]:
-        """The name of this memory, and how far its log reaches: less than before tells of an earlier state of it."""
-
-
-class SegmentStore(Protocol):
-    """Where one session's events are cut, and which segments lack a summary."""
-
-    async def expire(self, before_ms: int) -> None:
-        """Mark the sessions whose open segment ended before this time: nothing will join it any more."""
-
-    async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
-        """The sessions that have changed since they were cut."""
-
-    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
-        """Store the new segments, take the removed ones and their nodes out of the tree."""
-
-    async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
-        """Segments to summarize, oldest first; without open ones whose last event lies in the `busy` milliseconds."""
-
-
-class NodeStore(Protocol):
-    """The versioned nodes. A write stores node, bullets, grips and index rows, and marks the parent, in one go."""
-
-    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
-        """Store the nodes of segments; one that was cut anew meanwhile is left to be summarized again."""
-
-    async def mark_closed_periods(self, now_ms: int) -> None:
-        """Mark open periods that have closed meanwhile."""
-
-    async def stale(self, level: Level, limit: int) -> list[Stale]: ...
-
-    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
-        """Store the new versions (None: nothing has changed; a node marked removed: nothing is left beneath it).
-
-        A period whose children are not those it was made from any more is left as it is, to be done anew.
-        """
-
-    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
-        """The next nodes that a model should write, newest first; a period only when nothing beneath it waits."""
-
-    async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
-        """What a segment's summary is made from."""
-
-    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
-        """Store the version, unless the node has changed meanwhile. A closed parent is left to its own upgrade."""
-
-    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
-        """Leave the node alone until then, unless it changes."""
-
-    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
-        """Level and input tokens of every node that waits, or will once those beneath it are written."""
-
-    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
-        """Project, start and tokens of the finished segments that are not in the tree as they are now."""
-
-
-class RecordStore(Protocol):
-    """The records of sessions, which are only ever added, and which sessions have grown since they were looked at."""
-
-    async def accounts_due(self, now_ms: int, limit: int) -> list[Account]: ...
-
-    async def account(self, session_id: str) -> Account | None:
-        """The session of this name; of several clients' the one that was active last."""
-
-    async def save_record(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
-        """Append the record with its sources and their hashes. False: someone else has made one meanwhile.
-
-        That is enough to keep the chain whole: a model may take longer than a lease lasts.
-        """
-
-    async def drop_broken_records(self, account: Account) -> int:
-        """Take out the records whose events are gone or say something else now, with all made from them."""
-
-    async def settle_accounts(self, accounts: Sequence[Account], lease_token: int) -> None:
-        """Nothing more to do for these, unless they have grown since they were read."""
-
-    async def postpone_account(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
-        """Try again later, and remember why it failed."""
-
-    async def rewrites(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
-        """Sessions' latest records that wait for a model, newest first, of sessions that were heard of since then."""
-
-    async def postpone_rewrite(self, rewrite: Rewrite, retry_ms: int) -> None:
-        """Leave the record alone until then."""
-
-
-class BriefStore(Protocol):
-    """Which projects need a new text for the start of a session; the texts themselves are local to a machine."""
-
-    async def outdated_briefs(self, limit: int) -> list[BriefSource]: ...
-
-    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
-        """The text was written, unless the project is met by another place meanwhile."""
-
-
 class Lease(Protocol):
     """The right to do one kind of work, which one process at a time has."""
 
@@ -346,8 +228,113 @@ class FiledIndex(IndexKeeper, Protocol):
         """
 
 
-class WorkStore(Protocol):
-    """When there is work, and which process does it."""
+class Store(ReadStore, IndexSource, Protocol):
+    """A memory: what can be read, and all else that is asked of it."""
+
+    # the canonical record: adding is idempotent, an event known by its key changes nothing
+
+    async def add(
+        self,
+        intakes: Sequence[Intake],
+        *,
+        compacting: Sequence[tuple[str, str]] = (),
+        lease_token: int | None = None,
+    ) -> int:
+        """Store what is new, index it, mark its sessions for cutting: all in one transaction.
+
+        `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many events were
+        new.
+        """
+
+    def trial(self) -> Trial: ...
+
+    async def identity(self) -> tuple[str, int]:
+        """The name of this memory, and how far its log reaches: less than before tells of an earlier state of it."""
+
+    # where one session's events are cut, and which segments lack a summary
+
+    async def expire(self, before_ms: int) -> None:
+        """Mark the sessions whose open segment ended before this time: nothing will join it any more."""
+
+    async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
+        """The sessions that have changed since they were cut."""
+
+    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
+        """Store the new segments, take the removed ones and their nodes out of the tree."""
+
+    async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
+        """Segments to summarize, oldest first; without open ones whose last event lies in the `busy` milliseconds."""
+
+    # the versioned nodes: a write stores node, bullets, grips and index rows, and marks the parent, in one go
+
+    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+        """Store the nodes of segments; one that was cut anew meanwhile is left to be summarized again."""
+
+    async def mark_closed_periods(self, now_ms: int) -> None:
+        """Mark open periods that have closed meanwhile."""
+
+    async def stale(self, level: Level, limit: int) -> list[Stale]: ...
+
+    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+        """Store the new versions (None: nothing has changed; a node marked removed: nothing is left beneath it).
+
+        A period whose children are not those it was made from any more is left as it is, to be done anew.
+        """
+
+    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
+        """The next nodes that a model should write, newest first; a period only when nothing beneath it waits."""
+
+    async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
+        """What a segment's summary is made from."""
+
+    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        """Store the version, unless the node has changed meanwhile. A closed parent is left to its own upgrade."""
+
+    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
+        """Leave the node alone until then, unless it changes."""
+
+    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        """Level and input tokens of every node that waits, or will once those beneath it are written."""
+
+    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
+        """Project, start and tokens of the finished segments that are not in the tree as they are now."""
+
+    # the records of sessions, which are only ever added, and which sessions have grown since they were looked at
+
+    async def accounts_due(self, now_ms: int, limit: int) -> list[Account]: ...
+
+    async def account(self, session_id: str) -> Account | None:
+        """The session of this name; of several clients' the one that was active last."""
+
+    async def save_record(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
+        """Append the record with its sources and their hashes. False: someone else has made one meanwhile.
+
+        That is enough to keep the chain whole: a model may take longer than a lease lasts.
+        """
+
+    async def drop_broken_records(self, account: Account) -> int:
+        """Take out the records whose events are gone or say something else now, with all made from them."""
+
+    async def settle_accounts(self, accounts: Sequence[Account], lease_token: int) -> None:
+        """Nothing more to do for these, unless they have grown since they were read."""
+
+    async def postpone_account(self, account: Account, failure: str, until_ms: int, lease_token: int) -> None:
+        """Try again later, and remember why it failed."""
+
+    async def rewrites(self, since_ms: int, now_ms: int, limit: int) -> list[Rewrite]:
+        """Sessions' latest records that wait for a model, newest first, of sessions that were heard of since then."""
+
+    async def postpone_rewrite(self, rewrite: Rewrite, retry_ms: int) -> None:
+        """Leave the record alone until then."""
+
+    # which projects need a new text for the start of a session; the texts themselves are local to a machine
+
+    async def outdated_briefs(self, limit: int) -> list[BriefSource]: ...
+
+    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
+        """The text was written, unless the project is met by another place meanwhile."""
+
+    # when there is work, and which process does it
 
     def lease(self, name: str = "pipeline") -> Lease: ...
 
@@ -360,9 +347,7 @@ class WorkStore(Protocol):
     async def changes(self) -> int:
         """A number that is another one whenever someone else has written."""
 
-
-class AdminStore(Protocol):
-    """What concerns the memory as a whole."""
+    # the memory as a whole
 
     async def timezone(self, preferred: str) -> str:
         """The zone whose days the tree is made of: chosen once, kept until a rebuild."""
@@ -402,12 +387,6 @@ class AdminStore(Protocol):
 
     def is_replaced(self) -> bool:
         """Whether what was opened is no longer what is there under its name."""
-
-
-class Store(
-    ReadStore, IndexSource, LogStore, SegmentStore, NodeStore, RecordStore, BriefStore, WorkStore, AdminStore, Protocol
-):
-    """A memory."""
 
 
 @dataclass(frozen=True, slots=True)

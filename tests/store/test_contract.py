@@ -76,7 +76,7 @@ async def test_a_trial_tells_what_is_new_and_stores_nothing(opened: Open) -> Non
         await add(store, said("Known.", 0))
         trial = store.trial()
         for expected in (["New."], []):
-            fresh = await trial.add([Intake((said("Known.", 0), said("New.", 1)), "/home/ada/beta")])
+            fresh = await trial([Intake((said("Known.", 0), said("New.", 1)), "/home/ada/beta")])
             assert [event.text for intake in fresh for event in intake.events] == expected
         assert await texts(store, EventQuery()) == ["Known."]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.terms import event_columns
+from mcp_memory.store.port import Trial
 from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
 from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease
@@ -28,20 +27,8 @@ _DECODE = json.JSONDecoder().raw_decode
 def event_of(row: Row) -> Event:
     """An event from `EVENT_COLUMNS`, client, session and project; what comes after these is left alone."""
     key, timestamp_ms, kind, role, text, tokens, truncated, source_ids, metadata, client, session_id, slug, *_ = row
-    return Event(
-        key=key,
-        client=client,
-        session_id=session_id,
-        project=slug,
-        timestamp_ms=timestamp_ms,
-        event_type=EventType(kind),
-        role=Role(role),
-        text=text,
-        tokens=tokens,
-        truncated=bool(truncated),
-        source_ids=tuple(_DECODE(source_ids)[0]),
-        metadata=_DECODE(metadata)[0],
-    )
+    said = (timestamp_ms, EventType(kind), Role(role), text, tokens, bool(truncated))
+    return Event(key, client, session_id, slug, *said, tuple(_DECODE(source_ids)[0]), _DECODE(metadata)[0])
 
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
@@ -49,7 +36,6 @@ SAME_WITHIN_MS = 120_000
 #: By which ways an event is told.
 _SOURCES = ("hook", "hook-after", "transcript", "export")
 EVENT = 0
-Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _CHUNK = 500
 
 _EVENT = "event (id, key, session, timestamp_ms, type, role, text, tokens, truncated, source_ids, metadata)"
@@ -96,7 +82,7 @@ class LogPart:
     ) -> int:
         def write(tx: Transaction) -> int:
             check_lease(tx, lease_token)
-            added = _add_events(tx, intakes) if intakes else 0
+            added = _add_events(tx, intakes)
             tx.run_many(_ADD_ASKED, compacting)
             return added
 
@@ -109,44 +95,33 @@ class LogPart:
             return await self.identity()
         return str(name), int(reached)
 
-    def trial(self) -> SqliteTrial:
-        return SqliteTrial(self._database)
+    def trial(self) -> Trial:
+        """Sorts events out as `add` does, and keeps what that would store in mind."""
+        known: dict[bytes, tuple[str, ...]] = {}
+        told: dict[tuple[str, str], _Twins] = {}
 
+        def sort_out(tx: Transaction, intakes: Sequence[Intake]) -> list[Intake]:
+            known.update(_told(tx, intakes))
+            fresh = []
+            for intake in intakes:
+                events = [event for event in intake.events if event.key not in known]
+                if events:
+                    name = (events[0].client, events[0].session_id)
+                    # A session stays in the project it began in.
+                    for session, root in tx.fetch(_SESSION, name):
+                        stored = _Twins(_nearby(tx, session, events))
+                        events = [event for event in events if stored.find(event) is None]
+                        intake = replace(intake, root=root, label="")
+                    twins = told.setdefault(name, _Twins([]))
+                    fresh.append(replace(intake, events=tuple(_parted(events, twins, known)[0])))
+                    twins.settle()
+            return fresh
 
-class SqliteTrial:
-    """Implements the Trial port: sorts events out as `add` does, and keeps what it would store in mind."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._known: dict[bytes, tuple[str, ...]] = {}
-        self._twins: dict[tuple[str, str], _Twins] = {}
-
-    async def add(self, intakes: Sequence[Intake]) -> list[Intake]:
-        return await self._database.read(self._sort_out, intakes)
-
-    def _sort_out(self, connection: sqlite3.Connection, intakes: Sequence[Intake]) -> list[Intake]:
-        def fetch(sql: str, values: Sequence[Any] = ()) -> list[Row]:
-            return connection.execute(sql, values).fetchall()
-
-        self._known |= _told(fetch, intakes)
-        fresh = []
-        for intake in intakes:
-            events = [event for event in intake.events if event.key not in self._known]
-            if events:
-                name = (events[0].client, events[0].session_id)
-                # A session stays in the project it began in.
-                for session, root in fetch(_SESSION, name):
-                    stored = _Twins(_nearby(fetch, session, events))
-                    events = [event for event in events if stored.find(event) is None]
-                    intake = replace(intake, root=root, label="")
-                twins = self._twins.setdefault(name, _Twins([]))
-                fresh.append(replace(intake, events=tuple(_parted(events, twins, self._known)[0])))
-                twins.settle()
-        return fresh
+        return lambda intakes: self._database.read(lambda reading: sort_out(Transaction(reading), intakes))
 
 
 def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = _told(tx.fetch, intakes)
+    known = _told(tx, intakes)
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
@@ -158,7 +133,7 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
         nearby = list[Row]()
         if rows := tx.fetch(_SESSION, name):
             ((session, _),) = rows
-            nearby = _nearby(tx.fetch, session, events)
+            nearby = _nearby(tx, session, events)
         else:
             place = (project_of(tx, intake.root, intake.label), *name)
             session = tx.next_id("session")
@@ -170,7 +145,7 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
     # A hook knows no line of the transcript; when the transcript tells the same event, its lines are added.
     for key, event in retold:
         if key not in known:
-            known |= _known(tx.fetch, [key])
+            known |= _known(tx, [key])
         names = known.get(key, ())
         added = [name for name in event.source_ids if name not in names]
         if added:
@@ -197,22 +172,22 @@ def _parted(
     return new, told_before
 
 
-def _told(fetch: Fetch, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, ...]]:
+def _told(tx: Transaction, intakes: Sequence[Intake]) -> dict[bytes, tuple[str, ...]]:
     """Those of the events that are stored or forgotten, with the source lines they are known by."""
     events = [event for intake in intakes for event in intake.events]
-    known = _known(fetch, [event.key for event in events])
-    if fetch("SELECT 1 FROM forgotten_words LIMIT 1", ()):
+    known = _known(tx, [event.key for event in events])
+    if tx.fetch("SELECT 1 FROM forgotten_words LIMIT 1"):
         left = [event for event in events if event.key not in known]
-        known |= {event.key: () for event in left if _is_forgotten(fetch, event)}
+        known |= {event.key: () for event in left if _is_forgotten(tx, event)}
     return known
 
 
-def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
+def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     """The events that are stored already, with the source lines they are known by."""
     known: dict[bytes, tuple[str, ...]] = {}
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
-        rows = fetch(
+        rows = tx.fetch(
             f"SELECT key, source_ids FROM event WHERE key IN ({marks(part)}) "
             f"UNION ALL SELECT key, NULL FROM forgotten WHERE key IN ({marks(part)})",
             (*part, *part),
@@ -221,9 +196,9 @@ def _known(fetch: Fetch, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...]]:
     return known
 
 
-def _nearby(fetch: Fetch, session: int, events: Sequence[Event]) -> list[Row]:
+def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
     times = [event.timestamp_ms for event in events]
-    return fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
+    return tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
 
 
 class _Twins:
@@ -284,12 +259,12 @@ def words_keys(
     return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
 
 
-def _is_forgotten(fetch: Fetch, event: Event) -> bool:
+def _is_forgotten(tx: Transaction, event: Event) -> bool:
     """Whether another source told the same about the same time, and it was forgotten."""
     via = event.metadata.get("via", "")
     told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
     keys = [key for other in _SOURCES if via and other != via for key in words_keys(*told, other, around=1)]
-    return bool(keys and fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks(keys)}) LIMIT 1", keys))
+    return bool(keys and tx.fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks(keys)}) LIMIT 1", keys))
 
 
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
