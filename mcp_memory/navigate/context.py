@@ -212,7 +212,7 @@ class Surroundings:
         except (BadId, NotFound):
             session_id = await session_name(self.answers.reader, name)
         tail = await self.answers.reader.events(EventQuery(session_id=session_id, types=MESSAGES, last=1))
-        segment = await self.answers.reader.last_segment(session_id, None)
+        segment = await self.answers.reader.last_segment(session_id)
         if not tail and segment is None:
             raise NotFound(f"{session_id[:80]!r} is no node, grip, event or session in memory.", FIND_TERMS)
         home, last = segment or (tail[0].project, None)

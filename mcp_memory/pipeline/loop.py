@@ -95,7 +95,7 @@ class Pipeline:
     async def waits(self) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
-        if self._spooled() or await self.inbox.waits():
+        if self._spooled() or await self.inbox.rows(1):
             return True
         if await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
             return True

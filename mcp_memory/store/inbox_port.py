@@ -42,9 +42,6 @@ class Inbox(Protocol):
 
     async def rows(self, limit: int) -> list[InboxRow]: ...
 
-    async def waits(self) -> bool:
-        """Whether there are rows to read."""
-
     async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
         """Append what the hook could only spool."""
 

@@ -85,7 +85,7 @@ class ReadStore(SearchIndex, Protocol):
     async def sessions(self, beginning: str, limit: int, project: str | None = None) -> list[str]:
         """The names of sessions that begin so, those that were stored last first."""
 
-    async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
+    async def last_segment(self, session_id: str) -> tuple[str, NodeRef] | None:
         """Project and place of a session's latest segment."""
 
     async def records(self, session_id: str, at: Position | None) -> list[Record]:

@@ -6,11 +6,11 @@ import os
 import shutil
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import aiosqlite
 import anyio
@@ -18,11 +18,22 @@ from anyio import to_thread
 
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
-from mcp_memory.errors import StoreBusy, StoreError, StoreFull, UsageError
+from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreReplaced, UsageError
 from mcp_memory.store.sqlite import migrations
-from mcp_memory.store.sqlite.migrations import MEMORY, Opened, damaged, holder, is_fixed, reader, uri
+from mcp_memory.store.sqlite.migrations import (
+    MEMORY,
+    Identity,
+    damaged,
+    holder,
+    identity,
+    is_fixed,
+    log_of,
+    reader,
+    uri,
+)
 
 Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
 P = ParamSpec("P")
 Result = TypeVar("Result")
 #: A write waits for those before it, the longest of which put a whole index in order. A read waits for no write: what
@@ -51,13 +62,13 @@ def marks(values: Sequence[Any]) -> str:
 
 
 class Transaction:
-    """A write in progress; handed out by `Database.write` only, to a function that runs in a worker thread."""
+    """One transaction in progress, of a function that runs in a worker thread; `Database.write` hands it out."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._next: dict[str, int] = {}
 
-    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+    def run(self, sql: str, values: Values = ()) -> None:
         self._connection.execute(sql, values)
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -94,23 +105,23 @@ class Transaction:
         return first
 
 
-class Reads(Protocol):
+class Reads(ABC):
     """What can be read from: the database as it stands, or a snapshot of it."""
 
-    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]: ...
+    @abstractmethod
+    async def fetch(self, sql: str, values: Values = ()) -> list[Row]: ...
 
-    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+    async def value(self, sql: str, values: Values = ()) -> Any:
         """The first column of the first row, None if there is no row."""
-        ...
+        rows = await self.fetch(sql, values)
+        return rows[0][0] if rows else None
 
-    async def read(
-        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
-    ) -> Result:
-        """Reads that belong together: all see one committed state."""
-        ...
+    @abstractmethod
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
 
 
-class Snapshot:
+class Snapshot(Reads):
     """One committed state, read in the thread that holds it; handed out by `Database.at_once` only.
 
     Nothing here ever waits, so that what awaits nothing else runs to its end without an event loop.
@@ -119,32 +130,27 @@ class Snapshot:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         return self._connection.execute(sql, values).fetchall()
 
-    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
-        row = self._connection.execute(sql, values).fetchone()
-        return row[0] if row else None
-
-    async def read(
-        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
-    ) -> Result:
-        return work(self._connection, *args, **named)
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        return work(self._connection)
 
 
-class Database:
+class Database(Reads):
     """Owns the connections. Reads see the last committed state; writes go through `write`.
 
     Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own, and so do
     reads that belong together.
     """
 
-    def __init__(
-        self, opened: Opened, writer: sqlite3.Connection, reader: aiosqlite.Connection, kind: str = MEMORY
-    ) -> None:
-        self.path = opened.path
+    def __init__(self, path: Path, writer: sqlite3.Connection, reader: aiosqlite.Connection, kind: str) -> None:
+        self.path = path
         self._kind = kind
-        self._opened = opened
+        #: The file, and its write-ahead log, which stays the same while anyone has it open. Whoever restores a backup
+        #: or clears the directory by hand takes their names away; SQLite would go on with the old ones, and all that
+        #: it is told would be gone with them.
+        self._files: dict[Path, Identity | None] = {}
         self._writer = writer
         self._reader = reader
         self._lock = anyio.Lock()
@@ -162,18 +168,28 @@ class Database:
             with told(path):
                 prepare_folder(path.parent)
                 await to_thread.run_sync(migrations.migrate, path, kind)
-                opened = Opened.at(path)
+                file = identity(path)
                 # Worker threads use it in turn, each under the lock of `write`.
                 writer = stack.enter_context(closing(_connected(path)))
                 writer.execute(f"PRAGMA busy_timeout = {_WRITING_MS}")
                 reader = await stack.enter_async_context(_reader(path))
-            database = cls(opened.with_log(), writer, reader, kind)
+            database = cls(path, writer, reader, kind)
+            database._files = {path: file}
+            if found := identity(log_of(path)):
+                database._files[log_of(path)] = found
             stack.callback(database._close)
             yield database
 
     def is_replaced(self) -> bool:
         """Whether another file has taken this one's name, or none has it any more."""
-        return self._opened.is_replaced()
+        return any(identity(path) != found for path, found in self._files.items())
+
+    def _check(self) -> None:
+        if self.is_replaced():
+            raise StoreReplaced(
+                f"{self.path} was removed or replaced while it was open; nothing more is written to the old one. "
+                "Try again: what is there now is opened."
+            )
 
     async def write(
         self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
@@ -201,7 +217,7 @@ class Database:
                     raise migrations.newer(version, self.path, self._kind)
                 result = work(Transaction(self._writer))
                 # Whoever is told that something is kept may throw away where it came from.
-                self._opened.check()
+                self._check()
                 self._writer.execute("COMMIT")
                 self._changed = True
             except BaseException:
@@ -229,17 +245,14 @@ class Database:
             with self._told():
                 return await to_thread.run_sync(work)
 
-    async def fetch(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         with self._told():
             return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
 
-    async def read(
-        self, work: Callable[Concatenate[sqlite3.Connection, P], Result], *args: P.args, **named: P.kwargs
-    ) -> Result:
-        """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         async with self._reading:
             with self._told():
-                return await to_thread.run_sync(self._read, lambda connection: work(connection, *args, **named))
+                return await to_thread.run_sync(self._read, work)
 
     async def at_once(self, work: Callable[[Snapshot], Coroutine[Any, Any, Result]]) -> Result:
         """Read and think in one go, in one worker thread: handing over to it and back takes longer than most reads.
@@ -260,7 +273,7 @@ class Database:
                 self._together.execute("COMMIT")
 
     def _told(self) -> AbstractContextManager[None]:
-        self._opened.check()
+        self._check()
         return told(self.path, changed=self._changed)
 
     def _close(self) -> None:
@@ -269,15 +282,11 @@ class Database:
         A connection that is closed while a thread uses it takes the whole process down.
         """
         with self._in_write:
-            self._opened = replace(self._opened, file=None)
+            self._files = {self.path: None}
             self._writer.close()
         with self._in_read:
             if self._together is not None:
                 self._together.close()
-
-    async def value(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
-        rows = await self.fetch(sql, values)
-        return rows[0][0] if rows else None
 
     async def data_version(self) -> int:
         """A number that changes whenever another connection has written."""

@@ -9,18 +9,18 @@ import shlex
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp_memory.domain.events import ulid
 from mcp_memory.domain.matches import Standing
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import UPDATE, Damage, Problem
-from mcp_memory.store.sqlite.database import DUE
+from mcp_memory.store.sqlite.database import DUE, Transaction
 from mcp_memory.store.sqlite.inbox import SET_ASIDE
 from mcp_memory.store.sqlite.migrations import (
     EMPTY,
@@ -46,6 +46,8 @@ _LATE_MS = 10 * _MINUTE
 _AHEAD_MS = 10 * _MINUTE
 _PROCESS = "mcp-memory process"
 _REPAIR = "mcp-memory doctor --repair"
+_COMPACT = "mcp-memory compact"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +102,30 @@ def database(path: Path) -> tuple[Facts, list[Problem]]:
 
 def _inbox(path: Path) -> list[Problem]:
     """Whether the file is whole to which hooks write."""
-    if not path.exists():
-        return []
+    return _examined(path, lambda connection: _whole(connection, path, INBOX))[1] if path.exists() else []
+
+
+def _whole(connection: sqlite3.Connection, path: Path, kind: str) -> tuple[Facts, list[Problem]]:
+    check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    check = _tables(connection, version_of(connection), kind) if check == "ok" else check
+    check = _contents(connection) if check == "ok" and kind == MEMORY else check
+    if check != "ok":
+        return Facts(), [_damaged(path, check)]
+    return _facts(connection, path) if kind == MEMORY else Facts(), []
+
+
+def _examined(
+    path: Path, look: Callable[[sqlite3.Connection], tuple[Facts, list[Problem]]]
+) -> tuple[Facts, list[Problem]]:
+    """What a look finds, and otherwise what it means that it cannot be done."""
     try:
         with _reading(path) as connection:
-            check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            check = _tables(connection, version_of(connection), INBOX) if check == "ok" else check
+            return look(connection)
     except sqlite3.OperationalError as error:
-        return [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        check = str(error)
-    return [] if check == "ok" else [_damaged(path, check)]
+        # What Python finds wrong, such as text that cannot be decoded, has no name of SQLite's.
+        return Facts(), [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says of it may quote it
+        return Facts(), [_damaged(path, str(error))]
 
 
 def _guarded(path: Path) -> list[Problem]:
@@ -132,43 +147,36 @@ def examine(path: Path) -> tuple[Facts, list[Problem]]:
     """The same of a file that is there."""
     if not path.stat().st_size:
         return Facts(), [_damaged(path, EMPTY)]
-    try:
-        with _reading(path) as connection:
-            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version > latest():
-                why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
-                return Facts(), [Problem(f"{path} is of a newer version", why, UPDATE)]
-            if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
-                return Facts(), []  # the first command that opens it makes its tables
-            check = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
-            check = _tables(connection, version) if check == "ok" else check
-            check = _contents(connection) if check == "ok" else check
-            if check != "ok":
-                return Facts(), [_damaged(path, check)]
-            return _facts(connection, path), []
-    except sqlite3.OperationalError as error:
-        # What Python finds wrong, such as text that cannot be decoded, has no name of SQLite's.
-        return Facts(), [_failed(path, str(error), getattr(error, "sqlite_errorname", ""))]
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says of it may quote it
-        return Facts(), [_damaged(path, str(error))]
+
+    def look(connection: sqlite3.Connection) -> tuple[Facts, list[Problem]]:
+        version = version_of(connection)
+        if version > latest():
+            why = f"It has schema {version}, this program knows up to {latest()}: a later version wrote it."
+            return Facts(), [Problem(f"{path} is of a newer version", why, UPDATE)]
+        if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+            return Facts(), []  # the first command that opens it makes its tables
+        return _whole(connection, path, MEMORY)
+
+    return _examined(path, look)
 
 
 def facts(path: Path) -> Facts:
     """What the database knows, without looking whether it is whole, which takes as long as it is large."""
-    try:
-        with _reading(path) as connection:
-            return _facts(connection, path)
-    except sqlite3.Error:
-        return Facts()
+    return _looked(path, lambda connection: _facts(connection, path), Facts())
 
 
 def claim(path: Path, root: str, label: str) -> Claim:
     """Whether the name that a directory claims counts; it does where the database cannot tell."""
+    return _looked(path, lambda connection: claim_of(Transaction(connection), root, label), Claim())
+
+
+def _looked(path: Path, look: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+    """What a look into the database tells; what holds otherwise where it cannot be read."""
     try:
         with _reading(path) as connection:
-            return claim_of(lambda sql, values: connection.execute(sql, values).fetchall(), root, label)
+            return look(connection)
     except sqlite3.Error:
-        return Claim()
+        return otherwise
 
 
 _COLUMNS = """
@@ -176,7 +184,7 @@ _COLUMNS = """
 """
 
 
-def _tables(connection: sqlite3.Connection, version: int, kind: str = MEMORY) -> str:
+def _tables(connection: sqlite3.Connection, version: int, kind: str) -> str:
     """Whether the tables and columns are there that a file of this version has."""
     if version < 1:
         return "it has tables, but bears no version"
@@ -283,12 +291,13 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
 
 def has_captured(path: Path) -> bool:
     """Whether a hook ever told anything that is stored or waits. It may look at every event."""
-    try:
-        with _reading(path) as connection, _local(path, connection) as inbox:
+
+    def look(connection: sqlite3.Connection) -> bool:
+        with _local(path, connection) as inbox:
             waits = inbox.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()
             return bool(waits or connection.execute(_HOOKED).fetchone()[0])
-    except sqlite3.Error:
-        return False
+
+    return _looked(path, look, False)
 
 
 def unread(client: str, count: int) -> str:
@@ -371,38 +380,29 @@ _SOURCES = """
 
 def records(path: Path) -> list[Problem]:
     """Compare every source of every record with its hash. A database that cannot be read is told of elsewhere."""
-    if not path.exists():
-        return []
-    try:
-        with _reading(path) as connection:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
-                return []
-            found: dict[tuple[str, str], list[int]] = {}
-            for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
-                if missing or digest(text) != sha256:
-                    counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
-                    counts[0 if missing else 1] += 1
-    except sqlite3.Error:
-        return []
     told = "{} of the events it was made from are gone, {} say something else than they did."
-    return [
-        Problem(
-            f"record {record} does not match its events", told.format(*counts), f"mcp-memory compact {session} --force"
-        )
-        for (session, record), counts in found.items()
-    ]
+
+    def look(connection: sqlite3.Connection) -> list[Problem]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for session, created_ms, key, missing, sha256, text in connection.execute(_SOURCES):
+            if missing or digest(text) != sha256:
+                counts = found.setdefault((session, ulid(created_ms, key)), [0, 0])
+                counts[0 if missing else 1] += 1
+        return [
+            Problem(f"record {record} does not match its events", told.format(*counts), f"{_COMPACT} {session} --force")
+            for (session, record), counts in found.items()
+        ]
+
+    return _looked(path, lambda connection: look(connection) if version_of(connection) == latest() else [], [])
 
 
 def index_standing(path: Path, held: str | None) -> Standing | None:
     """How an index stands to the database; None if that holds nothing, is of another version or cannot be read."""
     from mcp_memory.store.sqlite.documents import REACHED, standing  # which only such an index needs
 
-    if not path.exists():
-        return None
-    try:
-        with _reading(path) as connection:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != latest():
-                return None
-            return standing(connection, held) if connection.execute(REACHED).fetchone()[0] else None
-    except sqlite3.Error:
-        return None
+    def look(connection: sqlite3.Connection) -> Standing | None:
+        if version_of(connection) != latest() or not connection.execute(REACHED).fetchone()[0]:
+            return None
+        return standing(connection, held)
+
+    return _looked(path, look, None)

@@ -142,10 +142,10 @@ class IndexPart:
     _reads: Reads
 
     async def index_standing(self, held: str | None) -> Standing:
-        return await self._reads.read(standing, held)
+        return await self._reads.read(lambda connection: standing(connection, held))
 
     async def index_changes(self, held: str | None, limit: int) -> IndexChanges:
-        return await self._reads.read(changes, held, limit)
+        return await self._reads.read(lambda connection: changes(connection, held, limit))
 
     async def matches(self, best: Ranked, within: Within, kinds: frozenset[str] | None, limit: int) -> list[IndexEntry]:
         kept: list[IndexEntry] = []

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType
@@ -19,13 +18,12 @@ from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sqlite.database import Row, Transaction, marks, note_erasure
+from mcp_memory.store.sqlite.database import Transaction, marks, note_erasure
 from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT, words_keys
 from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.store.sqlite.records import drop_records, forget_records
 
 _CHUNK = 500
-Fetch = Callable[[str, Sequence[Any]], list[Row]]
 _EVENTS = """
     SELECT e.id, e.session, s.project, e.key, e.role, e.type, e.text, e.timestamp_ms, s.client, s.session_id,
            e.metadata, e.source_ids
@@ -69,7 +67,7 @@ _PLACES = """
 """
 
 
-class _Event(NamedTuple):
+class _Gone(NamedTuple):
     """An event that goes, or that is cleared of a name."""
 
     number: int
@@ -91,24 +89,20 @@ class _Found:
     """All that a wish takes: events, events to clear; and names that stay."""
 
     coverage: Coverage
-    events: list[_Event]
-    bearing: list[_Event]
+    events: list[_Gone]
+    bearing: list[_Gone]
     names: tuple[str, ...] = ()
     summaries: int = 0
 
     @property
-    def summary(self) -> Forgotten:
+    def told(self) -> tuple[Forgotten, Coverage]:
         sessions = {event.session for event in self.events}
-        return Forgotten(len(self.events), len(sessions), 0, len(self.bearing), self.names, self.summaries)
+        counts = (len(self.events), len(sessions), 0, len(self.bearing), self.names, self.summaries)
+        return Forgotten(*counts), self.coverage
 
 
-def look(connection: Connection, wish: Wish) -> tuple[Forgotten, Coverage]:
+def find(tx: Transaction, wish: Wish) -> _Found:
     """What forgetting would take."""
-    found = _find(lambda *sql: connection.execute(*sql).fetchall(), wish)
-    return found.summary, found.coverage
-
-
-def _find(fetch: Fetch, wish: Wish) -> _Found:
     choices = {
         "s.session_id = ?": wish.session_id,
         "e.key = ?": wish.event_key,
@@ -119,32 +113,32 @@ def _find(fetch: Fetch, wish: Wish) -> _Found:
     (where, value), *more = [(clause, value) for clause, value in choices.items() if value is not None]
     if more:
         raise ValueError("forget takes one wish at a time")
-    events = [_Event(*row) for row in fetch(_EVENTS.format(where=where), (value,))]
-    known = fetch(_PLACES, ()) if wish.project is not None else []
+    events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
+    known = tx.fetch(_PLACES) if wish.project is not None else []
     own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
     words = [(event.session_id, event.text.strip()) for event in events if wish.event_key is not None]
     named = frozenset(filter(None, (wish.session_id, *(event.session_id for event in events))))
     coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named)
     if wish.match is None:
         return _Found(coverage, events, [])
-    bearing = [_Event(*row) for row in fetch(_EVENTS.format(where=_BEARING), (value,))]
+    bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
     sessions, projects = Counter(event.session for event in events), Counter(event.project for event in events)
-    gone = {f"session {name}" for name in _emptied(fetch, sessions, "SELECT session_id {} WHERE s.id = ?")}
-    gone |= {f"project {name}" for name in _emptied(fetch, projects, "SELECT p.slug {} WHERE p.id = ?")}
-    names = tuple(sorted(name for (name,) in fetch(_NAMES, (value,)) if name not in gone))
-    summaries = len(fetch(_SAYING, (value,))) + len(fetch(_RECORDS_SAYING, (value,)))
+    gone = {f"session {name}" for name in _emptied(tx, sessions, "SELECT session_id {} WHERE s.id = ?")}
+    gone |= {f"project {name}" for name in _emptied(tx, projects, "SELECT p.slug {} WHERE p.id = ?")}
+    names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
+    summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
     return _Found(coverage, events, bearing, names, summaries)
 
 
-def _emptied(fetch: Fetch, counts: Counter[int], sql: str) -> list[str]:
+def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:
     """The names of the sessions or projects that have no events but so many."""
     sql = sql.format(", count(*) FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project")
-    rows = [(number, *fetch(sql, (number,))[0]) for number in counts]
+    rows = [(number, *tx.fetch(sql, (number,))[0]) for number in counts]
     return [name for number, name, count in rows if count == counts[number]]
 
 
 def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
-    found = _find(tx.fetch, wish)
+    found = find(tx, wish)
     touched = [*found.events, *found.bearing]
     # Whoever is at work on words that go now must not write what was made of them.
     tx.run("UPDATE lease SET token = token + 1, expires_ms = 0")
@@ -159,12 +153,16 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
             tx.run("UPDATE event SET metadata = ?, source_ids = ? WHERE id = ?", (*clear, event.number))
         _drop_saying(tx, sought)
     _note_place(tx, found.events, touched)
-    _drop_handed_over(tx)
+    # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
+    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) SELECT id FROM project")
+    tx.run("UPDATE dirty_compaction SET failed = ''")
+    tx.run("DELETE FROM llm_answer")
     _drop_empty(tx, wish)
     note_erasure(tx)
     # The index keeps words in its old parts until these are merged.
     tx.run("INSERT INTO search (search) VALUES ('optimize')")
-    return found.summary, found.coverage
+    return found.told
 
 
 def _drop_segments(tx: Transaction, places: Iterable[tuple[int, int]]) -> None:
@@ -203,7 +201,7 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
     tx.run("DELETE FROM llm_state WHERE holds(value, ?)", (sought,))
 
 
-def _drop_events(tx: Transaction, events: Sequence[_Event]) -> None:
+def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
     words = list[bytes]()
     for event in events:
         if event.kind not in LIFECYCLE and event.text.strip():
@@ -234,7 +232,7 @@ def _without(value: Any, sought: str) -> Any:
     return value
 
 
-def _note_place(tx: Transaction, gone: Sequence[_Event], touched: Sequence[_Event]) -> None:
+def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]) -> None:
     """Keep at which place in the log a session lost something, so that a view of an earlier place can tell."""
     notes = {event.session for event in gone if event.kind == EventType.NOTE}
     places = sorted({(event.session, event.project) for event in touched})
@@ -246,14 +244,6 @@ def _note_place(tx: Transaction, gone: Sequence[_Event], touched: Sequence[_Even
         "SELECT seq, ?, ?, ? FROM sqlite_sequence WHERE name = 'event'",
         [(session, project, int(session in notes)) for session, project in places],
     )
-
-
-def _drop_handed_over(tx: Transaction) -> None:
-    """All that was made ready to be handed over, and answers of a model: they quote, and are made anew."""
-    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
-    tx.run("INSERT OR IGNORE INTO dirty_brief (project) SELECT id FROM project")
-    tx.run("UPDATE dirty_compaction SET failed = ''")
-    tx.run("DELETE FROM llm_answer")
 
 
 def _drop_empty(tx: Transaction, wish: Wish) -> None:

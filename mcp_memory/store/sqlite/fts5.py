@@ -33,7 +33,7 @@ from mcp_memory.domain.stems import beginning
 from mcp_memory.domain.terms import WEIGHTS, Term, match_expression, shorten_tool
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Reads, Row, marks, told
-from mcp_memory.store.sqlite.log import EVENT, EVENT_COLUMNS, event_of
+from mcp_memory.store.sqlite.log import EVENT, PLACED, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
@@ -89,14 +89,7 @@ _BESIDE = (
     "FROM event e WHERE e.id IN ({marks})"
 )
 _RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
-_SEGMENT = (
-    "(SELECT n.key FROM segment g JOIN node n ON n.id = g.node WHERE g.session = e.session "
-    "AND (g.start_ms, g.first_event) <= (e.timestamp_ms, e.id) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1)"
-)
-_EVENTS = (
-    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id, {_SEGMENT} "
-    "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project WHERE e.id IN ({marks})"
-)
+_EVENTS = PLACED + " WHERE e.id IN ({marks})"
 _GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
 _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
 #: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
@@ -228,9 +221,9 @@ async def _fetch(database: Reads, sql: str, ids: Sequence[int]) -> list[Row]:
 
 def _event(row: Row) -> tuple[int, IndexEntry]:
     """The number and the entry of a row of `_EVENTS`."""
-    *event, number, segment = row
+    *_, number, segment, _ = row
     segment_id = NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
-    return number, IndexEntry(event_of(tuple(event)), segment_id=segment_id)
+    return number, IndexEntry(event_of(row), segment_id=segment_id)
 
 
 async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntry]:

@@ -99,9 +99,6 @@ class SqliteInbox:
     async def rows(self, limit: int) -> list[InboxRow]:
         return [InboxRow(*row) for row in await (await self.database()).fetch(_ROWS, (limit,))]
 
-    async def waits(self) -> bool:
-        return bool(await (await self.database()).value("SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 0)"))
-
     async def post(self, rows: Iterable[tuple[int, str, str, str, str]]) -> None:
         await self._write(lambda tx: tx.run_many(_POST, rows))
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from mcp_memory.capture.project import places
+from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
+from mcp_memory.domain.projects import slugify
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
-from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.work import check_lease
 
 EVENT_COLUMNS = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.truncated, e.source_ids, e.metadata"
@@ -19,6 +22,12 @@ EVENT_COLUMNS = "e.key, e.timestamp_ms, e.type, e.role, e.text, e.tokens, e.trun
 EVENTS = (
     f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id "
     "FROM event e JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project"
+)
+#: The same with the key of the segment that it is in, and the number of its session.
+PLACED = EVENTS.replace(
+    " FROM",
+    ", (SELECT n.key FROM segment g JOIN node n ON n.id = g.node WHERE g.session = e.session AND (g.start_ms, "
+    "g.first_event) <= (e.timestamp_ms, e.id) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1), e.session FROM",
 )
 #: Twice as fast as `json.loads`, and enough for what was written by us.
 _DECODE = json.JSONDecoder().raw_decode
@@ -66,6 +75,37 @@ _IDENTITY = """
            coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)
 """
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+#: By the places under which it may be known, the first of them first; a name that the user gave also means the project
+#: that already has it as its slug.
+FIND = """
+    SELECT id, slug, root FROM project WHERE id = coalesce(
+        (SELECT project FROM project_alias WHERE root = ?1), (SELECT id FROM project WHERE root = ?1),
+        (SELECT project FROM project_alias WHERE root = ?2), (SELECT id FROM project WHERE root = ?2),
+        (SELECT id FROM project WHERE slug = ?3))
+"""
+
+
+def sought(root: str, label: str) -> tuple[str, str, str]:
+    """What FIND is asked for: by a root and the label that is claimed there, or by a label that the user gave."""
+    first, *more = places(root, label)
+    return first, more[0] if more else first, slugify(label) if label and not root else ""
+
+
+def project_of(tx: Transaction, root: str, label: str) -> int:
+    """The project's row for a root, with what is claimed there, or for a label that the user gave; made on sight."""
+    root, label = redact(root), redact(label)
+    rows = tx.fetch(FIND, sought(root, label))
+    if rows:
+        return int(rows[0][0])
+    place = places(root, label)[-1]
+    # A name that someone else has is not given to whoever claims it, not even with something added to it.
+    free = label and not tx.fetch(FIND, sought("", label))
+    slug = slugify(label if free or not root else re.split(r"[\\/]", root.rstrip("\\/"))[-1])
+    if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
+    project = tx.next_id("project")
+    tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
+    return project
 
 
 class LogPart:

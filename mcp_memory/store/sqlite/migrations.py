@@ -11,49 +11,18 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture import inbox as hook_side
 from mcp_memory.domain.events import opaque
-from mcp_memory.errors import UPDATE, StoreBusy, StoreCorrupt, StoreFull, StoreNewer, StoreReplaced
+from mcp_memory.errors import UPDATE, StoreBusy, StoreCorrupt, StoreFull, StoreNewer
 
 Identity = tuple[int, int]
 _LOCKS = Path("/proc/locks")
 #: Which bytes of the file beside the log a reader of an earlier state has locked.
 _READ_MARKS = range(123, 128)
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The files of an open database: its own, and its write-ahead log, which stays the same while anyone has it open.
-
-    Whoever restores a backup or clears the directory by hand takes the name away from the file that is open here.
-    SQLite would go on with the old one, and all that it is told would be gone with it.
-    """
-
-    path: Path
-    file: Identity | None
-    log: Identity | None = None
-
-    @classmethod
-    def at(cls, path: Path) -> Opened:
-        return cls(path, _identity(path))
-
-    def with_log(self) -> Opened:
-        return Opened(self.path, self.file, _identity(log_of(self.path)))
-
-    def is_replaced(self) -> bool:
-        return _identity(self.path) != self.file or (self.log is not None and _identity(log_of(self.path)) != self.log)
-
-    def check(self) -> None:
-        if self.is_replaced():
-            raise StoreReplaced(
-                f"{self.path} was removed or replaced while it was open; nothing more is written to the old one. "
-                "Try again: what is there now is opened."
-            )
 
 
 def log_of(path: Path) -> Path:
@@ -88,7 +57,7 @@ def reader(path: Path) -> str:
 
 def holder(path: Path, kind: str = "WRITE", place: range | None = None) -> str:
     """The program that keeps others from the database, as far as the system tells; else `another program`."""
-    numbers = {str(found[1]) for name in ("", "-shm") if (found := _identity(path.with_name(path.name + name)))}
+    numbers = {str(found[1]) for name in ("", "-shm") if (found := identity(path.with_name(path.name + name)))}
     with suppress(OSError):
         for line in _LOCKS.read_text("ascii", "replace").splitlines():
             # 1: POSIX ADVISORY WRITE 4711 fd:00:1048602 1073741826 1073742335; one that waits has an arrow.
@@ -110,7 +79,8 @@ def _name(pid: int) -> str:
         return "a program"
 
 
-def _identity(path: Path) -> Identity | None:
+def identity(path: Path) -> Identity | None:
+    """What tells a file from another that takes its name; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import node_columns
-from mcp_memory.domain.toc import GRACE, Level, NodeRef
+from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
-from mcp_memory.store.sqlite.work import check_lease
+from mcp_memory.store.sqlite.work import CLOSED, check_lease
 
 NODE = 2
 
@@ -67,10 +67,6 @@ _DONE = """
     UPDATE segment SET done_hash = input_hash, node = (SELECT done.node FROM done WHERE done.key = segment.key)
     WHERE key IN (SELECT done.key FROM done)
 """
-_CLOSED = (
-    "INSERT OR IGNORE INTO dirty_node (project, level, key) "
-    "SELECT project, level, key FROM node WHERE open = 1 AND level = ? AND end_ms <= ?"
-)
 
 
 class NodePart:
@@ -82,11 +78,9 @@ class NodePart:
         await self._database.write(_save_segments, writes, lease_token)
 
     async def mark_closed_periods(self, now_ms: int) -> None:
-        due = "SELECT 1 FROM node WHERE open = 1 AND level = ? AND end_ms <= ? LIMIT 1"
-        for level, grace in GRACE.items():
-            place = (int(level), now_ms - round(grace.total_seconds() * 1000))
-            if await self._database.fetch(due, place):
-                await self._database.write(Transaction.run, _CLOSED, place)
+        if await self._database.fetch(f"SELECT 1 {CLOSED} LIMIT 1", {"now": now_ms}):
+            sql = f"INSERT OR IGNORE INTO dirty_node (project, level, key) SELECT project, level, key {CLOSED}"
+            await self._database.write(Transaction.run, sql, {"now": now_ms})
 
     async def stale(self, level: Level, limit: int) -> list[Stale]:
         return await self._database.at_once(lambda snapshot: _stale(snapshot, level, limit))
@@ -273,19 +267,16 @@ def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
 def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
     """Take a segment's node out of the tree; its versions and grips stay readable by id."""
     rows = tx.fetch(
-        "SELECT n.id, n.project, n.current, n.parent, v.version, v.input_hash, v.title, v.start_ms, v.end_ms "
+        "SELECT n.project, n.session, n.key, v.version, v.title, v.start_ms, v.end_ms, v.input_hash "
         "FROM segment g JOIN node n ON n.id = g.node JOIN node_version v ON v.id = n.current "
         "WHERE g.key = ? AND n.removed = 0",
         (segment_key,),
     )
-    for number, project, current, parent, version, input_hash, title, start_ms, end_ms in rows:
-        _unindex(tx, number, current)
+    for project, session, key, version, title, start_ms, end_ms, input_hash in rows:
+        told = ("", version, title, start_ms, end_ms, (), (), (), False, "removed", input_hash)
+        node = Node(NodeRef(Level.SEGMENT, key), *told, removed=True)
+        [number] = write_nodes(tx, [Placed(project, session, node)])
         write_grips(tx, {number: ()})
-        row = tx.next_id("node_version")
-        values = (row, number, version + 1, title, start_ms, end_ms, "[]", "[]", 0, 1, "removed", input_hash, 0, 0)
-        tx.insert(_VERSION, [(*values, "", 0, 0, 1.0, 0)])
-        tx.run(_SET_CURRENT, (row, start_ms, end_ms, 0, 1, number))
-        tx.insert(_DIRTY, [(project, int(Level.DAY), parent)], known=_UNLESS_THERE)
 
 
 def remove_node(tx: Transaction, number: int) -> None:
@@ -320,22 +311,6 @@ async def nodes_of(reads: Reads, rows: Sequence[Row], *, bullets: bool = True) -
 def _node_of(row: Row, bullets: list[Bullet]) -> Node:
     _, level, key, project, version, title, start_ms, end_ms, keywords, children, is_open, removed, *more = row
     written_by, input_hash, tokens, created_ms, session_id, weight, *_ = more
-    return Node(
-        ref=NodeRef(Level(level), key),
-        project=project,
-        version=version,
-        title=title,
-        start_ms=start_ms,
-        end_ms=end_ms,
-        bullets=tuple(bullets),
-        keywords=tuple(json.loads(keywords)),
-        child_ids=tuple(json.loads(children)),
-        open=bool(is_open),
-        removed=bool(removed),
-        written_by=written_by,
-        input_hash=input_hash,
-        tokens=tokens,
-        created_ms=created_ms,
-        session_id=session_id,
-        weight=weight,
-    )
+    told = (project, version, title, start_ms, end_ms, tuple(bullets), tuple(json.loads(keywords)))
+    made = (tuple(json.loads(children)), bool(is_open), written_by, input_hash, tokens, bool(removed), created_ms)
+    return Node(NodeRef(Level(level), key), *told, *made, session_id, weight=weight)

@@ -6,55 +6,18 @@ is another project's counts only where the user has agreed, which an alias of th
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
-
 from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.projects import NAMELESS, Claim, slugify
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.store.sqlite.database import Database, Transaction
+from mcp_memory.store.sqlite.log import FIND, sought
 from mcp_memory.store.sqlite.nodes import remove_node
 
-#: By the places under which it may be known, the first of them first; a name that the user gave also means the project
-#: that already has it as its slug.
-FIND = """
-    SELECT id, slug, root FROM project WHERE id = coalesce(
-        (SELECT project FROM project_alias WHERE root = ?1), (SELECT id FROM project WHERE root = ?1),
-        (SELECT project FROM project_alias WHERE root = ?2), (SELECT id FROM project WHERE root = ?2),
-        (SELECT id FROM project WHERE slug = ?3))
-"""
-_Fetch = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
 
-
-def sought(root: str, label: str) -> tuple[str, str, str]:
-    """What FIND is asked for: by a root and the label that is claimed there, or by a label that the user gave."""
-    first, *more = places(root, label)
-    return first, more[0] if more else first, slugify(label) if label and not root else ""
-
-
-def project_of(tx: Transaction, root: str, label: str) -> int:
-    """The project's row for a root, with what is claimed there, or for a label that the user gave; made on sight."""
-    root, label = redact(root), redact(label)
-    rows = tx.fetch(FIND, sought(root, label))
-    if rows:
-        return int(rows[0][0])
-    place = places(root, label)[-1]
-    # A name that someone else has is not given to whoever claims it, not even with something added to it.
-    free = label and not tx.fetch(FIND, sought("", label))
-    slug = slugify(label if free or not root else re.split(r"[\\/]", root.rstrip("\\/"))[-1])
-    if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
-        slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
-    project = tx.next_id("project")
-    tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
-    return project
-
-
-def claim_of(fetch: _Fetch, root: str, label: str) -> Claim:
+def claim_of(tx: Transaction, root: str, label: str) -> Claim:
     """Whether a claim counts."""
-    here, named = fetch(FIND, sought(root, label)), fetch(FIND, sought("", label))
+    here, named = tx.fetch(FIND, sought(root, label)), tx.fetch(FIND, sought("", label))
     if not named or (here and here[0][0] == named[0][0]):
         return Claim()
     (_, owner, place), own = named[0], here[0][1] if here else ""
@@ -81,7 +44,7 @@ class ProjectPart:
 
 def _trust(tx: Transaction, root: str, label: str) -> Claim:
     root, label = redact(root), redact(label)
-    claim = claim_of(tx.fetch, root, label)
+    claim = claim_of(tx, root, label)
     if claim.owner:
         project = _number(tx, claim.owner)
         tx.run("INSERT OR REPLACE INTO project_alias (root, project) VALUES (?, ?)", (places(root, label)[0], project))

@@ -18,9 +18,8 @@ from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.documents import IndexPart
 from mcp_memory.store.sqlite.fts5 import events as candidates
 from mcp_memory.store.sqlite.fts5 import is_silent
-from mcp_memory.store.sqlite.log import EVENTS, event_of
+from mcp_memory.store.sqlite.log import EVENTS, FIND, PLACED, event_of, sought
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
-from mcp_memory.store.sqlite.projects import FIND, sought
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
 
 T = TypeVar("T")
@@ -57,14 +56,9 @@ _GRIP = """
     JOIN event f ON f.id = g.first_event JOIN event l ON l.id = g.last_event
     WHERE g.key = ?
 """
-_SEGMENT_OF = """
-    SELECT n.key FROM segment g JOIN node n ON n.id = g.node
-    WHERE g.session = ? AND (g.start_ms, g.first_event) <= (?, ?) ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1
-"""
 _LAST_SEGMENT = f"""
     SELECT p.slug, n.key FROM segment g JOIN node n ON n.id = g.node JOIN project p ON p.id = n.project
-    WHERE g.session = {SESSION_NAMED} AND EXISTS (SELECT 1 FROM node_version WHERE node = n.id AND id <= ?)
-    ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1
+    WHERE g.session = {SESSION_NAMED} ORDER BY g.start_ms DESC, g.first_event DESC LIMIT 1
 """
 #: The segments just before and just after one in its session.
 _BESIDE = """
@@ -148,8 +142,8 @@ class SqliteReader(IndexPart):
         rows = await self._reads.fetch(_SESSIONS, (beginning, beginning + "\U0010ffff", project, limit))
         return [name for (name,) in rows]
 
-    async def last_segment(self, session_id: str, at: Position | None) -> tuple[str, NodeRef] | None:
-        rows = await self._reads.fetch(_LAST_SEGMENT, (session_id, at.versions if at else LATEST))
+    async def last_segment(self, session_id: str) -> tuple[str, NodeRef] | None:
+        rows = await self._reads.fetch(_LAST_SEGMENT, (session_id,))
         return next(((slug, NodeRef(Level.SEGMENT, key)) for slug, key in rows), None)
 
     async def records(self, session_id: str, at: Position | None) -> list[Record]:
@@ -303,16 +297,14 @@ class SqliteReader(IndexPart):
         found = await self._event(event_key, at.events if at else LATEST)
         if found is None:
             return None
-        event, place = found
-        segment = await self._reads.value(_SEGMENT_OF, place)
+        event, segment, *_ = found
         return Words(event, excerpt, NodeRef(Level.SEGMENT, segment) if segment else None)
 
-    async def _event(self, key: bytes, latest: int = LATEST) -> tuple[Event, tuple[int, int, int]] | None:
-        """An event with its session, time and number."""
-        sql = EVENTS.replace("e.id FROM", "e.session, e.id FROM") + " WHERE e.key = ? AND e.id <= ?"
-        for row in await self._reads.fetch(sql, (key, latest)):
-            event, (session, number) = event_of(row), row[-2:]
-            return event, (session, event.timestamp_ms, number)
+    async def _event(self, key: bytes, latest: int = LATEST) -> tuple[Event, str | None, int, int] | None:
+        """An event with its segment, and the numbers of its session and its own."""
+        for row in await self._reads.fetch(f"{PLACED} WHERE e.key = ? AND e.id <= ?", (key, latest)):
+            *_, number, segment, session = row
+            return event_of(row), segment, session, number
         return None
 
     async def grip(self, key: bytes, before: int, after: int) -> GripRecord | None:
@@ -326,9 +318,9 @@ class SqliteReader(IndexPart):
         found = await self._event(key)
         if found is None:
             return None
-        event, (session, *place) = found
-        around = await self._around(session, (place[0], place[1]), (place[0], place[1]), before, after)
-        segment = await self._reads.value(_SEGMENT_OF, (session, *place))
+        event, segment, session, number = found
+        place = (event.timestamp_ms, number)
+        around = await self._around(session, place, place, before, after)
         node_id = NodeRef(Level.SEGMENT, segment).node_id() if segment else ""
         grip_id = event_grip_id(event.timestamp_ms, key)
         return GripRecord(grip_id, event.text, 0, len(event.text), node_id, *around, cited=event)

@@ -205,24 +205,11 @@ def record_of(row: Row, event_ids: tuple[str, ...]) -> Record:
     facets = json.loads(context)
     items = tuple(ActionItem(**item) for item in facets.pop("action_items"))
     held = Facets(action_items=items, **{name: tuple(value) for name, value in facets.items()})
-    return Record(
-        key=key,
-        timestamp_ms=created_ms,
-        depth=depth,
-        parent_id=ulid(parent_ms, parent_key) if parent_key else None,
-        body=Body(summary, tuple(json.loads(key_points)), held),
-        event_ids=event_ids,
-        tokens=tokens,
-        written_by=written_by,
-        reason=reason,
-        refreshes=ulid(refreshed_ms, refreshed_key) if refreshed_key else None,
-        through=(through_ms, through_event),
-        seen=(seen_ms, seen_event),
-        messages=messages,
-        tokens_before=before,
-        tokens_after=after,
-        window=window,
-    )
+    parent = ulid(parent_ms, parent_key) if parent_key else None
+    refreshed = ulid(refreshed_ms, refreshed_key) if refreshed_key else None
+    body = Body(summary, tuple(json.loads(key_points)), held)
+    made = (tokens, written_by, reason, refreshed, (through_ms, through_event), (seen_ms, seen_event))
+    return Record(key, created_ms, depth, parent, body, event_ids, *made, messages, before, after, window)
 
 
 async def _account(reads: Reads, row: Row) -> Account:

@@ -33,6 +33,7 @@ from mcp_memory.errors import Damage, NotFound, StoreBusy, StoreError, StoreFull
 from mcp_memory.store.sqlite.backup import backups_of
 from mcp_memory.store.sqlite.database import Transaction, told
 from mcp_memory.store.sqlite.diagnosis import examine
+from mcp_memory.store.sqlite.log import project_of
 from mcp_memory.store.sqlite.migrations import (
     INBOX,
     MEMORY,
@@ -44,7 +45,6 @@ from mcp_memory.store.sqlite.migrations import (
     take_payloads,
     version_of,
 )
-from mcp_memory.store.sqlite.projects import project_of
 from mcp_memory.store.sqlite.records import forget_records
 from mcp_memory.store.sqlite.store import index_all, start_anew
 

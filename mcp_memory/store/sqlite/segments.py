@@ -130,17 +130,9 @@ async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
     cuttings = []
     for session, seq, client, session_id, project, *_ in rows:
         earlier, later = (_marks(events.get(session, []), own) for own in (0, 1))
-        cuttings.append(
-            Cutting(
-                session=session,
-                session_key=event_key(client, session_id, ""),
-                project=project,
-                seq=seq,
-                marks=(*earlier, *later),
-                start=len(earlier),
-                stored=tuple(_stored(row) for row in stored.get(session, [])),
-            )
-        )
+        kept = tuple(_stored(row) for row in stored.get(session, []))
+        key = event_key(client, session_id, "")
+        cuttings.append(Cutting(session, key, project, seq, (*earlier, *later), len(earlier), kept))
     return cuttings
 
 

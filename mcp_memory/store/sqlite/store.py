@@ -12,27 +12,20 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from mcp_memory.domain.events import TIMES
-from mcp_memory.domain.nodes import BriefSource
+from mcp_memory.domain.events import TIMES, EventQuery
+from mcp_memory.domain.nodes import BriefSource, NodeQuery
 from mcp_memory.domain.projects import Coverage, Forgotten, Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, FiledIndex, ReadStore
 from mcp_memory.store.sqlite.backup import Backups, copies_of
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Snapshot, Transaction, note_erasure
-from mcp_memory.store.sqlite.forget import forget, look
+from mcp_memory.store.sqlite.database import Database, Row, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sqlite.forget import find, forget
 from mcp_memory.store.sqlite.fts5 import Counted, Fts5Index
-from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT_COLUMNS, LogPart, event_of, index_events
+from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
 from mcp_memory.store.sqlite.migrations import backup, uri
-from mcp_memory.store.sqlite.nodes import (
-    NODE_COLUMNS,
-    NODE_TABLES,
-    NodePart,
-    index_nodes,
-    nodes_of,
-    remove_segment_node,
-)
+from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
 from mcp_memory.store.sqlite.projects import ProjectPart
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.store.sqlite.records import RecordPart
@@ -44,19 +37,9 @@ T = TypeVar("T")
 
 #: How many of its latest days and pinned notes a project's brief is made of.
 DAYS, NOTES = 5, 10
-_NOTES = (
-    f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, ? FROM event e JOIN session s ON s.id = e.session "
-    "WHERE e.type = 'note' AND s.project = ? ORDER BY e.timestamp_ms DESC LIMIT 200"
-)
 _OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
 _MERGED = "SELECT root FROM project_alias WHERE project = ?"
 _PLACE = "SELECT slug, root FROM project WHERE id = ?"
-_DAYS = (
-    f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE n.project = ? AND n.level = ? AND n.removed = 0 "
-    "ORDER BY n.start_ms DESC LIMIT ?"
-)
-
-
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
 _DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
@@ -124,8 +107,14 @@ class SqliteStore(
         return await self._database.at_once(at)
 
     async def outdated_briefs(self, limit: int) -> list[BriefSource]:
-        async def read(snapshot: Reads) -> list[BriefSource]:
-            return [await _source(snapshot, *row) for row in await snapshot.fetch(_OUTDATED, (limit,))]
+        async def read(snapshot: Snapshot) -> list[BriefSource]:
+            reader, found = SqliteReader(snapshot, Fts5Index(snapshot)), []
+            for project, slug, root in await snapshot.fetch(_OUTDATED, (limit,)):
+                days = await reader.nodes(NodeQuery.latest(slug, Level.DAY, DAYS))
+                pinned = await reader.events(EventQuery(slug, pinned=True, last=NOTES))
+                roots = _roots(await snapshot.fetch(_MERGED, (project,)), slug, root)
+                found.append(BriefSource(project, slug, roots, tuple(days), tuple(reversed(pinned))))
+            return found
 
         return await self._database.at_once(read)
 
@@ -153,7 +142,9 @@ class SqliteStore(
         return await self._database.write(mend_derived, timezone)
 
     async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
-        return await (self._database.read(look, wish) if dry_run else self._database.write(forget, wish))
+        if dry_run:
+            return await self._database.read(lambda connection: find(Transaction(connection), wish).told)
+        return await self._database.write(forget, wish)
 
     async def scrub(self, wait_ms: int = 0) -> str:
         return await self._database.scrub(wait_ms)
@@ -184,14 +175,6 @@ class SqliteStore(
 def _roots(merged: Sequence[Row], slug: str, root: str) -> tuple[str, ...]:
     """A project is met by its root, by the roots of those merged into it, and by its name."""
     return tuple(sorted({root, f"label:{slug}", *(other for (other,) in merged)}))
-
-
-async def _source(database: Reads, project: int, slug: str, root: str) -> BriefSource:
-    days = await database.fetch(_DAYS, (project, int(Level.DAY), DAYS))
-    events = [event_of(row) for row in await database.fetch(_NOTES, (slug, project))]
-    pinned = [event for event in events if event.metadata.get("pin")][:NOTES]
-    roots = _roots(await database.fetch(_MERGED, (project,)), slug, root)
-    return BriefSource(project, slug, roots, tuple(await nodes_of(database, days)), tuple(pinned))
 
 
 def start_anew(tx: Transaction, timezone: str) -> None:

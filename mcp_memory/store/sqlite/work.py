@@ -157,9 +157,12 @@ def _is_dead(holder: str) -> bool:
     return False
 
 
-_CLOSED = " OR ".join(
-    f"(level = {int(level)} AND end_ms <= :now - {round(grace.total_seconds() * 1000)})"
-    for level, grace in GRACE.items()
+#: Open periods that have closed meanwhile.
+CLOSED = "FROM node WHERE open = 1 AND ({})".format(
+    " OR ".join(
+        f"(level = {int(level)} AND end_ms <= :now - {round(grace.total_seconds() * 1000)})"
+        for level, grace in GRACE.items()
+    )
 )
 _WAITING = f"""
     SELECT EXISTS (SELECT 1 FROM dirty_session)
@@ -169,7 +172,7 @@ _WAITING = f"""
         OR EXISTS (SELECT 1 FROM segment WHERE input_hash <> done_hash
                       AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
         OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
-        OR EXISTS (SELECT 1 FROM node WHERE open = 1 AND ({_CLOSED}))
+        OR EXISTS (SELECT 1 {CLOSED})
 """
 
 
@@ -207,18 +210,6 @@ _COMPRESSION = (
     "SELECT {by}, sum(v.input_tokens), sum(v.output_tokens) FROM node n JOIN node_version v ON v.id = n.current "
     "WHERE n.removed = 0 AND v.input_tokens > 0 GROUP BY 1"
 )
-
-
-class _Spent(NamedTuple):
-    """What one model was used for, in all and today."""
-
-    model: str
-    calls: int
-    failed: int
-    input_tokens: int
-    output_tokens: int
-    input_today: int
-    output_today: int
 
 
 class SqliteLedger:
@@ -292,23 +283,24 @@ class SqliteLedger:
 
     async def facts(self) -> dict[str, Any]:
         day = self._day(self._clock.now_ms())
-        used = [_Spent(*row) for row in await self._database.fetch(_BY_MODEL, (day, day))]
+        used = await self._database.fetch(_BY_MODEL, (day, day))
+        calls, failed, read, written, *today = [sum(column) for column in [*zip(*used, strict=True)][1:]] or [0] * 6
         ratios = {}
         for name, by in (("compression", "v.depth"), ("compression_by_level", "n.level")):
             rows = await self._database.fetch(_COMPRESSION.format(by=by))
             ratios[name] = {
-                key if isinstance(key, str) else Level(key).label: round(min(out / read, 1.0), 3)
-                for key, read, out in rows
+                key if isinstance(key, str) else Level(key).label: round(min(out / given, 1.0), 3)
+                for key, given, out in rows
             }
         llm = {
-            "calls": sum(one.calls for one in used),
-            "input_tokens": sum(one.input_tokens for one in used),
-            "output_tokens": sum(one.output_tokens for one in used),
-            "today": sum(one.input_today + one.output_today for one in used),
+            "calls": calls,
+            "input_tokens": read,
+            "output_tokens": written,
+            "today": sum(today),
             "cap": self._cap,
-            "failed": sum(one.failed for one in used),
-            "cost": self._cost([(one.model, one.input_tokens, one.output_tokens) for one in used]),
-            "cost_today": self._cost([(one.model, one.input_today, one.output_today) for one in used]),
+            "failed": failed,
+            "cost": self._cost([(model, *tokens) for model, _, _, *tokens, _, _ in used]),
+            "cost_today": self._cost([(model, *tokens) for model, _, _, _, _, *tokens in used]),
         }
         return {"llm": llm, **ratios}
 

@@ -57,17 +57,17 @@ async def test_a_write_whose_caller_is_cancelled_is_finished_and_the_next_one_wo
 
 
 async def test_reads_that_belong_together_see_one_state(tmp_path: Path) -> None:
-    def look(connection: sqlite3.Connection, other: Path) -> list[int]:
+    def look(connection: sqlite3.Connection) -> list[int]:
         seen = []
         for _ in range(2):
             seen.append(connection.execute("SELECT count(*) FROM meta").fetchone()[0])
-            with sqlite3.connect(other) as writing:
+            with sqlite3.connect(tmp_path / "memory.db") as writing:
                 writing.execute("INSERT INTO meta VALUES (?, '')", (str(len(seen)),))
             writing.close()
         return seen
 
     async with Database.open(tmp_path / "memory.db") as database:
-        assert await database.read(look, database.path) == [0, 0]
+        assert await database.read(look) == [0, 0]
         assert await database.value("SELECT count(*) FROM meta") == 2
 
 
