@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import threading
@@ -16,7 +15,6 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
-from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreReplaced, UsageError
 from mcp_memory.store.sqlite import migrations
@@ -166,7 +164,7 @@ class Database(Reads):
         """Open the file, creating or migrating it where needed. `kind`: of which file the schema is."""
         async with AsyncExitStack() as stack:
             with told(path):
-                prepare_folder(path.parent)
+                migrations.prepare_folder(path.parent)
                 await to_thread.run_sync(migrations.migrate, path, kind)
                 file = identity(path)
                 # Worker threads use it in turn, each under the lock of `write`.
@@ -237,13 +235,13 @@ class Database(Reads):
         if is_fixed(self.path):
             return f"{self.path.parent} cannot be written"
 
-        def work() -> str:
-            with self._in_write:
-                return scrub(self._writer, self.path, wait_ms)
-
         async with self._lock:
             with self._told():
-                return await to_thread.run_sync(work)
+                return await to_thread.run_sync(self._scrub, wait_ms)
+
+    def _scrub(self, wait_ms: int) -> str:
+        with self._in_write:
+            return scrub(self._writer, self.path, wait_ms)
 
     async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
         with self._told():
@@ -335,13 +333,6 @@ async def _reader(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     finally:
         with anyio.CancelScope(shield=True):
             await connection.close()
-
-
-def prepare_folder(folder: Path) -> None:
-    """The data directory belongs to its user alone."""
-    private_dir(str(folder))
-    if os.name == "posix" and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.getuid():
-        folder.chmod(0o700)
 
 
 @contextmanager

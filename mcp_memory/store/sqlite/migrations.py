@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.capture import inbox as hook_side
+from mcp_memory.capture.settings import private_dir
 from mcp_memory.domain.events import opaque
 from mcp_memory.errors import UPDATE, StoreBusy, StoreCorrupt, StoreFull, StoreNewer
 
@@ -23,6 +24,13 @@ Identity = tuple[int, int]
 _LOCKS = Path("/proc/locks")
 #: Which bytes of the file beside the log a reader of an earlier state has locked.
 _READ_MARKS = range(123, 128)
+
+
+def prepare_folder(folder: Path) -> None:
+    """The data directory belongs to its user alone."""
+    private_dir(str(folder))
+    if os.name == "posix" and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.getuid():
+        folder.chmod(0o700)
 
 
 def log_of(path: Path) -> Path:
