@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from mcp_memory import __version__, config
-from mcp_memory.capture.redaction import rules
+from mcp_memory.capture.redaction.rules import RULES
 from mcp_memory.clients import CLIENTS, default_places, installable
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType
@@ -314,16 +314,7 @@ def test_the_registered_events_and_the_settings_file_of_each_client_are_document
 def test_every_event_type_and_redaction_mark_is_documented() -> None:
     page = read("docs/CAPTURE.md")
     assert [kind.value for kind in EventType if f"`{kind.value}`" not in page] == []
-    tables = (
-        rules.KEYS,
-        rules.OTHER_KEYS,
-        rules.FORMS,
-        rules.COMMANDS,
-        rules.CALLS,
-        rules.HEADERS,
-        rules.WORDS_OF_KEYS,
-    )
-    kinds = {rule[0] for table in tables for rule in table} | {"private", "private-key", "key"}
+    kinds = {rule[0] for table in RULES.values() for rule in table} | {"private", "private-key", "key"}
     assert [kind for kind in sorted(kinds) if f"`[redacted:{kind}]`" not in page] == []
 
 

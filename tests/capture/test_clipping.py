@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.capture.redaction.names import FOREIGN, WORDS
-from mcp_memory.capture.redaction.rules import (
-    CALLS,
-    COMMANDS,
-    FORMS,
-    HEADERS,
-    KEYS,
-    OTHER_KEYS,
-    TAKERS,
-    WORDS_OF_KEYS,
-)
+from mcp_memory.capture.redaction.rules import RULES
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=400)
 
@@ -167,9 +158,8 @@ def steps(text: str) -> int:
     return counted
 
 
-TABLES = (KEYS, OTHER_KEYS, WORDS_OF_KEYS, FORMS, COMMANDS, CALLS, HEADERS)
-TRIGGERS = {trigger for table in TABLES for _, triggers, *_ in table for trigger in triggers.split("|")}
-TRIGGERS |= {*TAKERS, *WORDS, *(word for word, _ in FOREIGN)}
+TRIGGERS = {trigger for table in RULES.values() for _, triggers, *_ in table for trigger in triggers.split("|")}
+TRIGGERS |= {*WORDS, *(word for word, _ in FOREIGN)}
 
 
 @pytest.mark.parametrize("after", ["", " ", "=", '="a1B2c3d4e5f6"\n'])

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.capture.redaction import redact
-from mcp_memory.capture.redaction.rules import KEYS, SHORTEST
+from mcp_memory.capture.redaction.rules import RULES, SHORTEST, VERDICTS
 from mcp_memory.capture.redaction.values import is_dummy
 
 #: What only looks ahead makes no text.
@@ -18,7 +18,12 @@ _RUN = re.compile(rf"[\w.-]{{{SHORTEST},}}", re.ASCII)
 
 
 #: Those whose form is enough: what the others find is looked at once more.
-FORMS = [(prefix, rule[2]) for rule in KEYS if len(rule) == 3 for prefix in rule[1].split("|")]
+FORMS = [
+    (prefix, body)
+    for _, triggers, body, verdict in RULES["keys"]
+    if verdict is VERDICTS["key"]
+    for prefix in triggers.split("|")
+]
 
 
 @pytest.mark.parametrize(("prefix", "body"), FORMS, ids=[prefix for prefix, _ in FORMS])

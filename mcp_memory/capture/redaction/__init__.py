@@ -12,20 +12,9 @@ from functools import lru_cache
 
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
-from mcp_memory.capture.redaction.rules import (
-    CALLS,
-    COMMANDS,
-    FORMS,
-    HEADERS,
-    KEYS,
-    OTHER_KEYS,
-    PIPED,
-    SHORTEST,
-    TAKERS,
-    WORDS_OF_KEYS,
-)
+from mcp_memory.capture.redaction.rules import PREFIXED, RULES, SHORTEST
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
-from mcp_memory.capture.redaction.values import Clean, is_dummy, is_field, is_handed, is_reference, is_value
+from mcp_memory.capture.redaction.values import Clean, is_field, is_reference, is_value
 from mcp_memory.capture.settings import lazy
 
 __all__ = ["Clean", "redact", "redact_json"]
@@ -33,13 +22,13 @@ __all__ = ["Clean", "redact", "redact_json"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Optional, TypeVar
+    from typing import Any, TypeVar
 
-    from mcp_memory.capture.redaction.rules import Rule, Verdict
+    from mcp_memory.capture.redaction.rules import Verdict
 
     Span = tuple[int, int, str]
     _Sign = TypeVar("_Sign", str, bytes)
-    _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Optional[Verdict]]
+    _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Verdict]
 
 #: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
 #: need it over and over is not worth the time, the less the longer it is.
@@ -74,24 +63,17 @@ _REACH = 280
 _BREAK = lazy(r"[\r\n|;&]")
 
 
-def _sought(rules: Iterable[Rule], flags: int = re.ASCII) -> list[_Sought]:
-    """The rules by trigger: that, the kind, the pattern and the verdict."""
-    return [
-        (trigger, kind, lazy(body, flags), verdict[0] if verdict else None)
-        for kind, triggers, body, *verdict in rules
-        for trigger in triggers.split("|")
-    ]
-
-
-def _prefixed(rules: Iterable[Rule]) -> list[_Sought]:
-    """The same for patterns that follow their trigger. What has their form and is made of words is no key."""
-    found: list[_Sought] = []
-    for kind, triggers, body, *verdict in rules:
-        for prefix in triggers.split("|"):
-            # The prefix comes first, what must stand before it is looked back at: the search for a literal is fast.
-            before = "" if len(prefix) >= _DISTINCT else _BEFORE.replace("{1}", re.escape(prefix))
-            pattern = lazy(re.escape(prefix) + before + body, re.ASCII)
-            found.append((prefix, kind, pattern, verdict[0] if verdict else lambda found: not is_dummy(found[0])))
+def _sought(section: str, flags: int = re.ASCII) -> list[_Sought]:
+    """The rules of a section by trigger: that, the kind, the pattern and the verdict."""
+    found = []
+    for kind, triggers, body, verdict in RULES[section]:
+        for trigger in triggers.split("|"):
+            prefix = ""
+            if section in PREFIXED:
+                # It comes first, what must stand before it is looked back at: the search for a literal is fast.
+                prefix = re.escape(trigger)
+                prefix += "" if len(trigger) >= _DISTINCT else _BEFORE.replace("{1}", prefix)
+            found.append((trigger, kind, lazy(prefix + body, flags), verdict))
     return found
 
 
@@ -111,15 +93,14 @@ def _rare(trigger: str) -> bytes:
     return trigger.encode("latin-1").translate(None, _COMMON)
 
 
-_IN_RUNS = _sought(WORDS_OF_KEYS)
-_KEYS = _grouped(_prefixed(KEYS), _rare)
-_OTHERS = _grouped([*_prefixed(OTHER_KEYS), *_sought(FORMS)], _rare)
-_HEADERS = _sought(HEADERS, re.I)
+_IN_RUNS = _sought("words")
+_KEYS = _grouped(_sought("keys"), _rare)
+_OTHERS = _grouped([*_sought("other keys"), *_sought("forms")], _rare)
+_HEADERS, _PIPED = _sought("headers", re.I), _sought("piped", re.I)
 _COMMANDS, _CALLS = (
-    _grouped(_sought(rules, re.I), lambda trigger: next((part for part in _SHARED if part in trigger), trigger))
-    for rules in (COMMANDS, CALLS)
+    _grouped(_sought(section, re.I), lambda trigger: next((part for part in _SHARED if part in trigger), trigger))
+    for section in ("commands", "calls")
 )
-_PIPED = lazy(PIPED, re.I)
 
 
 def redact(text: str) -> Clean:
@@ -279,7 +260,8 @@ def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
 def _searched(text: str, rule: _Sought) -> Iterator[Span]:
     _, kind, pattern, verdict = rule
     for found in pattern().finditer(text):
-        if not is_reference(found[found.re.groups]) and (verdict is None or verdict(found)):
+        secret = found[found.re.groups]
+        if not is_reference(secret) and verdict(secret, found):
             yield (*found.span(found.re.groups), kind)
 
 
@@ -300,14 +282,14 @@ def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterato
             for rule in group if sign in words or (sign not in WORDS and sign in low) else ():
                 if rule[0] in low:
                     yield from _followed(text, low, rule, rules is _COMMANDS)
-    for taker in TAKERS if "|" in low else ():
+    for taker, kind, pattern, verdict in _PIPED if "|" in low else ():
         position = low.find(taker)
         while position >= 0:  # `echo … | docker login --password-stdin`
             first = max(0, position - _PIPE)
             first = max(first, low.rfind("\n", first, position) + 1)
-            found = _PIPED().search(text[first:position])
-            if found and is_handed(found[1], False):
-                yield first + found.start(1), first + found.end(1), "password"
+            found = pattern().search(text[first:position])
+            if found and verdict(found[1], found):
+                yield first + found.start(1), first + found.end(1), kind
             position = low.find(taker, position + 1)
 
 
@@ -318,7 +300,7 @@ def _followed(text: str, low: str, rule: _Sought, option: bool = False) -> Itera
     while position >= 0:
         behind = position + len(trigger)
         found = pattern().match(text, behind)
-        if found and (verdict is None or verdict(found)):
+        if found and verdict(found[found.re.groups], found):
             yield (*found.span(found.re.groups), kind)
             behind = found.end()
         elif not found and option and low[behind : behind + 1] == " ":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from functools import lru_cache
 
@@ -19,50 +20,41 @@ if TYPE_CHECKING:
 else:
     Named = namedtuple("Named", "kind sure")
 
+
+def sections(name: str) -> dict[str, list[str]]:
+    """The sections of a file beside this one, each with its lines; the file says itself what it holds."""
+    found: dict[str, list[str]] = {}
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        for line in file:
+            if line[0] == "[":
+                rows = found[line.strip("[]\n")] = []
+            elif line[0] not in "#\n":
+                rows.append(line)
+    return found
+
+
+WORD_LISTS = sections("words.txt")
+
+
+def word_list(name: str) -> frozenset[str]:
+    """The words of one list."""
+    return frozenset(" ".join(WORD_LISTS[name]).split())
+
+
 OPENING = "[redacted:"
 NOT_SECRET = Named("", False)
 #: One of these stands in every name that announces a secret, and in the names of many commands that take one. Each is
-#: looked for once in a text, in lower case.
-WORDS = frozenset(("pass", "pw", "psk", "secret", "token", "key", "cred", "auth", "_pat"))
+#: looked for once in a text, in lower case; of two that announce one value, the first tells its kind.
+WORDS = ("pass", "pw", "psk", "token", "key", "cred", "auth", "_pat", "secret")
 #: The kind of what is called `auth`, which may be anything: it is a secret if it is a user and a password in base 64.
 BASIC = "authorization"
 #: The kind of what is called some key: only a value that a machine made up counts.
 KEY = "key"
 
 _WORDS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-#: Words that may end a secret's name and say nothing about it.
-_NEUTRAL = frozenset(
-    "value val base plain raw text string str b64 base64 prod production dev development staging test testing live "
-    "old new current default main primary secondary".split()
-)
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "passord", "motdepasse")
-#: Behind one of these stands a text to be shown, more often than a password.
-_SHOWN = frozenset(
-    "forgot forgotten wrong confirm reset show hide toggle invalid incorrect repeat weak missing".split()
-)
-#: `…_key` is a secret after one of these.
-_KEY_OF = frozenset(
-    "api access private secret account signing encryption master auth shared license deploy app subscription".split()
-)
-#: After one of these it may be one, or a name like any other: what it looks like decides.
-_PERHAPS_KEY_OF = frozenset(
-    "fernet hmac jwt cipher crypto aes preshared session cookie storage service function webhook consumer admin "
-    "bot".split()
-)
-#: After one of these it is the name of an entry, a row or a place.
-_NO_KEY_OF = frozenset(
-    "primary public pub foreign cache sort partition row dict map unique composite translation i18n event query index "
-    "object lookup dedup deduplication idempotency locale message label field column group order routing shard hash "
-    "range redis registry json state item node job entity attribute property context option param parameter header "
-    "trace span error log metric feature flag menu nav tab react list set host known hot short arrow any no by the a "
-    "this each every per first last next prev previous parent child file path data image build commit content".split()
-)
-_NO_KEYS = ("monkey", "turkey", "donkey", "hockey", "whiskey", "jockey", "hotkey", "publickey", "pubkey", "primarykey")
-#: `…_token` is no secret after one of these: paging, parsing and language models have tokens too.
-_TOKEN_OF = frozenset(
-    "next page continuation cancel cancellation eos bos pad unk sep mask cls special stop start end first last per "
-    "prompt completion input output cached lex lexer parser current prev previous peek each every sync resume".split()
-)
+_NEUTRAL, _SHOWN, _TOKEN_OF = word_list("neutral"), word_list("shown"), word_list("token of")
+_KEY_OF, _PERHAPS_KEY_OF, _NO_KEY_OF = word_list("key of"), word_list("perhaps key of"), word_list("no key of")
+_PASSWORDS, _NO_KEYS = tuple(word_list("passwords")), tuple(word_list("no keys"))
 
 
 @lru_cache(maxsize=4096)
@@ -121,22 +113,11 @@ def name_of_list(name: str) -> Named:
     return NOT_SECRET if named == Named(KEY, False) else named
 
 
-_SURE, _PERHAPS = Named("password", True), Named("password", False)
-_KEY, _TOKEN = Named("api-key", False), Named("token", False)
-#: What passwords, keys and tokens are called in other languages, in lower case. Where a name means other things as
-#: well, it is not sure, and only a value that looks made up counts. `passwort`, `passord` and `mot de passe` hold
-#: `pass`, and are looked for with it.
+#: What passwords, keys and tokens are called in other languages.
 FOREIGN = tuple(
-    (word.replace("_", " "), named)
-    for named, words in (
-        (_SURE, "kennwort wachtwoord senha contraseña contrasena heslo haslo sifre kata_sandi lösenord jelszó"),
-        (_SURE, "adgangskode salasana hasło şifre mật_khẩu пароль 密码 密碼 口令 パスワード 비밀번호 รหัสผ่าน पासवर्ड"),
-        (_SURE, "كلمة_المرور كلمة_السر סיסמה סיסמא"),
-        (_PERHAPS, "clave chave parola κωδικός"),
-        (_KEY, "clé schlüssel ключ 密钥 密鑰 キー 키"),
-        (_TOKEN, "jeton токен 令牌 トークン 토큰"),
-    )
-    for word in words.split()
+    (word.replace("_", " "), Named(kind, sure == "sure"))
+    for kind, sure, *words in map(str.split, WORD_LISTS["foreign"])
+    for word in words
 )
 #: Up to this length a text is looked through for these even if it holds no letter of theirs.
 TALK = 400

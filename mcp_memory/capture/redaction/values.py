@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.redaction.names import BASIC, KEY, OPENING, Named, classify
+from mcp_memory.capture.redaction.names import BASIC, KEY, OPENING, Named, classify, word_list
 from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
@@ -21,36 +21,13 @@ _REFERENCE = lazy(
     r"\$[A-Za-z_{(<\[]|[{<`]|%(?:\d\$)?[A-Za-z({]|[*•.…_-]+\Z|![A-Z][a-z]+|[&:@?*][A-Za-z_]+\Z|#\{"
     r"|\[[A-Za-z][A-Za-z _-]{0,30}\]?\Z|\[redacted"
 )
-_STANDS_FOR = (
-    *"process.env import.meta.env os.environ os.getenv getenv secrets. var. vars. env. local. redacted".split(),
-    *(
-        word.replace("_", sign)
-        for word in "your_ my_password my_secret my_token my_api insert_ enter_ paste_ replace_ put_ add_".split()
-        for sign in "_- "
-    ),
-)
+_STANDS_FOR = tuple({word.replace("_", sign) for word in word_list("stands for") for sign in "_- "})
 _SIGNS = frozenset("$[{<`%*•.…_-!&:@?#")
 _FILLED = lazy(
     r"(?:\w*[_-])?x{3,}\Z|(?:change[_-]?(?:me|it|this)|example|placeholder|dummy|todo|tbd|fixme|demo|sample|n/a"
     r"|[\w-]{0,40}[_-]here)\Z"
 )
-_PLAIN = frozenset(
-    "string str bytes any number int integer bool boolean text varchar char object none null nil undefined true false "
-    "required optional unknown never void password passwd pass secret token key apikey api_key bearer basic hidden "
-    "value type field input email username user name empty missing invalid expired incorrect wrong yes no on off "
-    "prompt file stdin env inherit default error redacted masked plain hash hashed encrypted flag option argument "
-    "parameter and or not is are was were the a an to for of in with that this from data const let var self func uuid "
-    "jwt oauth vault write read all private public static final async await new return if else when must should can "
-    "will has have list array map dict set interface struct class enum function auto manual "
-    "passwort kennwort wachtwoord senha contraseña heslo parola lösenord adgangskode пароль 密码 密碼 パスワード "
-    "비밀번호 erforderlich pflichtfeld falsch vergessen obligatoire requis incorrect invalide obligatoria obligatorio "
-    "requerida incorrecta obrigatória obrigatório incorreta verplicht vereist onjuist vergeten povinné wymagane "
-    "mind at least more than use please options flags arguments parameters settings fields values "
-    "present absent configured provided unset ok failed failure success loaded changed updated rotated removed got "
-    "deleted added skipped ignored disabled enabled verified accepted rejected denied granted matched mismatch exists "
-    "omitted blank filtered protected unchanged pending generated sent received stored saved valid revoked active "
-    "utf8 utf-8 utf-16 latin1 latin-1 ascii base64 hex binary hs256 rs256 sha1 sha256 sha512 md5 bcrypt".split()
-)
+_PLAIN, _PAIRS = word_list("plain"), word_list("pairs")
 _CALL = lazy(r"(?:\[\d{0,4}\]|[&*])?[A-Za-z_$][\w$.:>-]*[(\[{]")
 _CHAIN = lazy(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+\Z")
 _PATH = lazy(
@@ -69,13 +46,6 @@ _STRONG = lazy(r"[\w+/=.~-]{16,4096}\Z", re.ASCII)
 _UUID = lazy(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.I)
 _TURN = lazy(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
 _PAIR = lazy(r"[A-Za-z](?=[A-Za-z])")
-#: Pairs of letters that words are made of: most pairs in a word are among these, and few in what a machine made up.
-_IN_WORDS = frozenset(
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic "
-    "ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un "
-    "lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev "
-    "ld ry mp fe bl ab gh ty op wo sa ay ex ke ag do ap bu da ck".split()
-)
 
 
 def is_reference(value: str) -> bool:
@@ -184,7 +154,7 @@ def is_strong(value: str) -> bool:
 
 def _has_words(value: str) -> bool:
     pairs = [value[found.start() : found.start() + 2].lower() for found in _PAIR().finditer(value)]
-    common = sum(pair in _IN_WORDS for pair in pairs)
+    common = sum(pair in _PAIRS for pair in pairs)
     return common * 2 >= max(len(pairs), 6) if len(pairs) > 8 else common * 3 >= max(len(pairs), 6) * 2
 
 
@@ -248,13 +218,6 @@ def is_field(value: str, named: Named) -> bool:
     return is_literal(value) and not any(map(str.isspace, value))
 
 
-def is_handed(value: str, strict: bool) -> bool:
-    """Whether what a command is handed is a secret; a `strict` rule asks that it looks like one."""
-    if value.startswith(("-", "\\")) or not is_text(value):
-        return False
-    return (is_mixed(value) or is_random(value)) if strict else bool(value.strip("0123456789.:"))
-
-
 def is_quoted(value: str, named: Named, sure: bool) -> bool:
     """Whether what stands in quotes behind a sign that joins it to its name is the secret."""
     if named.kind == BASIC:
@@ -286,8 +249,7 @@ _TOLD = lazy(
           | [ ](?:set[ ]|changed[ ]|reset[ ])?(?:to|from|as)[ ]{1,4} ) ["'`]? ([^\s"'`<>\\]{8,256})""",
     re.X,
 )
-#: Names behind which talk may say the password at once.
-_SPOKEN = frozenset("password passwd passwort kennwort passphrase passcode wachtwoord senha heslo".split())
+_SPOKEN = word_list("spoken")
 _LOGIN = lazy(
     r"""(?: (?P<sure>machine\s{1,9}\S{1,90}\s{1,9}|default\s{1,9}(?=login)) (?:login\s{1,9}\S{1,90}\s{1,9})?
             (?:account\s{1,9}\S{1,90}\s{1,9})?
@@ -324,39 +286,8 @@ def is_login(text: str, start: int, named: Named, value: str) -> bool:
     return bool(login["sure"]) or (is_mixed(value) and value[0] != "(")
 
 
-def is_slashed(value: str) -> bool:
-    """Whether an address has a password with a slash, and not a path with an @."""
-    first, _, rest = value.partition("/")
-    if "@" in first:
-        # What follows the first @ may be the host after all, with another @ in the path.
-        host = first.rpartition("@")[2]
-        return "." not in host and ":" not in host and host != "localhost"
-    return any(map(str.isdigit, value)) and not first.isupper() and "://" not in value and bool(rest or first)
-
-
 #: What comes before a name that a declaration sets.
 DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
-
-
-def is_cookie(pair: str) -> bool:
-    """Whether a cookie may prove who asks, and is more than a choice such as `theme=dark`."""
-    name, _, value = pair.strip().partition("=")
-    if name.lower() in ("path", "expires", "max-age", "domain", "samesite") or len(value) < 6 or is_reference(value):
-        return False
-    return is_mixed(value) or any(word in name.lower() for word in ("sess", "sid", "auth", "tok", "csrf", "jwt"))
-
-
-def proves(value: str, scheme: str) -> bool:
-    """Whether a header's value is a secret rather than a word of talk about such headers."""
-    if is_reference(value):
-        return False
-    if scheme == "basic":
-        return is_basic(value) or is_random(value)
-    if scheme in ("digest", "oauth", "hawk", "aws4-hmac-sha256"):
-        return "=" in value
-    if scheme in ("bearer", "token", "negotiate", "apikey", "bot", "key"):
-        return is_mixed(value) and len(value) >= 8
-    return is_random(value) and len(value) >= 16
 
 
 #: How far from a name a value may stand that no sign joins to it, and words that say the value is something else.
