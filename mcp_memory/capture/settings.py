@@ -89,29 +89,49 @@ def read_flat(path: str) -> dict[str, str]:
             found = _flattened(tomllib.loads(text))
         except (ImportError, ValueError, RecursionError):
             found = _kept(path, text)
-    return _guessed(text) if found is None else found
+    if found is None:  # no TOML, or nothing here can read it
+        found, _, doubtful = _read_lines(text.replace("\0", ""))
+        found.update({"enabled": "doubtful", "capture.enabled": "doubtful"} if doubtful else {})
+    return found
 
 
 def plain_lines(text: str) -> dict[str, str] | None:
     """What a file of plain lines says: `[section]` and `key = value`. None if it holds anything else."""
+    found, plain, _ = _read_lines(text)
+    return found if plain else None
+
+
+def _read_lines(text: str) -> tuple[dict[str, str], bool, bool]:
+    """What the plain lines of a file say, whether there are no others, and whether one of them may forbid to capture.
+
+    Where `enabled` stands in anything but a plain line under a plain header, it may well say no.
+    """
     found: dict[str, str] = {}
-    sections = [""]
+    section, sections = "", {""}
+    several_lines = '"""' in text or "'''" in text
+    all_plain, doubtful = True, False
     for line in text.split("\n"):
         line = line.strip(" \t\r")
-        if line.startswith("["):
-            name, closed, rest = line[1:].partition("]")
-            section = name.strip(" \t") + "."
-            if not closed or not _is_bare(section[:-1]) or not _is_end(rest) or section in sections:
-                return None
-            sections.append(section)
-        elif line and not line.startswith("#"):
-            key, given, value = line.partition("=")
-            name = sections[-1] + key.strip(" \t")
-            plain = _plain(value.strip(" \t"))
-            if not given or not _is_bare(key.strip(" \t")) or plain is None or name in found:
-                return None
-            found[name] = plain
-    return found
+        if not line or line.startswith("#"):
+            continue
+        name, closed, rest = line[1:].partition("]")
+        header = name.strip(" \t") + "."
+        key, given, value = (part.strip(" \t") for part in line.partition("="))
+        plain = _plain(value)
+        if line.startswith("[") and _is_bare(header[:-1]) and _is_end(rest):
+            all_plain = all_plain and bool(closed) and header not in sections
+            section = header
+            sections.add(section)
+        elif given and _is_bare(key) and plain is not None and section != _UNKNOWN:
+            all_plain = all_plain and section + key not in found
+            found.setdefault(section + key, plain)
+            doubtful = doubtful or (several_lines and key == "enabled")
+        else:
+            all_plain = False
+            section = section if given and _is_bare(key) else _UNKNOWN  # it may have been meant as a header
+            # An escape can spell any key, also one within braces.
+            doubtful = doubtful or "enabled" in line or "\\" in (line if value.startswith("{") else key)
+    return found, all_plain, doubtful
 
 
 def _is_bare(name: str) -> bool:
@@ -183,35 +203,6 @@ def _digest(text: str) -> str:
     import hashlib  # few files need it
 
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _guessed(text: str) -> dict[str, str]:
-    """What the plain lines of a file say that is no TOML, or that nothing here can read.
-
-    Where `enabled` stands in anything but a plain line under a plain header, it may well say no.
-    """
-    found: dict[str, str] = {}
-    section = ""
-    text = text.replace("\0", "")
-    several_lines = '"""' in text or "'''" in text
-    doubtful = False
-    for line in text.split("\n"):
-        line = line.strip(" \t\r")
-        name, _, rest = line[1:].partition("]")
-        key, given, value = (part.strip(" \t") for part in line.partition("="))
-        plain = _plain(value)
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("[") and _is_bare(name.strip(" \t")) and _is_end(rest):
-            section = name.strip(" \t") + "."
-        elif given and _is_bare(key) and plain is not None and section != _UNKNOWN:
-            found.setdefault(section + key, plain)
-            doubtful = doubtful or (several_lines and key == "enabled")
-        else:
-            section = section if given and _is_bare(key) else _UNKNOWN  # it may have been meant as a header
-            # An escape can spell any key, also one within braces.
-            doubtful = doubtful or "enabled" in line or "\\" in (line if value.startswith("{") else key)
-    return {**found, **({"enabled": "doubtful", "capture.enabled": "doubtful"} if doubtful else {})}
 
 
 def is_off(value: str) -> bool:
