@@ -10,12 +10,12 @@ import re
 
 from mcp_memory.capture.redaction.names import (
     APART,
+    ASSIGNED,
     BASIC,
     COMMAND,
-    IS,
+    FOREIGN_ASSIGNED,
     KEY,
     OPENING,
-    UNSPACED_IS,
     Named,
     apart,
     classify,
@@ -23,26 +23,24 @@ from mcp_memory.capture.redaction.names import (
     is_shell,
     name_of_list,
     start_of_name,
+    word_list,
 )
 from mcp_memory.capture.redaction.structures import column, continued, listed, paired
 from mcp_memory.capture.redaction.values import (
-    DECLARES,
+    OTHER,
     is_basic,
     is_default,
     is_key,
     is_likely,
     is_literal,
-    is_login,
     is_made_up,
     is_mixed,
     is_quoted,
     is_random,
     is_reference,
-    is_spoken,
     is_strong,
     is_text,
     near,
-    told,
 )
 from mcp_memory.capture.settings import lazy
 
@@ -52,66 +50,8 @@ if TYPE_CHECKING:
 
     Span = tuple[int, int, str]
 
-#: Colours of a terminal, and the stars of bold text.
-_DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
-#: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
-_TYPE = r"""(?: [ ]?:[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
-            | [ \t]{1,20}(?:As[ ])?(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}(?:\(\d{1,4}\))?(?=[ \t]{1,4}=[ ])
-            | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
-    "T", r"[\w.\[\]<>?&*:',;]{1,40}"
-)
-#: A sign that joins a name to its value, as it is or escaped for an address or a page. Behind it may stand a default in
-#: brackets, an anchor or tag of YAML.
-_SIGN = r"""\|[ ]default(?=[ ]["']) | :{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | => | <-(?=[ ]?["']) | ={1,3}
-            | (?:\[[^\]\r\n]{0,40}\])? [:：]
-              (?: [ \t]{1,4} [|>] [+-]?\d? [ \t]{0,4} (?=\r?\n) | [ \t]{1,4} [&!] [\w!.:/-]{1,40} (?=[ \t]) )?
-            | %3[ADad] | \\u003d | &\#61; | → | [|│┃║](?!\|) | -(?=[ ]["'])"""
-#: A comma, a parenthesis or an operator joins only what is quoted; a bar, the cells of a table.
+#: Operators that join a name only to what is quoted.
 _OPERATORS = frozenset(("!=", "!==", "||", "??", "?:", "or"))
-_BEFORE_QUOTE = r"(?: [ \t]{0,4} (?:[,({]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or) \s{0,40} (?=[\"'`])"
-#: What a quoted value may be handed to before it is assigned: `[]byte("…")`, `new Secret("…")`, mere parentheses.
-_WRAP = r"(?: (?:new[ ])? [&*]? (?:\[\d{0,4}\])? (?:[A-Za-z_][\w.:<>$]{0,50})? !? [ ]?\( \s{0,40} ){1,3}"
-#: What is taken first, where the value is only what stands in for it: `os.getenv("X") or "…"`.
-_FALLBACK = r"""(?: [\w.$()\[\]]{1,60}[ ]if[ ][^\r\n"'`]{1,60}[ ]else
-              | [\w.$:>?()-]{0,80}\.(?:default|or_?[eE]lse|orDefault|unwrap_or|value_or|getOrElse)\(
-              | [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
-              | [\w.$:>?-]{0,60}(?i:env|get|fetch|config|var)\w{0,12}\( ["'] [\w.-]{0,60} ["']
-                (?:,[^"'\r\n]{0,40}(?=,))? (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
-
-
-def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[], re.Pattern[str]]:
-    """A pattern for the rest of a name, its closing quote, what joins it to the value, and that: quoted, quoted inside
-    a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
-    `after` what must follow where a mere space joins them."""
-    return lazy(
-        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}(?:["'`]|u0022)|&quot;)[\])]{{0,2}}){{0,2}} (?:\](?=[ ]=>))? {_DRESS}
-        (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
-          | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
-                    | ,\s{{0,40}}(?:(?:default|value)[ ]?=|with:)[ ]?(?=["']) | [ \t]{{1,8}} {after}
-                    | > \s{{0,80}} (?:<value>|<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
-        {_DRESS} [ \t]{{0,4}} (?:string\(\d{{1,5}}\)[ ])?
-        (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFLN@$]{{0,2}}
-            (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
-          | (?:(?P<escape>\\{{1,7}})["']|&quot;|\\{{1,7}}u0022)
-            (?P<escaped>(?:(?P=escape){{2}}\\["'] | (?!\\{{1,7}}(?:["']|u0022)|&quot;)[^\r\n]){{1,1024}})
-          | (?P<bare>{bare}{{1,256}}) )""",
-        re.X | re.ASCII,
-    )
-
-
-_ASSIGNED = _assignment(
-    r"[\w-]{2,60}(?![\w-])",
-    r"[ \t]{1,4} (?:is|was|ist|est|lautet|reads|equals)(?:[ ]now)?:? [ \t]{1,4}",
-    r"""[^\s"'`<>\\]""",
-)
-#: A name of another language, and what it is for: `senha do banco`. A value ends where letters of other scripts begin,
-#: and after a mere space it must hold a letter and a digit.
-_FOREIGN = _assignment(
-    r"""[^\s:：="'`<>|,;(){}\[\]]{2,40} (?: [ ][^\s:：="'`<>|,;(){}\[\]]{1,20} ){0,3}?""",
-    rf"(?: [ \t]{{1,4}} {IS}:? [ \t]{{1,4}} | {UNSPACED_IS}[:：]?[ ]? | [ ][—–-][ ] )",
-    r"[!#-&(-;=?-\[\]^_a-~]",
-    r"(?=[!-~]{0,40}[0-9])(?=[!-~]{0,40}[A-Za-z])",
-)
 #: What ends a name with no value behind it.
 _NEVER_JOINS = frozenset(".)}]/+@#~^")
 _NAME = lazy(r"[\w-]{0,60}", re.ASCII)
@@ -129,12 +69,12 @@ def assigned(text: str, position: int) -> Sequence[Span]:
     before = text[max(0, start - 80) : start] if text[start - 1 : start] == ":" else ""
     if "arn:" in before or before.endswith(OPENING):  # the name of a place, or our own mark
         return ()
-    found = _ASSIGNED().match(text, position)
+    found = ASSIGNED().match(text, position)
     spans = _items(text, start, found) if found else ()
     single = _single(text, start, found) if found and not spans else None
     if single:
         return continued(text, single)
-    spans = spans or column(text, start, end) or _one(paired(text, position))
+    spans = spans or column(text, start, end) or paired(text, position)
     return spans or near(text, start, end, apart(text, start, end)[1] if name in APART else classify(name))
 
 
@@ -148,21 +88,16 @@ def foreign(word: str, named: Named) -> Callable[[str, int], Sequence[Span]]:
         inside = start < position and text[position - 1].isalpha() and text[position].islower()
         if inside or (text[last - 1].isascii() and "a" <= text[last : last + 1] <= "z"):
             return ()
-        found = _FOREIGN().match(text, position)
+        found = FOREIGN_ASSIGNED().match(text, position)
         if not found or found["typed"]:
             return ()
-        if found.lastgroup != "bare":
-            secret = found["join"].strip() and _is_quoted(text, start, text[start : found.end("name")], named, found)
-            return ((*found.span(found.lastgroup or ""), named.kind),) if secret else ()
-        if text[found.end() : found.end() + 1].isalpha() and found["join"].isascii():
-            return ()  # only the beginning of a word
-        return _one(Bare(text, start, text[start : found.end("name")], named, found).span())
+        bare = found.lastgroup == "bare"
+        # Is it only the beginning of a word, or does a mere space join what is quoted?
+        part = bare and text[found.end() : found.end() + 1].isalpha() and found["join"].isascii()
+        span = None if part or not (bare or found["join"].strip()) else _secret(text, start, start, named, found)
+        return (span,) if span else ()
 
     return reading
-
-
-def _one(span: Span | None) -> Sequence[Span]:
-    return (span,) if span else ()
 
 
 def _items(text: str, start: int, found: re.Match[str]) -> Sequence[Span]:
@@ -192,19 +127,20 @@ def _named(text: str, start: int, found: re.Match[str], classified: Callable[[st
 
 def _single(text: str, start: int, found: re.Match[str]) -> Span | None:
     """The one value behind a name, if it is a secret."""
-    name = text[start : found.end("name")]
-    start, named = _named(text, start, found, classify)
-    if not named.kind:
-        return None
-    group = found.lastgroup or ""
-    if group == "bare":
-        span = None if found["typed"] else Bare(text, start, name, named, found).span()
-    else:
-        span = (*found.span(group), named.kind) if _is_quoted(text, start, name, named, found) else None
+    first, named = _named(text, start, found, classify)
+    span = _secret(text, first, start, named, found) if named.kind else None
     if span and named.kind == KEY:
-        before = "" if named.sure else text[max(0, start - COMMAND) : start]
+        before = "" if named.sure else text[max(0, first - COMMAND) : first]
         return span if is_key(text[span[0] : span[1]].strip(), named, before, found["join"] or "=") else None
     return span
+
+
+def _secret(text: str, first: int, start: int, named: Named, found: re.Match[str]) -> Span | None:
+    """The value if it is one. The last word of its name begins at `start`, and all that names it at `first`."""
+    name, group = text[start : found.end("name")], found.lastgroup or ""
+    if group == "bare":
+        return None if found["typed"] else Bare(text, first, name, named, found).span()
+    return (*found.span(group), named.kind) if _is_quoted(text, first, name, named, found) else None
 
 
 #: Calls that only change the form of the text they are given.
@@ -235,7 +171,7 @@ def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match
         return named.kind in ("token", "secret", "api-key", KEY) and len(value) >= 20 and is_made_up(value)
     if join in ("(", "{"):
         before = text[max(0, start - COMMAND) : start]
-        declared = bool(before) and before[-1] in " &*" and bool(DECLARES().search(before))
+        declared = bool(before) and before[-1] in " &*" and bool(_DECLARES().search(before))
         setter = name.lower().startswith(("set", "with"))
         return is_made_up(value) or (setter and is_likely(value)) or (declared and is_quoted(value, named, True))
     before = text[max(0, start - 60) : start]
@@ -247,6 +183,8 @@ def _is_argument(text: str, start: int, name: str, named: Named, found: re.Match
     return is_made_up(value) or (opening + closing == "()" and (name.isupper() or typed) and is_default(named, value))
 
 
+#: What comes before a name that a declaration sets.
+_DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
 #: What may stand before a name in a selector, between the opening of a call and the name.
 _NAMED_BY = " \t\"'`#.=_-abcdefghijklmnopqrstuvwxyz"
 #: What may stand between a name and its value: another name, or the scheme of a header.
@@ -275,6 +213,21 @@ _WITHIN = lazy(
 )
 #: The end of a line, a quote, a comment or the next option: nothing of the value can follow.
 _NEXT = lazy(r"[ \t]{0,200}(?:\r?\n|\Z|\\[nr]|-{1,2}\w|#)|\\?[\"'`]")
+
+
+#: What may stand between a password and where talk mentions it.
+_TOLD = lazy(
+    r"""(?: (?:[ ][\w.@'()/-]{0,40}[\w')]){1,6} (?::[ \t]{0,4}\s{1,8}|[ ]is[ ]{1,4})
+          | [ ](?:set[ ]|changed[ ]|reset[ ])?(?:to|from|as)[ ]{1,4} ) ["'`]? ([^\s"'`<>\\]{8,256})""",
+    re.X,
+)
+_SPOKEN = word_list("spoken")
+_LOGIN = lazy(
+    r"""(?: (?P<sure>machine\s{1,9}\S{1,90}\s{1,9}|default\s{1,9}(?=login)) (?:login\s{1,9}\S{1,90}\s{1,9})?
+            (?:account\s{1,9}\S{1,90}\s{1,9})?
+          | (?:login|username)\s{1,9}\S{1,90}\s{1,9} )\Z""",
+    re.X,
+)
 
 
 class Bare:
@@ -326,7 +279,8 @@ class Bare:
         if not _NEXT().match(self.text, last) or not is_text(self.value):
             return None
         block = "|" in self.join or ">" in self.join
-        if not is_random(self.value) and not (block and self._is_mixed_secret(self.value)):
+        mixed = self.named.sure and len(self.value) >= 6 and is_mixed(self.value)
+        if not is_random(self.value) and not (block and mixed):
             return None
         indent = self.join.rpartition("\n")[2]
         for _ in range(_LINE if block else 0):
@@ -335,9 +289,6 @@ class Bare:
                 break
             last = more.end()
         return self.first, last, self.named.kind
-
-    def _is_mixed_secret(self, value: str) -> bool:
-        return self.named.sure and len(value) >= 6 and is_mixed(value)
 
     def _spaced(self) -> Span | None:
         """A value after a mere space: one that a command sets, a password in .netrc or in talk."""
@@ -350,15 +301,34 @@ class Bare:
                 self.name.isupper() and bool(_NEXT().match(self.text, self.first + len(value)))
             )
         else:
-            secret = is_spoken(self.name, self.named, value) or is_login(self.text, self.start, self.named, value)
+            secret = (is_random(value) and self._is_spoken(value)) or self._is_login(value)
         return self._taken(value) if secret else self._told()
 
+    def _is_spoken(self, value: str) -> bool:
+        """Whether talk names a password and then says it, "use the password …", or a command a key: `secret_key …`."""
+        if self.named.kind == "password":
+            plain = value[0] not in "(&#" and "%" not in value  # no part of a page, nor of a text with places to fill
+            return plain and (self.name.lower() in _SPOKEN or not self.name.isascii())
+        letters = value.replace("/", "").replace("+", "").rstrip("=")
+        return self.named.sure and "_" in self.name and len(value) >= 20 and letters.isalnum()
+
+    def _is_login(self, value: str) -> bool:
+        """Whether the user stands before a password that begins here, as in .netrc; talk of a login may, too."""
+        before = max(0, self.start - 120)
+        login = _LOGIN().search(self.text, before, self.start) if self.named.kind == "password" else None
+        if login is None or self.text.startswith("pass ", self.start):
+            return False
+        return bool(login["sure"]) or (is_mixed(value) and value[0] != "(")
+
     def _told(self) -> Span | None:
-        """A password that talk tells some words later."""
-        if self.named.kind != "password" or not self.named.sure:
+        """A password that talk tells some words later: "the password for the database is …", "password set to …"."""
+        position = self.first - len(self.join)
+        found = _TOLD().match(self.text, position) if self.named.kind == "password" and self.named.sure else None
+        value = found[1].rstrip(".,;)]}") if found else ""
+        if not found or not is_random(value) or not is_text(value):
             return None
-        start, end = told(self.text, self.first - len(self.join))
-        return (start, end, "password") if end else None
+        start = found.start(1)
+        return None if OTHER().search(self.text, position, start) else (start, start + len(value), "password")
 
     def _joined(self, joined: str) -> Span | None:
         """A value behind a sign or a verb that joins it to its name, or behind an option."""
@@ -421,7 +391,7 @@ class Bare:
         if not joined or not self.named.sure:
             return bool(joined) and is_random(value)
         if self.named.kind != "password":
-            return self._is_mixed_secret(value) or is_random(value)
+            return (len(value) >= 6 and is_mixed(value)) or is_random(value)
         if is_mixed(value) or not (alone and value.islower()):
             return is_mixed(value)
         # A plain word is the value if the name opens a line, a setting or an argument.

@@ -1,8 +1,9 @@
-"""Which names announce a secret: `DB_PASSWORD` and `пароль` do, `token_count` and `secretName` do not."""
+"""Which names announce a secret, `DB_PASSWORD` and `пароль` but not `token_count`, and what joins them to a value."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import namedtuple
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NamedTuple
 
     class Named(NamedTuple):
@@ -121,10 +123,6 @@ FOREIGN = tuple(
 )
 #: Up to this length a text is looked through for these even if it holds no letter of theirs.
 TALK = 400
-#: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
-IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
-UNSPACED_IS = "(?:是|为|為|は|는|은)"
-
 NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 
@@ -160,3 +158,67 @@ def is_set(text: str, start: int, *further: str) -> bool:
     while before and before[-1].startswith("-"):  # options: `set -gx NAME value`
         before.pop()
     return bool(before) and before[-1] in (*_SETTERS, *further)
+
+
+#: What a name is followed by: a verb like `is`. Those of the second are written without spaces.
+_IS = "(?:is|was|ist|war|est|es|é|era|è|jest|je|är|là)"
+_UNSPACED_IS = "(?:是|为|為|は|는|은)"
+#: Colours of a terminal, and the stars of bold text.
+_DRESS = r"(?:\x1b\[[\d;]{0,20}m|\*\*){0,4}"
+#: A type between a name and the sign that assigns: `token: str | None =`, `key string =`, `Key { get; set; } =`.
+_TYPE = r"""(?: [ ]?:[ \t]{0,4} T (?:[ \t]{0,2}\|[ \t]{0,2}T | [ ]T){0,3}
+            | [ \t]{1,20}(?:As[ ])?(?:\*|\[\d{0,4}\]){0,2}[A-Za-z][\w.]{0,30}(?:\(\d{1,4}\))?(?=[ \t]{1,4}=[ ])
+            | \[\w{0,8}\] | [ ]{0,4}\{[ ]?get;[\w ;]{0,40}\} ) [ \t]{0,4} = (?!=)""".replace(
+    "T", r"[\w.\[\]<>?&*:',;]{1,40}"
+)
+#: A sign that joins a name to its value, as it is or escaped for an address or a page. Behind it may stand a default in
+#: brackets, an anchor or tag of YAML.
+_SIGN = r"""\|[ ]default(?=[ ]["']) | :{1,3}= | (?:\?{1,2}|\|\||[+.])=(?!=) | => | <-(?=[ ]?["']) | ={1,3}
+            | (?:\[[^\]\r\n]{0,40}\])? [:：]
+              (?: [ \t]{1,4} [|>] [+-]?\d? [ \t]{0,4} (?=\r?\n) | [ \t]{1,4} [&!] [\w!.:/-]{1,40} (?=[ \t]) )?
+            | %3[ADad] | \\u003d | &\#61; | → | [|│┃║](?!\|) | -(?=[ ]["'])"""
+#: A comma, a parenthesis or an operator joins only what is quoted; a bar, the cells of a table.
+_BEFORE_QUOTE = r"(?: [ \t]{0,4} (?:[,({]|!={1,2}|\|\||\?[?:]) | [ \t]{1,4} or) \s{0,40} (?=[\"'`])"
+#: What a quoted value may be handed to before it is assigned: `[]byte("…")`, `new Secret("…")`, mere parentheses.
+_WRAP = r"(?: (?:new[ ])? [&*]? (?:\[\d{0,4}\])? (?:[A-Za-z_][\w.:<>$]{0,50})? !? [ ]?\( \s{0,40} ){1,3}"
+#: What is taken first, where the value is only what stands in for it: `os.getenv("X") or "…"`.
+_FALLBACK = r"""(?: [\w.$()\[\]]{1,60}[ ]if[ ][^\r\n"'`]{1,60}[ ]else
+              | [\w.$:>?()-]{0,80}\.(?:default|or_?[eE]lse|orDefault|unwrap_or|value_or|getOrElse)\(
+              | [A-Za-z_$][\w.$:>?-]{0,60} (?:[(\[] ["'`]? [\w.-]{0,60} ["'`]? [\])])? \s{0,20} (?:or|\|\||\?\?|\?:)
+              | [\w.$:>?-]{0,60}(?i:env|get|fetch|config|var)\w{0,12}\( ["'] [\w.-]{0,60} ["']
+                (?:,[^"'\r\n]{0,40}(?=,))? (?:, (?:[ ]?default[ ]?=)? | \)\.unwrap_or\() ) \s{0,20}"""
+
+
+def _assignment(name: str, verb: str, bare: str, after: str = "") -> Callable[[], re.Pattern[str]]:
+    """A pattern for the rest of a name, its closing quote, what joins it to the value, and that: quoted, quoted inside
+    a string or a page, or bare. `verb` is what joins them in talk, `bare` what an unquoted value is made of, and
+    `after` what must follow where a mere space joins them."""
+    return lazy(
+        rf"""(?P<name>{name}) (?:\]?(?:\\{{0,7}}(?:["'`]|u0022)|&quot;)[\])]{{0,2}}){{0,2}} (?:\](?=[ ]=>))? {_DRESS}
+        (?: (?P<typed>{_TYPE}) \s{{0,40}} (?=["'`A-Za-z_@$&*(\[])
+          | (?P<join> [ \t]{{0,20}} (?: {_SIGN} ) \s{{0,40}} | {verb} | {_BEFORE_QUOTE}
+                    | ,\s{{0,40}}(?:(?:default|value)[ ]?=|with:)[ ]?(?=["']) | [ \t]{{1,8}} {after}
+                    | > \s{{0,80}} (?:<value>|<!\[CDATA\[)? \s{{0,80}} | </key>\s{{0,40}}<string> ) )
+        {_DRESS} [ \t]{{0,4}} (?:string\(\d{{1,5}}\)[ ])?
+        (?: (?: (?P<fallback>{_FALLBACK}) | (?P<wrap>{_WRAP}) )? [*bBrRuUfFLN@$]{{0,2}}
+            (?P<quote>\"{{3}}|'{{3}}|["'`]) (?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n]){{1,1024}})
+          | (?:(?P<escape>\\{{1,7}})["']|&quot;|\\{{1,7}}u0022)
+            (?P<escaped>(?:(?P=escape){{2}}\\["'] | (?!\\{{1,7}}(?:["']|u0022)|&quot;)[^\r\n]){{1,1024}})
+          | (?P<bare>{bare}{{1,256}}) )""",
+        re.X | re.ASCII,
+    )
+
+
+ASSIGNED = _assignment(
+    r"[\w-]{2,60}(?![\w-])",
+    r"[ \t]{1,4} (?:is|was|ist|est|lautet|reads|equals)(?:[ ]now)?:? [ \t]{1,4}",
+    r"""[^\s"'`<>\\]""",
+)
+#: A name of another language, and what it is for: `senha do banco`. A value ends where letters of other scripts begin,
+#: and after a mere space it must hold a letter and a digit.
+FOREIGN_ASSIGNED = _assignment(
+    r"""[^\s:：="'`<>|,;(){}\[\]]{2,40} (?: [ ][^\s:：="'`<>|,;(){}\[\]]{1,20} ){0,3}?""",
+    rf"(?: [ \t]{{1,4}} {_IS}:? [ \t]{{1,4}} | {_UNSPACED_IS}[:：]?[ ]? | [ ][—–-][ ] )",
+    r"[!#-&(-;=?-\[\]^_a-~]",
+    r"(?=[!-~]{0,40}[0-9])(?=[!-~]{0,40}[A-Za-z])",
+)

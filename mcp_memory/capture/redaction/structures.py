@@ -49,27 +49,39 @@ _NEXT_ENTRY = lazy(r"""[\w-]{2,60} \\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["
 _LAST_ENTRY = lazy(r"""\\{0,7}["']? [ \t]{0,4} ,? \s{0,60} \\{0,7}["']? \Z""", re.X)
 
 
-def paired(text: str, position: int) -> Span | None:
+def paired(text: str, position: int) -> list[Span]:
     """The value that stands in an entry behind or before the one that holds the name, or in the object of that name."""
     start = start_of_name(text, position)
     named = classify(_NAME().match(text, start)[0])  # type: ignore[index]  # it matches nothing at all, too
     if not named.kind or is_strong(text[start:position]):  # the end of an id may sound like a name
-        return None
+        return []
     opening = _OPENS().match(text, position)
     if opening:
-        return _entry(text, opening.end(), _edge(text, opening.end()), named)
+        return _held(_VALUE().search(text, opening.end(), _edge(text, opening.end())), named)
     # What is looked for here is rare: names stand everywhere, but seldom as the value of `name` or `key`. The name may
     # be the end of a path.
     before = text[max(0, start - 120) : start].rstrip(NAME_CHARS + "./").rstrip(_QUOTES)
     label = before[:-1].rstrip(_QUOTES) if before[-1:] in (":", "=") else ""
     if not label.lower().endswith(_LABELS):
-        return None
+        return []
     first = max(text.rfind("{", max(0, start - _FAR), start), text.rfind("}", max(0, start - _FAR), start))
     if first >= 0 and text[first] == "{" and text[first - 1 : first] != "$":
-        found = _entry(text, position, _edge(text, position), named) or _entry(text, first, start, named)
+        found = _held(_VALUE().search(text, position, _edge(text, position)), named)
+        found = found or _held(_VALUE().search(text, first, start), named)
         if found:
             return found
-    return _neighbour(text, position, start, named)
+    # The entry right behind the name, or right before the one that holds it.
+    behind = _NEXT_ENTRY().match(text, position)
+    if behind:
+        return _held(_VALUE().match(text, behind.end()), named)
+    edge = start
+    for _ in range(_TRIES):
+        edge = text.rfind("alue", max(0, start - _FAR), edge)
+        value = _VALUE().match(text, edge - 1, start) if edge > 0 else None
+        if value:
+            between = text[value.end() : start].rstrip(NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(NAME_CHARS)
+            return _held(value, named) if _LAST_ENTRY().match(between) else []
+    return []
 
 
 def _edge(text: str, position: int) -> int:
@@ -78,30 +90,9 @@ def _edge(text: str, position: int) -> int:
     return min([edge for edge in edges if edge >= 0], default=position)
 
 
-def _entry(text: str, first: int, last: int, named: Named) -> Span | None:
-    found = _VALUE().search(text, first, last) if last > first else None
-    return _held(found, named) if found else None
-
-
-def _held(found: re.Match[str], named: Named) -> Span | None:
-    group = found.lastgroup or ""
-    return (*found.span(group), named.kind) if is_value(found[group], named) else None
-
-
-def _neighbour(text: str, position: int, start: int, named: Named) -> Span | None:
-    """The entry right behind the name, or right before the one that holds it."""
-    behind = _NEXT_ENTRY().match(text, position)
-    if behind:
-        found = _VALUE().match(text, behind.end())
-        return _held(found, named) if found else None
-    edge = start
-    for _ in range(_TRIES):
-        edge = text.rfind("alue", max(0, start - _FAR), edge)
-        found = _VALUE().match(text, edge - 1, start) if edge > 0 else None
-        if found:
-            between = text[found.end() : start].rstrip(NAME_CHARS + "./").rstrip(_QUOTES + ":=").rstrip(NAME_CHARS)
-            return _held(found, named) if _LAST_ENTRY().match(between) else None
-    return None
+def _held(found: re.Match[str] | None, named: Named) -> list[Span]:
+    group = (found and found.lastgroup) or ""
+    return [(*found.span(group), named.kind)] if found and is_value(found[group], named) else []
 
 
 #: An item of a list in brackets, and what ends it; the text may itself stand in a string, with escaped lines.
@@ -129,31 +120,28 @@ def listed(text: str, first: int, named: Named) -> list[Span]:
         return []
     spans = []
     in_lines = text[first] == "-"
-    for item in _items(text, first if in_lines else first + 1, in_lines):
-        value = item[item.lastgroup or ""]
-        if item.lastgroup == "bare":  # it may be a word of talk, or an expression
+    position = first if in_lines else first + 1
+    for _ in range(_ITEMS):
+        item = (_LINE() if in_lines else _ITEM()).match(text, position)
+        if not item:
+            break
+        group = item.lastgroup or ""
+        value = item[group]
+        if group == "bare":  # it may be a word of talk, or an expression
             told = (is_mixed(value) or is_random(value)) and not is_code(value)
         else:
             told = not any(map(str.isspace, value))
         if told and is_value(value, named):
-            spans.append((*item.span(item.lastgroup or ""), named.kind))
-    return spans
-
-
-def _items(text: str, position: int, in_lines: bool) -> Iterator[re.Match[str]]:
-    for _ in range(_ITEMS):
-        item = (_LINE() if in_lines else _ITEM()).match(text, position)
-        if not item:
-            return
-        yield item
+            spans.append((*item.span(group), named.kind))
         if in_lines:
             comment = text.find("\n", item.end())
             position = comment - (text[comment - 1 : comment] == "\r") if comment >= 0 else len(text)
-            continue
-        further = _AND().match(text, item.end())
-        if not further:
-            return
-        position = further.end()
+        else:
+            further = _AND().match(text, item.end())
+            if not further:
+                break
+            position = further.end()
+    return spans
 
 
 #: What a plan of changes shows behind the old value, and how code goes on with another part of it. Strings that stand

@@ -243,57 +243,10 @@ def is_default(named: Named, value: str) -> bool:
     return is_literal(value) and not is_path(value) and " " not in value
 
 
-#: What may stand between a password and where talk mentions it.
-_TOLD = lazy(
-    r"""(?: (?:[ ][\w.@'()/-]{0,40}[\w')]){1,6} (?::[ \t]{0,4}\s{1,8}|[ ]is[ ]{1,4})
-          | [ ](?:set[ ]|changed[ ]|reset[ ])?(?:to|from|as)[ ]{1,4} ) ["'`]? ([^\s"'`<>\\]{8,256})""",
-    re.X,
-)
-_SPOKEN = word_list("spoken")
-_LOGIN = lazy(
-    r"""(?: (?P<sure>machine\s{1,9}\S{1,90}\s{1,9}|default\s{1,9}(?=login)) (?:login\s{1,9}\S{1,90}\s{1,9})?
-            (?:account\s{1,9}\S{1,90}\s{1,9})?
-          | (?:login|username)\s{1,9}\S{1,90}\s{1,9} )\Z""",
-    re.X,
-)
-
-
-def told(text: str, position: int) -> tuple[int, int]:
-    """Where talk tells a password that it names here: "the password for the database is …", "password set to …"."""
-    found = _TOLD().match(text, position)
-    value = found[1].rstrip(".,;)]}") if found else ""
-    if not found or not is_random(value) or not is_text(value) or _OTHER().search(text, position, found.start(1)):
-        return 0, 0
-    return found.start(1), found.start(1) + len(value)
-
-
-def is_spoken(name: str, named: Named, value: str) -> bool:
-    """Whether talk names a password and then says it, "use the password …", or a command a key: `secret_key …`."""
-    if not is_random(value):
-        return False
-    if named.kind == "password":
-        plain = value[0] not in "(&#" and "%" not in value  # no part of a page, nor of a text with places to fill
-        return plain and (name.lower() in _SPOKEN or not name.isascii())
-    letters = value.replace("/", "").replace("+", "").rstrip("=")
-    return named.sure and "_" in name and len(value) >= 20 and letters.isalnum()
-
-
-def is_login(text: str, start: int, named: Named, value: str) -> bool:
-    """Whether the user stands before a password that begins here, as in .netrc; talk of a login may, too."""
-    login = _LOGIN().search(text, max(0, start - 120), start) if named.kind == "password" else None
-    if login is None or text.startswith("pass ", start):
-        return False
-    return bool(login["sure"]) or (is_mixed(value) and value[0] != "(")
-
-
-#: What comes before a name that a declaration sets.
-DECLARES = lazy(r"(?:[sS]tring\w{0,10}|auto|char|[A-Z]\w{0,30}|str)[ ]?[&*]?[ ]?\Z")
-
-
 #: How far from a name a value may stand that no sign joins to it, and words that say the value is something else.
 _NEAR = 48
 _TOKEN = lazy(r"[\w!#-&*+./?@^~-]{8,512}={0,2}", re.ASCII)
-_OTHER = lazy(
+OTHER = lazy(
     r"\b(?:commit|sha\d{0,3}|hash|digest|md5|checksum|rev|uuid|guid|integrity|fingerprint|signature|id|file|path|url|values)\b"
     r"|[\"'][:,]",
     re.I,
@@ -323,7 +276,7 @@ def near(text: str, start: int, end: int, named: Named) -> list[tuple[int, int, 
             between = text[end : found.start()]
             # More likely the hash of a commit.
             hashed = is_hex(found[0]) and any(map(str.isalnum, between))
-            return [] if hashed or _OTHER().search(between) else [(*found.span(), named.kind)]
+            return [] if hashed or OTHER().search(between) else [(*found.span(), named.kind)]
     ahead = _AHEAD().search(text, max(0, start - 16), start) if text[start - 1 : start] == " " else None
     last = ahead.start() if ahead else 0
     first = max(0, last - 128) + max(text[max(0, last - 128) : last].rfind(char) for char in " \t\n\"'`") + 1
