@@ -42,8 +42,8 @@ async def count(app: App, options: argparse.Namespace) -> Mapping[str, int] | st
 
 
 def test_a_command_is_one_row(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    times = cli.Argument("--times", type=int, default=1, metavar="N", help="how often each counts")
-    toy = cli.Command("count", "how many events there are", f"{__name__}.count", times)
+    times = {"name": "--times", "type": "int", "default": 1, "metavar": "N", "help": "how often each counts"}
+    toy = cli.Command("count", "how many events there are", f"{__name__}.count", [times])
     monkeypatch.setattr(cli, "COMMANDS", [*cli.COMMANDS, toy])
     assert cli.main(["count"]) == 0
     assert capsys.readouterr().out == "0 events\n"

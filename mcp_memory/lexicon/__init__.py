@@ -1,8 +1,8 @@
 """Words as data: every list is a file here, and its first lines say what it is for.
 
-A `.txt` file holds a text, words or lines, some of them in sections under a `[name]`; a `.toml` file holds tables. A
-line that begins with `#` is a comment. Each file is read when first asked for, and an expression is compiled when first
-tried.
+A `.txt` file holds a text, words or lines, some of them in sections under a `[name]`; a `.toml` file holds tables, a
+`.json` file one that is needed before a server's first answer, since it is read soonest. A line that begins with `#` is
+a comment. Each file is read when first asked for, and an expression is compiled when first tried.
 """
 
 from __future__ import annotations
@@ -65,6 +65,13 @@ def table(name: str) -> Mapping[str, Any]:
     import tomllib
 
     return MappingProxyType(tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8")))
+
+
+def document(name: str) -> Any:
+    """A file of JSON, whose `about` says what it is for."""
+    import json
+
+    return json.loads((_HERE / f"{name}.json").read_text("utf-8"))
 
 
 @cache

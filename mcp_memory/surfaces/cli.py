@@ -1,6 +1,6 @@
-"""The command line: the table of all commands, the parser made from it, and the way from a command to its function.
+"""The command line: the parser made from the table of all commands, and the way from a command to its function.
 
-A command is one row of COMMANDS. Its function is named there and imported only when the command is used.
+A command is one row of lexicon/commands.json. Its function is named there and imported only when the command is used.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from enum import Enum
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from mcp_memory import __version__
+from mcp_memory import __version__, lexicon
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; only a model you set gets any."
 #: How many objects a command makes before garbage is looked for.
@@ -25,45 +24,35 @@ OBJECTS_MADE = 50_000
 SHOWN_NAME = 200
 
 
-class Needs(Enum):
-    """What a command's function is given before its options. With the settings it works even on a damaged memory."""
+class Command(NamedTuple):
+    """One command, as a row of lexicon/commands.json says it.
 
-    NOTHING, SETTINGS, MEMORY = range(3)
-
-
-class Argument:
-    """One argument of a command, in argparse's terms. Of those marked `one_of`, exactly one must be given."""
-
-    def __init__(self, *flags: str, one_of: bool = False, **options: Any) -> None:
-        self.flags, self.one_of, self.options = flags, one_of, options
-
-
-def flag(name: str, text: str) -> Argument:
-    return Argument(name, action="store_true", help=text)
-
-
-class Command:
-    """One command. `run` names its function: the module, among the surfaces or dotted in full, and the function.
-
-    The function answers with a document (a dictionary, for --json), a text, or an exit code if it has printed itself.
-    `logged`: what it does is written to the log in the data directory.
+    Its function answers with a document (a dictionary, for --json), a text, or an exit code if it has printed itself.
+    Given the `settings`, or `nothing`, it works even on a damaged memory.
     """
 
-    def __init__(
-        self, name: str, help: str, run: str, *arguments: Argument, needs: Needs = Needs.MEMORY, logged: bool = False
-    ) -> None:
-        self.name, self.help, self.run = name, help, run
-        self.arguments, self.needs, self.logged = arguments, needs, logged
+    name: str
+    help: str
+    run: str
+    arguments: Sequence[Mapping[str, Any] | str] = ()
+    needs: Literal["memory", "settings", "nothing"] = "memory"
+    logged: bool = False
+
+
+_TABLE = lexicon.document("commands")
+#: Every command, in the order in which help lists them.
+COMMANDS = [Command(**row) for row in _TABLE["commands"]]
 
 
 class Names:
-    """The names in another module's table, which is imported when they are asked for."""
+    """The names in another module's table, which is imported when they are asked for, after the default, if any."""
 
-    def __init__(self, table: str, *more: str) -> None:
-        self._table, self._more = table, more
+    def __init__(self, table: str, default: str | None) -> None:
+        self._table, self._default = table, default
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._more
+        if self._default:
+            yield self._default
         table = load(self._table)
         yield from table() if callable(table) else table
 
@@ -72,217 +61,6 @@ def load(name: str) -> Any:
     """What a dotted name stands for; a module without a package is one of the surfaces."""
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module if "." in module else f"{__package__}.{module}"), attribute)
-
-
-def port(text: str) -> int:
-    # The system would take the number modulo 65,536 and listen somewhere else.
-    if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535, 0 for any that is free")
-    return int(text)
-
-
-_PROJECT = Argument("--project", help="default: the one of this directory; '*' for all", metavar="SLUG")
-_BUDGET = Argument("--budget", help="the text is at most so long", type=int, metavar="TOKENS")
-_YES = flag("--yes", "do not ask")
-_CLIENT = Argument(
-    "client",
-    help="%(choices)s; default: every one found, after asking",
-    nargs="?",
-    metavar="CLIENT",
-    choices=Names("mcp_memory.clients.installable"),
-)
-_SESSION = Argument("id", help="the session's id, as search and grip show it", metavar="ID")
-
-#: Every command, in the order in which help lists them.
-COMMANDS = [
-    Command(
-        "import",
-        "old history into memory: every place the known clients keep it, or the paths given",
-        "import_command.load",
-        Argument("paths", help="transcript files or directories; - for standard input", nargs="*", metavar="PATH"),
-        Argument(
-            "--client",
-            help="%(choices)s; default: by content",
-            default="auto",
-            metavar="CLIENT",
-            choices=Names("mcp_memory.clients.CLIENTS", "auto"),
-        ),
-        Argument("--project", help="put everything into this project", metavar="SLUG"),
-        flag("--dry-run", "count, store nothing"),
-        logged=True,
-    ),
-    Command(
-        "process",
-        "run the pipeline now: inbox, segments, summaries, rollups",
-        "process_command.process",
-        flag("--until-idle", "until nothing is left to do (the default)"),
-        flag("--dry-run", "estimate what a model would be asked for; do nothing"),
-        flag("--rebuild", "rebuild all summaries from the events"),
-        logged=True,
-    ),
-    Command(
-        "summarize",
-        "summarize any text, as deeply as its length asks for",
-        "process_command.summarize",
-        Argument("file", help="a text file; - for standard input", metavar="FILE"),
-        Argument("--type", default="general", choices=["conversation", "journal", "document", "general"]),
-        Argument("--prior", help="an earlier summary to carry on from", metavar="FILE"),
-        flag("--markdown", "Markdown with the metrics as YAML front matter"),
-    ),
-    Command(
-        "remember",
-        "keep a note",
-        "commands.note",
-        Argument("text", metavar="TEXT"),
-        flag("--pin", "show it at the start of every session"),
-        _PROJECT,
-    ),
-    Command(
-        "forget",
-        "erase events and all that was made of them, for good",
-        "forget_command.run",
-        Argument("--session", help="a whole session", one_of=True, metavar="ID"),
-        Argument("--event", help="one event, by its id or by the grip of a hit", one_of=True, metavar="ID"),
-        Argument("--project", help="a whole project", one_of=True, metavar="SLUG"),
-        Argument("--before", help='all that is older, such as 2024-01-15 or "last year"', one_of=True, metavar="DATE"),
-        Argument("--match", help="every event that holds this text", one_of=True, metavar="TEXT"),
-        flag("--dry-run", "count, erase nothing"),
-        _YES,
-    ),
-    Command(
-        "demo", "load the sample history if memory is empty, and show what can be done with it", "import_command.demo"
-    ),
-    Command(
-        "toc",
-        "the table of contents",
-        "commands.toc",
-        Argument("--depth", default="day", choices=["year", "month", "week", "day", "segment"]),
-        Argument("--topic", help="only branches that speak of it", metavar="T"),
-        _PROJECT,
-        _BUDGET,
-    ),
-    Command(
-        "node",
-        "one node with its bullets and children",
-        "commands.node",
-        Argument("id", help="such as toc:day:2024-01-15", metavar="ID"),
-        flag("--history", "all versions"),
-        Argument("--topic", help="only children that speak of it", metavar="T"),
-        _PROJECT,
-        _BUDGET,
-    ),
-    Command(
-        "grip",
-        "the exact words behind a bullet or hit",
-        "commands.grip",
-        Argument("id", help="such as grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE", metavar="ID"),
-        Argument("--before", help="events before (default 3)", type=int, default=3, metavar="N"),
-        Argument("--after", help="events after (default 3)", type=int, default=3, metavar="N"),
-        _PROJECT,
-        _BUDGET,
-    ),
-    Command(
-        "search",
-        "teleport: the passages that hold these words",
-        "commands.search",
-        Argument("query", metavar="QUERY", type=str),  # with --when, no words ask for all of that time
-        Argument("--limit", type=int, default=10, metavar="N"),
-        Argument("--kind", help="event, grip, segment, day, week, month or year"),
-        Argument("--when", help='such as "last week" or 2024-01-15..2024-01-18', metavar="PHRASE"),
-        Argument("--cursor", help="go on where an earlier answer ended"),
-        flag("--diverse", "spread the hits over sessions"),
-        _PROJECT,
-        _BUDGET,
-    ),
-    Command(
-        "timeline",
-        "what happened in a time",
-        "commands.timeline",
-        Argument("when", help='such as yesterday, "Jan 15-18", 2024-W03', metavar="WHEN"),
-        Argument("--topic", help="only what speaks of it", metavar="T"),
-        _PROJECT,
-        _BUDGET,
-    ),
-    Command(
-        "export",
-        "take the memory along: all events, or the tree as Markdown files",
-        "export_command.export",
-        Argument("--format", default="jsonl", choices=["jsonl", "markdown"]),
-        Argument("-o", "--output", help="file (jsonl) or directory (markdown); default: stdout", metavar="PATH"),
-        _PROJECT,
-    ),
-    Command("backup", "a complete copy of the database", "export_command.backup", Argument("path", metavar="PATH")),
-    Command("status", "what is stored, what waits, when something last happened", "commands.show_status"),
-    Command(
-        "projects",
-        "the projects in memory; rename or merge them, or trust a directory with one",
-        "commands.projects",
-        Argument("action", nargs="?", choices=["list", "rename", "merge", "trust"], default="list"),
-        Argument("names", help="rename OLD NEW, merge SOURCE TARGET, or trust NAME", nargs="*", metavar="SLUG"),
-    ),
-    Command(
-        "context",
-        "everything around a place in memory, packed into a token budget",
-        "commands.context",
-        Argument("--focus", help="a node, grip, event or session; default: the latest day", metavar="ID"),
-        Argument("--query", help="let teleport choose the focus", metavar="Q"),
-        Argument("--budget", help="at most so long (default 4000)", type=int, default=4_000, metavar="TOKENS"),
-        Argument("--order", default="top-down", choices=["top-down", "u-curve"]),
-        Argument("--levels", help="which summaries, such as year,week,day; default: all", metavar="LEVELS"),
-        flag("--detailed", "summaries with all their bullets and grips"),
-        Argument("--top-k", help="linked items or children (default 5)", type=int, default=5, metavar="N"),
-        flag("--no-memo", "without the pinned notes"),
-        Argument("--since", help="only what has changed since", metavar="SNAPSHOT"),
-        Argument("--at", help="as memory was then", metavar="SNAPSHOT"),
-        _PROJECT,
-    ),
-    Command("snapshot", "a position in memory's log, for context --since and --at", "commands.snapshot"),
-    Command("session", "a session's records and its latest messages", "commands.session", _SESSION, _BUDGET),
-    Command(
-        "compact",
-        "make a record of a session now, if it is time",
-        "commands.compact",
-        _SESSION,
-        flag("--force", "even if it is not time yet"),
-        logged=True,
-    ),
-    Command(
-        "serve",
-        "MCP server; stdio by default",
-        "server.serve",
-        flag("--http", "streamable HTTP instead, on loopback, with a token"),
-        Argument("--host", default="127.0.0.1"),
-        Argument("--port", type=port, default=8765),
-        Argument("--allow-host", help="a further Host name to accept", action="append", default=[], metavar="NAME"),
-        needs=Needs.NOTHING,
-    ),
-    Command(
-        "install",
-        "register the capture hook and the MCP server with a client",
-        "install_command.install",
-        Argument("--scope", help="default: user", default="user", choices=["user", "project"]),
-        _CLIENT,
-        flag("--dry-run", "print what would change, as a diff"),
-        _YES,
-        needs=Needs.SETTINGS,
-    ),
-    Command(
-        "uninstall",
-        "undo install: every settings file is as it was, in all scopes",
-        "install_command.uninstall",
-        _CLIENT,
-        flag("--dry-run", "print what would change"),
-        _YES,
-        needs=Needs.SETTINGS,
-    ),
-    Command(
-        "doctor",
-        "look for what keeps memory from working, and say how to fix it",
-        "doctor.doctor",
-        flag("--repair", "repair a damaged database, the index and the tree first"),
-        needs=Needs.NOTHING,
-    ),
-]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -333,10 +111,10 @@ def run(command: Command, options: argparse.Namespace) -> int:
 
     output.warn_on_stderr()
     try:
-        if command.needs is Needs.NOTHING:
+        if command.needs == "nothing":
             return output.result(load(command.run)(options))
         settings = config.load()
-        if command.needs is Needs.SETTINGS:
+        if command.needs == "settings":
             return output.result(load(command.run)(settings, options))
         if command.logged and not getattr(options, "dry_run", False):
             output.keep_log(settings.home)
@@ -403,11 +181,27 @@ def parser(*, as_json: bool = False) -> argparse.ArgumentParser:
         own.register("type", None, _given)
         own.set_defaults(as_json=as_json)
         own.add_argument("--json", action="store_true", help="one JSON document on stdout")
-        one_of = any(each.one_of for each in command.arguments)
-        group = own.add_mutually_exclusive_group(required=True) if one_of else own
-        for each in command.arguments:
-            (group if each.one_of else own).add_argument(*each.flags, **each.options)
+        rows = [dict(_TABLE["shared"][row] if isinstance(row, str) else row) for row in command.arguments]
+        group = own.add_mutually_exclusive_group(required=True) if any("one_of" in row for row in rows) else own
+        for row in rows:
+            flags, place = row.pop("name").split(), group if row.pop("one_of", False) else own
+            if "type" in row:
+                row["type"] = _TYPES[row["type"]]
+            if isinstance(row.get("choices"), str):
+                row["choices"] = Names(row["choices"], row.get("default"))
+            place.add_argument(*flags, **row)
     return root
+
+
+def port(text: str) -> int:
+    # The system would take the number modulo 65,536 and listen somewhere else.
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535, 0 for any that is free")
+    return int(text)
+
+
+#: The words of a search may be empty: with --when that asks for all of the time.
+_TYPES: dict[str, Callable[[str], Any]] = {"int": int, "port": port, "text": str}
 
 
 def _given(text: str) -> str:
