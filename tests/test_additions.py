@@ -22,6 +22,7 @@ from mcp_memory.domain.nodes import Kind, SegmentSummary
 from mcp_memory.errors import SettingsError
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import cli, resources, tools
+from mcp_memory.surfaces.protocol import declared
 from tests.support import all_nodes, conversation, learn, memory
 from tests.surfaces.client import ask, connected, read, refused
 
@@ -65,7 +66,7 @@ async def test_a_tool_is_its_docstring_its_arguments_and_one_call(
 ) -> None:
     monkeypatch.setattr(tools, "TOOLS", dict(tools.TOOLS))
 
-    @tools.ToolCard("Count", "how much is remembered")
+    @tools.tool("Count", "how much is remembered")
     async def count_events(self: tools.Tools, times: int = 1) -> str:
         """How many events there are."""
         return str((await (await self.memory.app()).store.counts()).events * times)
@@ -85,11 +86,11 @@ async def test_a_resource_and_a_prompt_are_one_function_each(tmp_path: Path, mon
     monkeypatch.setattr(resources, "RESOURCES", dict(resources.RESOURCES))
     monkeypatch.setattr(resources, "PROMPTS", dict(resources.PROMPTS))
 
-    @resources.ResourceCard("memory://count/{times}", "How many events there are")
+    @declared(resources.RESOURCES, uri="memory://count/{times}", description="How many events there are")
     async def counted(self: resources.Shelf, times: str) -> str:
         return str((await (await self.memory.app()).store.counts()).events * int(times))
 
-    @resources.PromptCard("Count", "Asks how much is remembered")
+    @declared(resources.PROMPTS, title="Count", description="Asks how much is remembered")
     def how_many(self: resources.Shelf, unit: str) -> str:
         return f"How many {unit} are remembered?"
 

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,7 @@ import h11
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -39,22 +40,6 @@ Builder = Callable[[Memory], MCPServer[Any]]
 PATH = "/mcp"
 _GRACE_SECONDS = 1
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request goes no further."""
-
-    status: int
-    reason: str
-
-    async def send(self, send: Send) -> None:
-        body = json.dumps({"error": self.reason}).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        if self.status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
 
 class Guard:
@@ -72,23 +57,24 @@ class Guard:
         if scope["type"] not in ("http", "lifespan"):
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] == "http" and (refusal := self.check(scope["headers"])):
-            await refusal.send(send)
+            await refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
+    def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+        """What a request is answered that goes no further; None if it does."""
         hosts, origins, tokens = (
             [value.decode("latin-1") for key, value in headers if key.lower() == name]
             for name in (b"host", b"origin", b"authorization")
         )
         if len(hosts) != 1 or "@" in hosts[0] or not self._welcomes(f"//{hosts[0]}"):
-            return Refusal(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
+            return _refuse(421, "This server answers to loopback names only; start it with --allow-host NAME for more.")
         if not all(map(self._welcomes, origins)):
-            return Refusal(403, "Requests from other web pages are refused; leave the Origin header out.")
+            return _refuse(403, "Requests from other web pages are refused; leave the Origin header out.")
         scheme, _, token = tokens[0].partition(" ") if len(tokens) == 1 else ("", "", "")
         if not hmac.compare_digest(token.strip().encode("latin-1"), self._token) or scheme.lower() != "bearer":
             hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
-            return Refusal(401, hint)
+            return _refuse(401, hint, {"www-authenticate": "Bearer"})
         return None
 
     def _welcomes(self, url: str) -> bool:
@@ -97,6 +83,10 @@ class Guard:
         except ValueError:
             return False
         return is_loopback(host) or host in self._allow
+
+
+def _refuse(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": reason}, status, headers)
 
 
 def is_loopback(host: str) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -53,6 +53,21 @@ WATCH_SECONDS = 0.5
 #: How many documents are watched at once: each is read again after a write, which takes about a millisecond.
 MOST_WATCHED = 100
 TOC, STATUS, NODE = "memory://toc", "memory://status", "memory://node/"
+
+
+#: What the server is told of each function that it publishes, and the function.
+Declared = dict[str, tuple[dict[str, Any], Callable[..., Any]]]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def declared(table: Declared, **told: Any) -> Callable[[Function], Function]:
+    """Put the function below into a table of those that the server publishes."""
+
+    def put(function: Function) -> Function:
+        table[function.__name__] = told, function
+        return function
+
+    return put
 
 
 class MemoryServer(MCPServer[None]):

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import mcp_types as types
@@ -20,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
 from mcp_memory.errors import BadId, MemoryFault, NoProject, NotFound
+from mcp_memory.surfaces.protocol import Declared, declared, harmless
 from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
@@ -31,37 +31,10 @@ TOKENS, SESSION_TOKENS = 2_000, 6_000
 _AROUND = 5
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceCard:
-    """Publishes the function below it as a resource; its arguments, after the `Shelf`, are those in the address."""
-
-    uri: str
-    description: str
-    mime_type: str = _MARKDOWN
-
-    def __call__(self, function: Function) -> Function:
-        RESOURCES[function.__name__] = self, function
-        return function
-
-
-@dataclass(frozen=True, slots=True)
-class PromptCard:
-    """Publishes the function below it as a prompt; its arguments, after the `Shelf`, are what the user fills in."""
-
-    title: str
-    description: str
-
-    def __call__(self, function: Function) -> Function:
-        PROMPTS[function.__name__] = self, function
-        return function
-
-
-#: Every resource and every prompt, by its name.
-RESOURCES: dict[str, tuple[ResourceCard, Callable[..., Any]]] = {}
-PROMPTS: dict[str, tuple[PromptCard, Callable[..., Any]]] = {}
+#: Every resource and every prompt, by its name; its arguments, after the `Shelf`, are those in the address, or what the
+#: user fills in.
+RESOURCES: Declared = {}
+PROMPTS: Declared = {}
 
 RecallTopic = Annotated[str, Field(description="what to recall: a decision, a feature, an error, a name")]
 CatchUpTime = Annotated[str, Field(description='the time to catch up on, such as "since Monday" or "last week"')]
@@ -77,24 +50,24 @@ class Shelf:
     async def text(self, ask: Callable[[Answers], Awaitable[Page]]) -> str:
         return (await ask((await self.memory.app()).answers)).text
 
-    @ResourceCard("memory://toc", "The table of contents of this project's memory")
+    @declared(RESOURCES, uri="memory://toc", description="The table of contents of this project's memory")
     async def toc(self) -> str:
         return await self.text(lambda answers: answers.toc_root(None, None, TOKENS))
 
-    @ResourceCard("memory://node/{node_id}", "A year, month, week, day or segment")
+    @declared(RESOURCES, uri="memory://node/{node_id}", description="A year, month, week, day or segment")
     async def node(self, node_id: str) -> str:
         return await self.text(lambda answers: answers.get_node(node_id, None, None, TOKENS, None))
 
-    @ResourceCard("memory://grip/{grip_id}", "The exact words behind a bullet or hit")
+    @declared(RESOURCES, uri="memory://grip/{grip_id}", description="The exact words behind a bullet or hit")
     async def grip(self, grip_id: str) -> str:
         return await self.text(lambda answers: answers.expand_grip(grip_id, _AROUND, _AROUND, TOKENS))
 
-    @ResourceCard("memory://session/{session_id}", "A session's record and latest messages")
+    @declared(RESOURCES, uri="memory://session/{session_id}", description="A session's record and latest messages")
     async def session(self, session_id: str) -> str:
         app = await self.memory.app()
         return (await app.sessions.page(session_id, SESSION_TOKENS))[1].text
 
-    @ResourceCard("memory://status", "What is stored and what waits", _JSON)
+    @declared(RESOURCES, uri="memory://status", description="What is stored and what waits", mime_type=_JSON)
     async def status(self) -> str:
         app = await self.memory.app()
         from mcp_memory.domain.text import clean_json
@@ -107,15 +80,15 @@ class Shelf:
             facts["compactions"] = {name: facts["compactions"][name] for name in ("records", "sessions", "waiting")}
         return json.dumps(clean_json(facts), indent=1)
 
-    @PromptCard("Recall a topic", "What earlier sessions say about a topic, with proof")
+    @declared(PROMPTS, title="Recall a topic", description="What earlier sessions say about a topic, with proof")
     def recall(self, topic: RecallTopic) -> str:
         return _worded("recall", topic=topic)
 
-    @PromptCard("Catch up", "What was done, decided and left open in a time")
+    @declared(PROMPTS, title="Catch up", description="What was done, decided and left open in a time")
     def catch_up(self, when: CatchUpTime) -> str:
         return _worded("catch_up", when=when, quoted=json.dumps(when, ensure_ascii=False))
 
-    @PromptCard("Condense a session", "Makes a session's record now: decisions, to do, open")
+    @declared(PROMPTS, title="Condense a session", description="Makes a session's record now: decisions, to do, open")
     async def resummarize(self, session: SessionId) -> str:
         # What the prompt asks for has happened when the model reads it.
         condensed, address = await self._condensed(session), quote(session, safe=":@")
@@ -146,11 +119,10 @@ def _worded(prompt: str, **parts: str) -> str:
 def publish(server: MCPServer[Any], memory: Memory) -> None:
     """Add all of it to a server."""
     shelf = Shelf(memory)
-    for name, (document, function) in RESOURCES.items():
-        read = _told(function.__get__(shelf))
-        server.resource(document.uri, name=name, mime_type=document.mime_type, description=document.description)(read)
-    for name, (form, function) in PROMPTS.items():
-        server.prompt(name, title=form.title, description=form.description)(function.__get__(shelf))
+    for name, (told, function) in RESOURCES.items():
+        server.resource(**{"mime_type": _MARKDOWN, **told}, name=name)(_told(function.__get__(shelf)))
+    for name, (told, function) in PROMPTS.items():
+        server.prompt(name, **told)(function.__get__(shelf))
     server.completion()(_completion(server, memory))  # type: ignore[no-untyped-call]
 
 
@@ -159,16 +131,14 @@ def _told(read: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
 
     @wraps(read)
     async def reading(*args: Any, **kwargs: Any) -> str:
-        from mcp_memory.domain.text import clean
-
         try:
             return await read(*args, **kwargs)
         except NoProject as nowhere:
-            return clean(str(nowhere))
+            return harmless(str(nowhere))
         except (NotFound, BadId) as error:
-            raise ResourceNotFoundError(clean(str(error))) from error
+            raise ResourceNotFoundError(harmless(str(error))) from error
         except MemoryFault as error:
-            raise ResourceError(clean(str(error))) from error
+            raise ResourceError(harmless(str(error))) from error
 
     return reading
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from anyio import to_thread
 from mcp.server.mcpserver import Context
@@ -21,7 +21,7 @@ from mcp_types.version import is_version_at_least
 from pydantic import Field
 
 from mcp_memory.errors import NoProject
-from mcp_memory.surfaces.protocol import harmless
+from mcp_memory.surfaces.protocol import Declared, Function, declared, harmless
 from mcp_memory.surfaces.server import Memory
 
 if TYPE_CHECKING:
@@ -65,30 +65,22 @@ MaybeSession = Annotated[str | None, Field(description="a whole session is erase
 Match = Annotated[str | None, Field(description="every event that holds this text is erased")]
 Confirm = Annotated[bool, Field(description="true only after the user has agreed")]
 
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCard:
-    """Publishes the function below it as a tool; its arguments, after the `Tools`, are those that the agent gives.
-
-    Clients defer tools that are not `always` loaded, and find them by the `hint`.
-    """
-
-    title: str
-    hint: str
-    always: bool = False
-    writes: bool = False
-    destroys: bool = False
-
-    def __call__(self, function: Function) -> Function:
-        TOOLS[function.__name__] = self, function
-        return function
+#: Every tool by its name, in the order in which clients list them; its arguments, after the `Tools`, are the agent's.
+TOOLS: Declared = {}
 
 
-#: Every tool by its name, in the order in which clients list them.
-TOOLS: dict[str, tuple[ToolCard, Callable[..., Any]]] = {}
+def tool(
+    title: str, hint: str, *, always: bool = False, writes: bool = False, destroys: bool = False
+) -> Callable[[Function], Function]:
+    """Publish the function below. Clients defer tools that are not `always` loaded, and find them by the `hint`."""
+    annotations = ToolAnnotations(
+        read_only_hint=not writes,
+        destructive_hint=destroys,
+        idempotent_hint=destroys or not writes,
+        open_world_hint=False,
+    )
+    meta = {"anthropic/searchHint": hint} | ({"anthropic/alwaysLoad": True} if always else {})
+    return declared(TOOLS, title=title, annotations=annotations, meta=meta)
 
 
 class Tools:
@@ -134,7 +126,7 @@ class Tools:
             step = ALL_PROJECTS if app.answers.reach is Reach.NAMED else NOTES
             return app.answers.renderer.page(harmless(str(nowhere)), [], step, budget)
 
-    @ToolCard("Table of contents", "recall past sessions, history, what was done before", always=True)
+    @tool("Table of contents", "recall past sessions, history, what was done before", always=True)
     async def toc_root(self, project: Project = None, topic: Topic = None, budget_tokens: Budget = 300) -> str:
         """The top of the memory's table of contents: years, months and the latest days, with ids to go down.
 
@@ -145,7 +137,7 @@ class Tools:
         notice = await to_thread.run_sync(capture_gap, app.settings)
         return await self.answer(budget_tokens, lambda app: app.answers.toc_root(project, topic, budget_tokens, notice))
 
-    @ToolCard("Go down", "open a day, week, month or segment of past work")
+    @tool("Go down", "open a day, week, month or segment of past work")
     async def get_node(
         self,
         node_id: NodeId,
@@ -159,7 +151,7 @@ class Tools:
             budget_tokens, cursor, lambda app, room: app.answers.get_node(node_id, project, topic, room, cursor)
         )
 
-    @ToolCard("Exact words", "verify and quote what was said in a past session")
+    @tool("Exact words", "verify and quote what was said in a past session")
     async def expand_grip(
         self, grip_id: GripId, before: Around = 1, after: Around = 3, budget_tokens: Budget = 300
     ) -> str:
@@ -170,7 +162,7 @@ class Tools:
             budget_tokens, lambda app: app.answers.expand_grip(grip_id, before, after, budget_tokens)
         )
 
-    @ToolCard("Search memory", "find past decisions, errors, fixes, files, names by words", always=True)
+    @tool("Search memory", "find past decisions, errors, fixes, files, names by words", always=True)
     async def teleport(
         self,
         query: Query,
@@ -194,7 +186,7 @@ class Tools:
 
         return await self.listed(budget_tokens, cursor, found)
 
-    @ToolCard("Browse a time", "what was done yesterday, last week, on a date")
+    @tool("Browse a time", "what was done yesterday, last week, on a date")
     async def browse_time(
         self,
         when: When,
@@ -208,7 +200,7 @@ class Tools:
             budget_tokens, cursor, lambda app, room: app.answers.browse_time(when, project, topic, room, cursor)
         )
 
-    @ToolCard("Build context", "get into a topic: summaries, details and links in a token budget")
+    @tool("Build context", "get into a topic: summaries, details and links in a token budget")
     async def build_context(
         self,
         focus: Focus = None,
@@ -241,7 +233,7 @@ class Tools:
         )
         return await self.answer(budget_tokens, lambda app: app.contexts.page(request))
 
-    @ToolCard("Session record", "continue a session after compaction or resume")
+    @tool("Session record", "continue a session after compaction or resume")
     async def session_context(self, session: Session, budget_tokens: Budget = 1_500) -> str:
         """A session's record (decisions, action items, open questions, names) and its latest messages.
 
@@ -252,7 +244,7 @@ class Tools:
 
         return await self.answer(budget_tokens, page)
 
-    @ToolCard("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
+    @tool("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
         app = await self.memory.app()
@@ -265,7 +257,7 @@ class Tools:
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"
 
-    @ToolCard("Erase", "delete something from memory for good", writes=True, destroys=True)
+    @tool("Erase", "delete something from memory for good", writes=True, destroys=True)
     async def forget(
         self,
         ctx: Context[None, Any],
@@ -330,24 +322,11 @@ async def _agreement(
 def tools_of(memory: Memory) -> list[Tool]:
     """All tools, as the server publishes them."""
     tools = Tools(memory)
-    return [_published(card, function.__get__(tools)) for card, function in TOOLS.values()]
+    return [_published(function.__get__(tools), told) for told, function in TOOLS.values()]
 
 
-def _published(card: ToolCard, function: Callable[..., Any]) -> Tool:
-    annotations = ToolAnnotations(
-        read_only_hint=not card.writes,
-        destructive_hint=card.destroys,
-        idempotent_hint=card.destroys or not card.writes,
-        open_world_hint=False,
-    )
-    tool = Tool.from_function(
-        function,
-        title=card.title,
-        description=inspect.getdoc(function),
-        annotations=annotations,
-        meta={"anthropic/searchHint": card.hint} | ({"anthropic/alwaysLoad": True} if card.always else {}),
-        structured_output=False,
-    )
+def _published(function: Callable[..., Any], told: Mapping[str, Any]) -> Tool:
+    tool = Tool.from_function(function, **told, description=inspect.getdoc(function), structured_output=False)
     # What only costs the model tokens is left out: titles, and null where an argument may be left out.
     tool.parameters.pop("title", None)
     tool.parameters["additionalProperties"] = False

@@ -116,7 +116,7 @@ async def test_a_header_given_twice_is_refused() -> None:
     for extra, status in (((b"host", b"127.0.0.1"), 421), ((b"authorization", b"Bearer x"), 401)):
         refusal = guard.check([*good, extra])
         assert refusal is not None
-        assert refusal.status == status
+        assert refusal.status_code == status
 
 
 async def test_web_sockets_are_closed() -> None:
