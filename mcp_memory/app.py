@@ -40,17 +40,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class SystemClock:
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
-class FixedClock:
-    moment_ms: int
+class SystemClock:
+    """The machine's time, or the one at which a setting has it stand still."""
+
+    fixed_ms: int | None = None
 
     def now_ms(self) -> int:
-        return self.moment_ms
+        return time.time_ns() // 1_000_000 if self.fixed_ms is None else self.fixed_ms
 
 
 @dataclass(frozen=True)
@@ -226,7 +223,7 @@ async def open_app(
     all there is.
     """
     spending = clock or SystemClock()
-    clock = clock or (FixedClock(settings.now_ms) if settings.now_ms is not None else SystemClock())
+    clock = clock or SystemClock(settings.now_ms)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(SqliteStore.open(settings.database, clock.now_ms()))
         keeper = _index(settings, store, stack)

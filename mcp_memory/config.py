@@ -121,31 +121,36 @@ def _url(value: Any) -> str:
     return str(value).rstrip("/")
 
 
-def _prices(value: Any) -> str:
-    """`model=input/output, …`; a table of the same in config.toml."""
-    if isinstance(value, dict):
-        value = ", ".join(f"{name}={price}" for name, price in value.items())
-    try:
-        table = SummarizerSettings(prices=value).price_table
-        good = all(name and min(price) >= 0 and isfinite(sum(price)) for name, price in table.items())
-    except (ValueError, AttributeError):
-        good = False
-    if not good:
-        raise ValueError('must be dollars for a million tokens, input/output, such as "some-model=0.8/4"')
-    return str(value)
+def by_model(parse: Callable[[str], object], allowed: str, needed: str) -> Any:
+    """`model=value, …`; a table of the same in config.toml."""
+
+    def check(value: Any) -> str:
+        if isinstance(value, dict):
+            value = ", ".join(f"{name}={given}" for name, given in value.items())
+        try:
+            parse(value)
+        except (ValueError, AttributeError):
+            raise ValueError(f"must be {needed}") from None
+        return str(value)
+
+    return setting("", check, allowed)
 
 
-def _lengths(value: Any) -> str:
-    """`model=tokens, …`; a table of the same in config.toml."""
+def _prices(text: str) -> dict[str, tuple[float, float]]:
+    table = {}
+    for entry in filter(str.strip, text.split(",")):
+        name, _, price = entry.rpartition("=")
+        given, _, out = price.partition("/")
+        pair = table[name.strip()] = (float(given), float(out))
+        if not name.strip() or min(pair) < 0 or not isfinite(sum(pair)):
+            raise ValueError(entry)
+    return table
+
+
+def _lengths(text: str) -> object:
     from mcp_memory.domain.compaction import parse_table  # few set it, and a server has no time to load it
 
-    if isinstance(value, dict):
-        value = ", ".join(f"{name}={tokens}" for name, tokens in value.items())
-    try:
-        parse_table(value)
-    except (ValueError, AttributeError):
-        raise ValueError('must be tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"') from None
-    return str(value)
+    return parse_table(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,11 @@ class SummarizerSettings:
     max_output_tokens: int = number(1_024, 128, 32_000)
     timeout_seconds: int = number(60, 1, 3_600)
     concurrency: int = number(4, 1, 32)
-    prices: str = setting("", _prices, "in dollars for a million tokens")
+    prices: str = by_model(
+        _prices,
+        "in dollars for a million tokens",
+        'dollars for a million tokens, input/output, such as "some-model=0.8/4"',
+    )
 
     @property
     def preferred(self) -> tuple[str, ...]:
@@ -191,13 +200,7 @@ class SummarizerSettings:
     @property
     def price_table(self) -> dict[str, tuple[float, float]]:
         """Dollars for a million tokens of input and of output, by model."""
-        table = {}
-        for entry in self.prices.split(","):
-            if entry.strip():
-                name, _, price = entry.rpartition("=")
-                given, _, out = price.partition("/")
-                table[name.strip()] = (float(given), float(out))
-        return table
+        return _prices(self.prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,11 @@ class Compaction:
     max_depth: int = number(3, 1, 20)
     cooldown_messages: int = number(4, 0, 10_000)
     refresh_after_messages: int = number(0, 0, 1_000_000)
-    context_lengths: str = setting("", _lengths, "from 256 to 100,000,000")
+    context_lengths: str = by_model(
+        _lengths,
+        "from 256 to 100,000,000",
+        'tokens by model, 256 to 100,000,000, such as "my-model=32768, other=8192"',
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +239,16 @@ class Backup:
 @dataclass(frozen=True, slots=True)
 class Index:
     kind: str = choice("fts5", "whoosh")
+
+
+class _Place:
+    """A file or folder in the data directory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: Settings, _: type) -> Path:
+        return settings.home / self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,29 +268,9 @@ class Settings:
     #: The key of the model's provider; it is shown nowhere.
     api_key: str = field(default="", repr=False)
 
-    @property
-    def database(self) -> Path:
-        return self.home / "memory.db"
-
-    @property
-    def inbox(self) -> Path:
-        return self.home / "inbox.db"
-
-    @property
-    def whoosh(self) -> Path:
-        return self.home / "whoosh"
-
-    @property
-    def spool(self) -> Path:
-        return self.home / "spool"
-
-    @property
-    def token_file(self) -> Path:
-        return self.home / "token"
-
-    @property
-    def config_file(self) -> Path:
-        return self.home / "config.toml"
+    database, inbox = _Place("memory.db"), _Place("inbox.db")
+    whoosh, spool = _Place("whoosh"), _Place("spool")
+    token_file, config_file = _Place("token"), _Place("config.toml")
 
 
 Rows = dict[str, dict[str, "Field[Any]"]]

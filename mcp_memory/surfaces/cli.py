@@ -92,11 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(command: Command, options: argparse.Namespace) -> int:
     """Call the command's function with what it needs, and print what it answers."""
-    if command.name == "serve":
-        # Nothing else is imported before the server: it has to answer soon, and sets up its own log.
-        return int(load(command.run)(options))
-    # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
-    gc.set_threshold(OBJECTS_MADE)
+    if command.name != "serve":
+        # A command is short and keeps most of what it makes: looking for garbage as often as usual finds next to none.
+        gc.set_threshold(OBJECTS_MADE)
+    # Nothing but this is imported before the server, which has to answer soon.
     from mcp_memory import config
     from mcp_memory.errors import MemoryFault, UsageError, alone
     from mcp_memory.surfaces import output
@@ -123,7 +122,8 @@ def run(command: Command, options: argparse.Namespace) -> int:
         with alone():
             return anyio.run(with_memory)
     except MemoryFault as error:
-        output.fail(error.typed, as_json=options.json)
+        # Over stdio, a server's stdout belongs to the protocol.
+        output.fail(error.typed, as_json=options.json and getattr(options, "http", True))
         return 2 if isinstance(error, UsageError) else 1
 
 

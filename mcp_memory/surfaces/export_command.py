@@ -124,9 +124,7 @@ def page_of(node: Node, children: list[Node]) -> str:
         "children": [child.node_id for child in children],
         "grips": list(dict.fromkeys(grip for bullet in node.bullets for grip in bullet.grip_ids)),
     }
-    # JSON is YAML: every value is quoted where it needs to be.
-    lines = ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in front.items()), "---", ""]
-    lines += [f"# {clean(node.title)}", ""]
+    lines = [*output.front_matter(front), f"# {clean(node.title)}", ""]
     for bullet in node.bullets:
         grips = f" `{bullet.grip_ids[0]}`" if bullet.grip_ids else ""
         lines.append(f"- {clean(bullet.shown)}{grips}")

@@ -17,13 +17,7 @@ from mcp_memory.install.catalog import SECOND_NAME, project_root, this_installat
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
-_DONE = {"created": "Created", "changed": "Changed", "removed": "Removed", "restored": "Restored"}
-_PLANNED = {
-    "created": "Would create",
-    "changed": "Would change",
-    "removed": "Would remove",
-    "restored": "Would restore",
-}
+_VERBS = {"created": "create", "changed": "change", "removed": "remove", "restored": "restore"}
 
 
 def install(settings: Settings, options: argparse.Namespace) -> Answer:
@@ -93,7 +87,8 @@ def _told(
     for client, plan in plans:
         changes = [change for change in plan if change.kind != "unchanged"]
         for change in changes:
-            lines.append(f"{(_PLANNED if options.dry_run else _DONE)[change.kind]} {change.path}")
+            verb = f"Would {_VERBS[change.kind]}" if options.dry_run else change.kind.capitalize()
+            lines.append(f"{verb} {change.path}")
             if options.dry_run:
                 lines.append(change.diff())
             if change.after is not None and f'"{SECOND_NAME}": {{'.encode() in change.after:

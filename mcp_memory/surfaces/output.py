@@ -81,6 +81,11 @@ def write(value: str) -> None:
     sys.stdout.write(value.encode(encoding, "replace").decode(encoding))
 
 
+def front_matter(values: Mapping[str, Any]) -> list[str]:
+    """What is known about a Markdown file, before its text. JSON is YAML: each value is quoted where it needs to be."""
+    return ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()), "---", ""]
+
+
 async def outline(reader: ReadStore, project: str | None, deepest: Level, most: int) -> list[Node]:
     """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
     from mcp_memory.domain.nodes import NodeQuery

@@ -180,7 +180,11 @@ async def summarize(app: App, options: argparse.Namespace) -> Answer:
     if options.json:
         return shape
     if options.markdown:
-        return _markdown(shape)
+        front = {"role": "summary", "summary_level": shape["level"]}
+        front |= {key: shape[key] for key in ("content_type", "input_tokens", "output_tokens", "compression_ratio")}
+        front |= {"written_by": shape["written_by"] or "nobody"}
+        front |= {"created_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        return "\n".join([*output.front_matter(front), result.summary or ""])
     return result.summary or f"Too short to summarize ({result.input_tokens} tokens)."
 
 
@@ -217,16 +221,3 @@ def _read(name: str) -> str:
     if "\0" in text or text.count("\ufffd") * 20 > len(text):
         raise UsageError(f"{name} is not text in UTF-8. Name a text file, or - for standard input.")
     return text
-
-
-def _markdown(shape: dict[str, Any]) -> str:
-    """The summary as Markdown, with what is known about it in front."""
-    front = {"role": "summary", "summary_level": shape["level"]}
-    front |= {key: shape[key] for key in ("content_type", "input_tokens", "output_tokens", "compression_ratio")}
-    front |= {"written_by": shape["written_by"] or "nobody"}
-    front |= {"created_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-    lines = []
-    for key, value in front.items():
-        quoted = str(value) if isinstance(value, int | float) else '"' + str(value).replace('"', "'") + '"'
-        lines.append(f"{key}: {quoted}")
-    return "\n".join(["---", *lines, "---", "", shape["summary"] or ""])

@@ -24,7 +24,7 @@ from anyio import to_thread
 
 from mcp_memory import __version__, config, lexicon
 from mcp_memory.config import Settings
-from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, UsageError, alone
+from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
 from mcp_memory.surfaces import output
 
 if TYPE_CHECKING:
@@ -51,22 +51,16 @@ Opener = Callable[[Settings], AbstractAsyncContextManager["App"]]
 
 def serve(options: argparse.Namespace) -> int:
     """The `serve` command: until the client leaves or a signal comes."""
-    try:
-        settings = config.load()
-        for number in SIGNALS:  # until the server is up nothing is open that would need closing
-            signal.signal(number, lambda *_: os._exit(0))
-        output.warn_on_stderr()
-        output.keep_log(settings.home)
-        if options.http:
-            from mcp_memory.surfaces.http import serve_http
+    settings = config.load()
+    for number in SIGNALS:  # until the server is up nothing is open that would need closing
+        signal.signal(number, lambda *_: os._exit(0))
+    output.keep_log(settings.home)
+    if options.http:
+        from mcp_memory.surfaces.http import serve_http
 
-            anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json)
-        else:
-            anyio.run(_serve_stdio, settings)
-    except MemoryFault as error:
-        # Over stdio, stdout belongs to the protocol.
-        output.fail(error.typed, as_json=options.json and options.http)
-        return 2 if isinstance(error, UsageError) else 1
+        anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json)
+    else:
+        anyio.run(_serve_stdio, settings)
     for number in SIGNALS:  # all is closed: a signal that comes late must not turn a good end into a failure
         signal.signal(number, signal.SIG_IGN)
     return 0
