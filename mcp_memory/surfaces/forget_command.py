@@ -31,7 +31,16 @@ _MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
-    wish = await wish_of(app, options)
+    if options.match is not None and _is_short(options.match):
+        raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
+    before = app.answers.when(options.before)
+    wish = Wish(
+        session_id=await session_name(app.store, options.session) if options.session else options.session,
+        event_key=await key_of(app, options.event) if options.event else None,
+        project=options.project,
+        before_ms=before.start_ms if before else None,
+        match=options.match,
+    )
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, wish, dry_run=True)
     if options.dry_run or not found.anything:
@@ -40,19 +49,6 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
         return _told(options, await carry_out(app, wish, dry_run=False), done=True)
-
-
-async def wish_of(app: App, options: argparse.Namespace) -> Wish:
-    if options.match is not None and _is_short(options.match):
-        raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
-    before = app.answers.when(options.before)
-    return Wish(
-        session_id=await session_name(app.store, options.session) if options.session else options.session,
-        event_key=await key_of(app, options.event) if options.event else None,
-        project=options.project,
-        before_ms=before.start_ms if before else None,
-        match=options.match,
-    )
 
 
 def _is_short(match: str) -> bool:

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import anyio
 
-from mcp_memory import sample
+from mcp_memory import lexicon, sample
 from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS, default_places, detect, user_folders
 from mcp_memory.clients.jsonl import event_of_line
@@ -38,15 +38,6 @@ from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
 
 _SHOWN_NODES, _SHOWN_SKIPPED = 200, 20
-_CONNECT = """
-Try: {program} search "refresh token" --project '*'
-     {program} timeline "last week" --project '*'
-
-Connect Claude Code, with hooks:  {program} install claude-code
-Connect Cursor, with hooks:       {program} install cursor
-The server alone, by hand:        claude mcp add memory -- {program} serve
-                                  ~/.cursor/mcp.json:
-{{"mcpServers": {{"memory": {entry}}}}}"""
 #: Directories that hold a program's own files, and no one's history.
 _PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _TRANSCRIPTS = frozenset({".jsonl", ".json", ".md"})
@@ -318,17 +309,11 @@ async def demo(app: App, options: argparse.Namespace) -> Answer:
     output.text("Loaded the sample history." if empty else "This memory already holds history.")
     home = await app.store.project_of_root(app.home_root, app.home_label)
     output.tree(await output.outline(app.store, None, Level.DAY, _SHOWN_NODES), Scope(home, None))
-    words = _program()
-    entry = {"command": words[0], "args": [*words[1:], "serve"]}
-    return _CONNECT.format(program=shlex.join(words), entry=json.dumps(entry))
-
-
-def _program() -> list[str]:
-    """How the user can call this program from anywhere."""
-    if shutil.which("mcp-memory"):
-        return ["mcp-memory"]
-    script = Path(sys.argv[0]).absolute()
-    return [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+    # How the user can call this program from anywhere.
+    script = Path("mcp-memory" if shutil.which("mcp-memory") else Path(sys.argv[0]).absolute())
+    words = [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+    entry = json.dumps({"command": words[0], "args": [*words[1:], "serve"]})
+    return lexicon.text("first_steps").rstrip("\n").format(program=shlex.join(words), entry=entry)
 
 
 async def load_sample(app: App) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -195,7 +195,7 @@ class MendedMessages(ObjectReceiveStream[Any]):
                 return item
             if problems[0]["type"] == "json_invalid" and (message := _mended(str(problems[0]["input"]))):
                 return message
-            answer = _answer(problems[0], problems)
+            answer = _answer(problems)
             if not answer:
                 return item
             await self._answers.send(answer)
@@ -221,15 +221,11 @@ def _mended(line: str) -> SessionMessage | None:
         return None
 
 
-def _answer(problem: Any, problems: Iterable[Any]) -> SessionMessage | None:
+def _answer(problems: Sequence[Any]) -> SessionMessage | None:
     """The error for a line that no one can read, or that is not a request of the protocol; None if it names no one."""
-    code, number, wrong = (
-        types.PARSE_ERROR,
-        None,
-        "The request is not readable JSON. Send it again, less deeply nested.",
-    )
-    if problem["type"] == "json_invalid":
-        line = str(problem["input"])
+    if problems[0]["type"] == "json_invalid":
+        code, wrong = types.PARSE_ERROR, "The request is not readable JSON. Send it again, less deeply nested."
+        line = str(problems[0]["input"])
         found = _ID.search(line[:_NEAR]) or _ID.search(line[-_NEAR:])
         number = json.loads(found[1]) if found else None
     else:

@@ -90,24 +90,21 @@ class Shelf:
 
     @declared(PROMPTS, title="Condense a session", description="Makes a session's record now: decisions, to do, open")
     async def resummarize(self, session: SessionId) -> str:
-        # What the prompt asks for has happened when the model reads it.
-        condensed, address = await self._condensed(session), quote(session, safe=":@")
-        return _worded("resummarize", session=session, condensed=condensed, address=address)
-
-    async def _condensed(self, session: str) -> str:
         from mcp_memory.navigate.browse import session_name
 
+        # What the prompt asks for has happened when the model reads it.
         try:
             app = await self.memory.app()
             await app.sessions.view(session)  # raises if it may not be read
             made = await app.pipeline.compactor.compact(await session_name(app.store, session), force=True)
+            condensed = "Nothing was said since its last record."
+            if made.record is not None:
+                condensed = f"Its record {made.record.id} was made just now."
         except NotFound as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         except MemoryFault as error:
-            return f"No record was made: {error}"
-        if made.record is None:
-            return "Nothing was said since its last record."
-        return f"Its record {made.record.id} was made just now."
+            condensed = f"No record was made: {error}"
+        return _worded("resummarize", session=session, condensed=condensed, address=quote(session, safe=":@"))
 
 
 def _worded(prompt: str, **parts: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -321,19 +321,18 @@ async def _agreement(
 
 def tools_of(memory: Memory) -> list[Tool]:
     """All tools, as the server publishes them."""
-    tools = Tools(memory)
-    return [_published(function.__get__(tools), told) for told, function in TOOLS.values()]
-
-
-def _published(function: Callable[..., Any], told: Mapping[str, Any]) -> Tool:
-    tool = Tool.from_function(function, **told, description=inspect.getdoc(function), structured_output=False)
-    # What only costs the model tokens is left out: titles, and null where an argument may be left out.
-    tool.parameters.pop("title", None)
-    tool.parameters["additionalProperties"] = False
-    for field in tool.parameters["properties"].values():
-        field.pop("title", None)
-        if "anyOf" in field:
-            field.update(next(choice for choice in field.pop("anyOf") if choice.get("type") != "null"))
-        if field.get("default", 0) is None:
-            del field["default"]
-    return tool
+    asked, published = Tools(memory), []
+    for told, function in TOOLS.values():
+        bound = function.__get__(asked)
+        tool = Tool.from_function(bound, **told, description=inspect.getdoc(bound), structured_output=False)
+        # What only costs the model tokens is left out: titles, and null where an argument may be left out.
+        tool.parameters.pop("title", None)
+        tool.parameters["additionalProperties"] = False
+        for field in tool.parameters["properties"].values():
+            field.pop("title", None)
+            if "anyOf" in field:
+                field.update(next(choice for choice in field.pop("anyOf") if choice.get("type") != "null"))
+            if field.get("default", 0) is None:
+                del field["default"]
+        published.append(tool)
+    return published
