@@ -309,11 +309,15 @@ async def demo(app: App, options: argparse.Namespace) -> Answer:
     output.text("Loaded the sample history." if empty else "This memory already holds history.")
     home = await app.store.project_of_root(app.home_root, app.home_label)
     output.tree(await output.outline(app.store, None, Level.DAY, _SHOWN_NODES), Scope(home, None))
-    # How the user can call this program from anywhere.
-    script = Path("mcp-memory" if shutil.which("mcp-memory") else Path(sys.argv[0]).absolute())
-    words = [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+    words = _program()
     entry = json.dumps({"command": words[0], "args": [*words[1:], "serve"]})
     return lexicon.text("first_steps").rstrip("\n").format(program=shlex.join(words), entry=entry)
+
+
+def _program() -> list[str]:
+    """How the user can call this program from anywhere."""
+    script = Path("mcp-memory" if shutil.which("mcp-memory") else Path(sys.argv[0]).absolute())
+    return [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
 
 
 async def load_sample(app: App) -> int:
