@@ -23,8 +23,7 @@ from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
-from mcp_memory.domain.matches import IndexChanges, IndexDocument, Standing
-from mcp_memory.domain.terms import Columns
+from mcp_memory.domain.terms import Columns, IndexChanges, IndexDocument, Standing
 from mcp_memory.store.whoosh.index import BATCH
 from mcp_memory.store.whoosh.writer import right_to_write, write
 
@@ -126,7 +125,7 @@ async def _build_fts5(home: Path, file: Path) -> Built:
     def put_in(documents: Sequence[IndexDocument]) -> float:
         started = time.process_time()
         connection.execute("BEGIN")
-        connection.executemany(_INSERT, [(each.number, *each.columns().values) for each in documents])
+        connection.executemany(_INSERT, [(each.number, *each.columns()) for each in documents])
         connection.execute("COMMIT")
         return time.process_time() - started
 

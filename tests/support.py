@@ -15,9 +15,8 @@ from mcp_memory.app import App, open_app
 from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.config import Calendar, Settings
 from mcp_memory.domain.events import Captured, Intake
-from mcp_memory.domain.matches import Pool, Within
 from mcp_memory.domain.nodes import Node, NodeQuery
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import Pool, Within, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.store import SqliteStore

@@ -1,4 +1,4 @@
-"""What the search index sees of a text, and how a question is put to it.
+"""What the search index sees of a text, how a question is put to it, and what it offers before that is ranked.
 
 The tokenizer splits at everything that is not a letter or digit, so snake_case, kebab-case and paths fall apart by
 themselves. What it cannot see is added: the words inside camelCase, and pairs of characters of unspaced scripts.
@@ -7,13 +7,15 @@ themselves. What it cannot see is added: the words inside camelCase, and pairs o
 from __future__ import annotations
 
 import re
-import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from enum import Enum
 from itertools import chain
+from typing import NamedTuple
 
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts
 from mcp_memory.lexicon import lines
@@ -58,8 +60,7 @@ _WEAK = frozenset(root(word) for word in listed("weak_words"))
 WEIGHTS = {"head": 3.0, "user": 2.0, "assistant": 1.2, "tool": 0.6, "parts": 0.8}
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """The text of one document by field, in the order of the index's columns."""
 
     head: str = ""
@@ -67,10 +68,6 @@ class Columns:
     assistant: str = ""
     tool: str = ""
     parts: str = ""
-
-    @property
-    def values(self) -> tuple[str, str, str, str, str]:
-        return self.head, self.user, self.assistant, self.tool, self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +178,8 @@ def terms_of(query: str) -> list[Term]:
     for chunk in CHUNK.findall(query):
         low = chunk.lower().rstrip(".,;:?!)")
         terms = _terms_of_chunk(chunk)
-        if parts := compound_in(before, low):
-            terms = [_compound(f"{before} {low}", parts), *terms]
+        if parts := _ROOTS.get((root(before), low)):
+            terms = [compound_term(f"{before} {low}", parts), *terms]
         for term in terms:
             found.setdefault(term.match, term)
         before = low
@@ -222,9 +219,11 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     if quoted and len(words) > 1:
         return [Term(inner, tuple(words), 1.5, (tuple(words),)), *map(_word, words)]
     if parts := compound_of("".join(words)):
-        return [_compound(shown, parts)]
+        return [compound_term(shown, parts)]
     if not _INNER.search(inner) and not _CAMEL.search(inner):
-        return [term.or_else(_written(term.words[0])) for term in map(_word, words)]
+        # Beside each word the other ways to write it, if it is short or shortened.
+        others = [[form for form in _WRITTEN.get(word, ()) if form != (word,)] for word in map(_singular, words)]
+        return [_word(word).or_else(forms) for word, forms in zip(words, others, strict=True)]
     # An identifier or path is found as a whole or by its parts in a row, however it is written. Where figures follow
     # letters the index does not part them: utf8mb4 is one word.
     tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(inner))
@@ -262,26 +261,13 @@ _PARTS = [tuple(word.split("-")) for word in sorted(listed("compounds"))]
 _WHOLE = {"".join(parts): (parts[0], parts[1]) for parts in _PARTS}
 _ROOTS = {(root(parts[0]), parts[1]): (parts[0], parts[1]) for parts in _PARTS}
 
-Compound = tuple[str, str]
 
-
-def compound_of(word: str) -> Compound | None:
+def compound_of(word: str) -> tuple[str, str] | None:
     """The verb and particle of a lower-case word, singular or plural, in which they are written together."""
     return _WHOLE.get(word) or _WHOLE.get(word.removesuffix("s"))
 
 
-def compound_in(first: str, second: str) -> Compound | None:
-    """The verb and particle of two lower-case words, the first of them in any form."""
-    return _ROOTS.get((root(first), second))
-
-
-def compound_pattern(verb: str, particle: str) -> re.Pattern[str]:
-    """How they stand in a folded text: login, logins, log in, logged in, log-in."""
-    start = verb.removesuffix("e")
-    return re.compile(rf"(?<![^\W_]){start}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])")
-
-
-def _compound(shown: str, parts: Compound) -> Term:
+def compound_term(shown: str, parts: tuple[str, str]) -> Term:
     """A verb with its particle, found written together or apart."""
     return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
 
@@ -301,12 +287,6 @@ def _singular(word: str) -> str:
 _SHORT = {tuple(map(_singular, form)): group[0] for group in _BOTH_WAYS for form in group if len(form) > 1}
 
 
-def _written(word: str) -> list[tuple[str, ...]]:
-    """The other ways to write a lower-case word, each as a row of words; none if it is neither short nor shortened."""
-    plain = _singular(word)
-    return [form for form in _WRITTEN.get(plain, ()) if form != (plain,)]
-
-
 def _abbreviated(terms: list[Term]) -> list[Term]:
     """Where words of the question are a long form (pull request), its short form tells each of them."""
     plain = [_singular(" ".join(term.words)) for term in terms]
@@ -318,56 +298,155 @@ def _abbreviated(terms: list[Term]) -> list[Term]:
     return [term.or_else([short[place]]) if place in short else term for place, term in enumerate(terms)]
 
 
-_SHARED = listed("shared_stems")
+#: How many occurrences of terms one question may scan, beyond its rarest term.
+SCANNED = 40_000
+#: How many of them in the words of anyone: so many, or this share of all documents.
+ANYWHERE, SHARE = 600, 20
+#: Among so many of the best other words are looked for, where what was offered is said over and over.
+DEEPEST = 5_000
 
 
-def meaning(term: Term) -> list[Term]:
-    """The words that mean nearly the same as a term."""
-    if len(term.words) > 1 and not term.compound:
-        return []
-    return [
-        _compound(other, parts)
-        if (parts := compound_of(other))
-        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
-        for other in synonyms("".join(term.words))
-    ]
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Where to look: in one project or all, in a time or at any. The end is not part of the time."""
+
+    project: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        return self.project is None and self.start_ms is None and self.end_ms is None
 
 
-def synonyms(word: str) -> tuple[str, ...]:
-    """The words that may stand for a lower-case word, which may be in any of its forms."""
-    single = word if word in _SHARED else word.removesuffix("s")
-    found = _synonyms().get(_key(single) if single in _SHARED else root(word), ())
-    return tuple(other for other in found if root(other) != root(word))
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A document of the index: a node, or an event with the first grip that cites it and its segment."""
+
+    document: Event | Node
+    grip_id: str = ""
+    segment_id: str = ""
+
+    @property
+    def event(self) -> Event | None:
+        return self.document if isinstance(self.document, Event) else None
+
+    @property
+    def node(self) -> Node | None:
+        return self.document if isinstance(self.document, Node) else None
+
+    @property
+    def project(self) -> str:
+        return self.document.project
+
+    @property
+    def kind(self) -> str:
+        return self.document.level.label if isinstance(self.document, Node) else "event"
 
 
-def _key(word: str) -> str:
-    """By what a word of the table is asked for: its stem, or all of it if others have the same."""
-    return f"={word}" if word in _SHARED else root(word)
+class Message(NamedTuple):
+    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
+
+    number: int
+    session: int
+    timestamp_ms: int
+    role: str
+    text: str
 
 
-@cache
-def _synonyms() -> dict[str, tuple[str, ...]]:
-    table: dict[str, dict[str, None]] = {}
-    for line in lines("synonyms"):
-        word, _, others = line.partition(":")
-        for each in [word] if others else line.split():
-            known = (other for other in (others or line).split() if other != each and other not in _SHARED)
-            table.setdefault(_key(each), {}).update(dict.fromkeys(known))
-    return {word: tuple(others) for word, others in table.items()}
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the index offers for a question.
+
+    `messages` come best first; after the first `matched` of them come those that only stand beside one. `beside`
+    names, for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
+    each term occurs, by its expression; exact where it is rare.
+    """
+
+    messages: tuple[Message, ...]
+    matched: int
+    beside: Mapping[int, tuple[int, ...]]
+    frequencies: Mapping[str, int]
+    documents: int
+
+    def merged(self, other: Pool) -> Pool:
+        """Both pools as one, each message once, with the other's frequencies."""
+        matched = {each.number: each for pool in (self, other) for each in pool.messages[: pool.matched]}
+        rest = {each.number: each for pool in (self, other) for each in pool.messages if each.number not in matched}
+        messages = (*matched.values(), *rest.values())
+        return Pool(messages, len(matched), {**self.beside, **other.beside}, other.frequencies, other.documents)
 
 
-#: Shorter and longer words cannot be told by the rest of their letters.
-_SHORTEST, _LONGEST = 4, 24
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What an index with files of its own found: the numbers of its documents, best first.
+
+    Of all `documents` there are `counts` in which each term occurs, by its expression.
+    """
+
+    numbers: Sequence[int]
+    counts: dict[str, int]
+    documents: int
 
 
-def slips(word: str) -> list[str]:
-    """All words that are one slip of the finger away, a few hundred."""
-    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
-        return []
-    word = word.lower()
-    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
-    shorter = [left + right[1:] for left, right in halves if right]
-    changed = [left + letter + right[1:] for left, right in halves if right for letter in string.ascii_lowercase]
-    longer = [left + letter + right for left, right in halves for letter in string.ascii_lowercase]
-    return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]
+class Standing(Enum):
+    """How an index with files of its own stands to the store."""
+
+    CURRENT = "current"
+    #: Something was added to the store since.
+    BEHIND = "behind"
+    #: Something was erased from the store since, and is still in the index.
+    ERASED = "holds what was erased"
+    #: There is none that could be used: none at all, a damaged one, or one of another store or version.
+    UNUSABLE = "to be built"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """Which index answers, how it stands to the store, and the bytes of its own files, if it has some."""
+
+    kind: str
+    state: str
+    own_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDocument:
+    """An event or a node to be found by its words, which are taken apart only where they are needed."""
+
+    number: int
+    at: int
+    is_event: bool
+    columns: Callable[[], Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanges:
+    """What is to be done to an index that stands so to the store, and the position that it then has reached.
+
+    Of one that holds what was erased only the `kept` may stay. Of others the replaced documents are taken out, and the
+    new ones put in; one that cannot be used is emptied before.
+    """
+
+    standing: Standing
+    position: str
+    documents: Sequence[IndexDocument] = ()
+    replaced: Sequence[int] = ()
+    kept: frozenset[int] = frozenset()
+
+
+def anywhere(documents: int) -> int:
+    """How many occurrences may be scanned in the words of anyone, of so many documents."""
+    return max(ANYWHERE, min(documents // SHARE, SCANNED))
+
+
+def scannable(terms: Sequence[Term], counts: Mapping[str, int], most: int = SCANNED) -> list[Term]:
+    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
+    chosen: list[Term] = []
+    scanned = 0
+    for term in sorted(terms, key=lambda term: counts[term.match]):
+        count = counts[term.match]
+        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
+            chosen.append(term)
+            scanned += count
+    return chosen

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.domain.matches import Within
 from mcp_memory.domain.nodes import (
     Bullet,
     GripRecord,
@@ -25,7 +24,7 @@ from mcp_memory.domain.nodes import (
     parse_short_grip_id,
     place_in,
 )
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound, UsageError
 from mcp_memory.search.hits import Hit, passage_of, with_replies

@@ -375,7 +375,7 @@ class Renderer:
         record, cited = opened.record, opened.record.cited
         pieces = []
         if cited and opened.end - opened.start != len(cited.text):
-            whole = Passage(cited.text, opened.start, (TermMark(opened.start, 0, 1.0),))
+            whole = Passage(cited.text, (TermMark(opened.start, 0, 1.0),))
             pieces.append(aside(f"in: {safe(whole.window(width))}"))
         told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
         told += [("after", event) for event in record.after]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,8 +15,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, parse_ulid
-from mcp_memory.domain.matches import IndexEntry
 from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
 from mcp_memory.search.question import Places, Query, Question, lowered
 from mcp_memory.search.scoring import Match
@@ -27,7 +26,7 @@ from mcp_memory.times.resolve import TimeRange
 #: How much of a text is looked at.
 _LOOKED_AT = 12_000
 _MARKS = 200
-_USUAL, _FOCUS = 400, 240
+_USUAL = 400
 #: Sizes of windows for which the best place is looked for; others make do with that of the next.
 _SIZES = (80, 100, 125, 155, 195, 240, 300, 375, 470, 590, 740, 920)
 #: A sentence or line ends here; what follows can be shown by itself.
@@ -53,7 +52,6 @@ class Passage:
     """A text and what makes a part of it worth showing; `units` are all that were found in it, marked or not."""
 
     text: str
-    focus: int
     marks: tuple[TermMark, ...] = ()
     cues: tuple[re.Pattern[str], ...] = ()
     units: frozenset[int] = frozenset()
@@ -64,7 +62,7 @@ class Passage:
         text = self.text
         if len(text) <= size:
             return " ".join(text.split())
-        start = self._start(size)
+        start = self._best(size)[1]
         end = min(len(text), start + size)
         start = max(0, min(start, len(text) - size))
         if start and not text[start - 1].isspace():
@@ -84,10 +82,7 @@ class Passage:
     @property
     def place(self) -> int:
         """Where the part that matters begins."""
-        return self._start(_USUAL) if len(self.text) > _USUAL else 0
-
-    def _start(self, size: int) -> int:
-        return self._best(size)[1] if self.marks else max(0, self.focus - size // 4)
+        return self._best(_USUAL)[1] if len(self.text) > _USUAL else 0
 
     def _best(self, size: int) -> tuple[float, int]:
         """What the best window of about this size is worth, and where it begins: with a sentence, if one is near.
@@ -97,7 +92,7 @@ class Passage:
         size = next((each for each in _SIZES if each >= size), size)
         if size in self._known:
             return self._known[size]
-        best, chosen, before = 0.0, self.focus, -1
+        best, chosen, before = 0.0, 0, -1
         for first, place in enumerate(self._places):
             start = self._sentence(place, size // _BACK)
             if start == before:
@@ -139,10 +134,7 @@ class Passage:
 
 
 def passage_of(question: Question, text: str, weights: Sequence[float] = ()) -> Passage:
-    """A text with its focus where the most different words of a question stand together.
-
-    `weights` says how much each unit of the question tells; without it, their own weights do.
-    """
+    """A text with the places of a question's words; `weights` says how much each unit tells, else their own do."""
     return passages_of(question, [(text, weights)])[0]
 
 
@@ -165,25 +157,8 @@ def passages_of(
     for number, (text, weights) in enumerate(texts):
         here, telling = places[number], weights or [unit.weight for unit in question.units]
         marks = sorted([TermMark(place, unit, telling[unit]) for unit, each in here.items() for place in each[:_MARKS]])
-        passages.append(Passage(text, _focus(marks), tuple(marks[:_MARKS]), question.cues, frozenset(here)))
+        passages.append(Passage(text, tuple(marks[:_MARKS]), question.cues, frozenset(here)))
     return passages
-
-
-def _focus(marks: Sequence[TermMark]) -> int:
-    """Where the first window begins that holds the most different units."""
-    best, focus, first = 0, 0, 0
-    inside: Counter[int] = Counter()
-    for place, unit, _ in marks:
-        inside[unit] += 1
-        while place - marks[first].place > _FOCUS:
-            left = marks[first].unit
-            inside[left] -= 1
-            if not inside[left]:
-                del inside[left]
-            first += 1
-        if len(inside) > best:
-            best, focus = len(inside), marks[first].place
-    return focus
 
 
 #: What to do with a hit, by the least score that calls for it.

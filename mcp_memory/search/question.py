@@ -7,16 +7,24 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from typing import Literal
 
-from mcp_memory.domain.matches import Within
 from mcp_memory.domain.stems import beginning, forms, root
-from mcp_memory.domain.terms import CHUNK, SHORTEST_COMMIT, Term, compound_pattern, meaning, quoted_in, terms_of
+from mcp_memory.domain.terms import (
+    CHUNK,
+    SHORTEST_COMMIT,
+    Term,
+    Within,
+    compound_of,
+    compound_term,
+    quoted_in,
+    terms_of,
+)
 from mcp_memory.domain.text import STOP_WORDS, Memo, has_unspaced_script, words
 from mcp_memory.domain.toc import Level, Scope
-from mcp_memory.lexicon import sections
+from mcp_memory.lexicon import lines, sections
 from mcp_memory.lexicon import words as listed
 from mcp_memory.times.resolve import TimeRange
 
@@ -146,7 +154,7 @@ class Question:
             known = sum(frequencies.get(each.match, 0) for each in (unit, *unit.others))
             if unit.match != term.match or known > _HARDLY:
                 continue
-            alike = [(each, one) for each in meaning(term) if (one := _unit(each)).root not in roots]
+            alike = [(each, one) for each in _meaning(term) if (one := _unit(each)).root not in roots]
             units[number] = replace(unit, alike=tuple(one for _, one in alike))
             found += [each for each, _ in alike]
         return replace(self, units=tuple(units), alike=tuple(found)) if found else self
@@ -229,8 +237,10 @@ def asks_for_anything(text: str) -> bool:
 def _unit(term: Term) -> Unit:
     words = [folded(word) for word in term.words]
     if term.compound:
-        pattern = compound_pattern(words[0], words[1])
-        return Unit(" ".join(words), (words[0].removesuffix("e"),), pattern, term.weight, term.match)
+        # A verb with its particle, together or apart: login, logins, log in, logged in, log-in.
+        verb, particle = words[0].removesuffix("e"), words[1]
+        pattern = rf"(?<![^\W_]){verb}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])"
+        return Unit(" ".join(words), (verb,), re.compile(pattern), term.weight, term.match)
     if len(words) > 1 or has_unspaced_script(words[0]):
         # However it is written: refreshToken, refresh_token, "refresh token". But v1.2.3 is not in v1.2.30.
         first, last = "(?<![0-9])" * words[0][0].isdigit(), "(?![0-9])" * words[-1][-1].isdigit()
@@ -264,6 +274,44 @@ def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
         re.compile(r"(?<!\w)" * each[0].isalnum() + re.escape(each) + r"(?!\w)" * each[-1].isalnum())
         for each in written
     )
+
+
+_SHARED = listed("shared_stems")
+
+
+def _meaning(term: Term) -> list[Term]:
+    """The words that mean nearly the same as a term."""
+    if len(term.words) > 1 and not term.compound:
+        return []
+    return [
+        compound_term(other, parts)
+        if (parts := compound_of(other))
+        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
+        for other in synonyms("".join(term.words))
+    ]
+
+
+def synonyms(word: str) -> tuple[str, ...]:
+    """The words that may stand for a lower-case word, which may be in any of its forms."""
+    single = word if word in _SHARED else word.removesuffix("s")
+    found = _synonyms().get(_key(single) if single in _SHARED else root(word), ())
+    return tuple(other for other in found if root(other) != root(word))
+
+
+def _key(word: str) -> str:
+    """By what a word of the table is asked for: its stem, or all of it if others have the same."""
+    return f"={word}" if word in _SHARED else root(word)
+
+
+@cache
+def _synonyms() -> dict[str, tuple[str, ...]]:
+    table: dict[str, dict[str, None]] = {}
+    for line in lines("synonyms"):
+        word, _, others = line.partition(":")
+        for each in [word] if others else line.split():
+            known = (other for other in (others or line).split() if other != each and other not in _SHARED)
+            table.setdefault(_key(each), {}).update(dict.fromkeys(known))
+    return {word: tuple(others) for word, others in table.items()}
 
 
 _WORD = re.compile(r"[^\W_]*")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from mcp_memory.domain.matches import Pool
+from mcp_memory.domain.terms import Pool
 from mcp_memory.search.question import Question, folded
 from mcp_memory.search.scoring import (
     PASSAGE,

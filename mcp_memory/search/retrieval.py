@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.stems import porter
-from mcp_memory.domain.terms import slips
+from mcp_memory.domain.terms import IndexEntry, Pool, Within
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
@@ -250,6 +250,23 @@ async def advised(reader: ReadStore, scope: Scope, results: Results) -> Results:
     if scope.project is not None and best < _POOR:
         elsewhere = await _better(reader, scope, results)
     return replace(results, advice=Advice(slipped), elsewhere=elsewhere) if slipped or elsewhere else results
+
+
+#: Shorter and longer words cannot be told by the rest of their letters.
+_SHORTEST, _LONGEST = 4, 24
+
+
+def slips(word: str) -> list[str]:
+    """All words that are one slip of the finger away, a few hundred."""
+    if not (_SHORTEST <= len(word) <= _LONGEST and word.isascii() and word.isalnum()):
+        return []
+    word = word.lower()
+    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    swapped = [left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1]
+    shorter = [left + right[1:] for left, right in halves if right]
+    changed = [left + letter + right[1:] for left, right in halves if right for letter in string.ascii_lowercase]
+    longer = [left + letter + right for left, right in halves for letter in string.ascii_lowercase]
+    return [each for each in dict.fromkeys([*swapped, *shorter, *changed, *longer]) if each != word]
 
 
 async def _near(reader: ReadStore, text: str) -> dict[str, tuple[str, ...]]:

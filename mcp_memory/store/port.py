@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event, EventQuery, Intake
-from mcp_memory.domain.matches import IndexChanges, IndexEntry, IndexState, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
-from mcp_memory.domain.terms import Term
+from mcp_memory.domain.terms import IndexChanges, IndexEntry, IndexState, Pool, Ranked, Standing, Term, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import LeaseLost
 from mcp_memory.models.port import Ledger, Prices

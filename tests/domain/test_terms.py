@@ -7,21 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain import terms
-from mcp_memory.domain.stems import root
 from mcp_memory.domain.terms import (
     MAX_TERMS,
-    _synonyms,
-    compound_in,
-    compound_of,
-    compound_pattern,
     event_columns,
     match_expression,
     shorten_tool,
-    slips,
-    synonyms,
     terms_of,
 )
-from mcp_memory.domain.text import STOP_WORDS
 
 
 def shown(query: str) -> list[str]:
@@ -94,57 +86,6 @@ def test_an_endless_word_is_read_once(piece: str) -> None:
 
 
 def test_a_verb_and_its_particle_are_known_in_one_word_and_in_two() -> None:
-    assert compound_of("login") == compound_in("logged", "in") == ("log", "in")
-    assert compound_of("timeouts") == compound_in("timed", "out") == ("time", "out")
-    assert compound_of("within") is compound_of("print") is compound_in("work", "in") is None
-
-
-@pytest.mark.parametrize("text", ["login", "the logins", "log in", "logged in", "log-in", "logging in."])
-def test_each_way_to_write_it_is_found(text: str) -> None:
-    assert compound_pattern("log", "in").search(text)
-
-
-@pytest.mark.parametrize("text", ["blog in", "log inside", "logistics in", "log the plugin", "logo, in"])
-def test_other_words_are_not_taken_for_it(text: str) -> None:
-    assert not compound_pattern("log", "in").search(text)
-
-
-@pytest.mark.parametrize("slip", ["tokne", "toke", "tokken", "tomen", "otken", "tokens"])
-def test_a_word_is_among_the_slips_of_its_own_slips(slip: str) -> None:
-    assert "token" in slips(slip)
-
-
-@pytest.mark.parametrize("word", ["id", "abc", "naïve", "a-b-c", "x" * 40])
-def test_words_that_cannot_be_told_by_their_other_letters_have_none(word: str) -> None:
-    assert slips(word) == []
-
-
-@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=4, max_size=24))
-def test_the_work_is_bounded_by_the_length_of_the_word(word: str) -> None:
-    found = slips(word)
-    assert word not in found
-    assert len(found) == len(set(found)) <= 54 * len(word) + 26
-
-
-@pytest.mark.parametrize(("word", "other"), [("defect", "bug"), ("typo", "misspelling"), ("folder", "directory")])
-def test_words_of_a_group_stand_for_each_other_in_any_form(word: str, other: str) -> None:
-    assert other in synonyms(word)
-    assert word in synonyms(f"{other}s".replace("ys", "ies"))
-
-
-def test_a_word_of_several_meanings_is_told_by_others_but_does_not_tell_them() -> None:
-    assert "list" in synonyms("array")
-    assert "array" not in synonyms("list")
-
-
-def test_a_word_that_shares_its_stem_is_asked_for_as_it_stands_and_never_looked_for() -> None:
-    assert root("customer") == root("custom")
-    assert synonyms("customers") == ("client",)
-    assert synonyms("custom") == ()
-    assert "customer" not in synonyms("client")
-
-
-def test_no_word_stands_for_itself_and_none_that_says_nothing_is_looked_for() -> None:
-    looked_for = {other for others in _synonyms().values() for other in others}
-    assert not looked_for & STOP_WORDS
-    assert all(root(other) != root(word) for word in looked_for for other in synonyms(word))
+    for query, parts in {"login": ("log", "in"), "logged in": ("log", "in"), "timeouts": ("time", "out")}.items():
+        assert parts in [term.words for term in terms_of(query) if term.compound]
+    assert not any(term.compound for query in ("within", "print", "work in") for term in terms_of(query))

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.matches import Within
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.store.sqlite.database import Transaction

@@ -21,11 +21,11 @@ def test_the_window_holds_what_was_asked_for() -> None:
 
 def test_the_words_closest_together_win() -> None:
     text = "login " + "x " * 400 + "timeout " + "y " * 400 + "login timeout"
-    assert passage_of(question_of("login timeout"), text).focus == text.rindex("login")
+    assert passage_of(question_of("login timeout"), text).place == text.rindex("login")
 
 
 def test_a_short_text_is_shown_whole_on_one_line() -> None:
-    assert Passage("one\ntwo", 0).window(100) == "one two"
+    assert Passage("one\ntwo").window(100) == "one two"
 
 
 @given(st.text(max_size=400), st.text(max_size=40), st.integers(20, 200))

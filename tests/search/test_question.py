@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.search.question import folded, question_of
+from mcp_memory.domain.stems import root
+from mcp_memory.domain.text import STOP_WORDS
+from mcp_memory.search.question import _synonyms, folded, question_of, synonyms
 from mcp_memory.search.scoring import role_weights
 from tests.support import learn, memory, said
 
@@ -214,3 +216,37 @@ def test_signs_that_no_sentence_has_tell_code(query: str, exact: list[str]) -> N
 )
 def test_a_word_is_matched_where_it_stands_and_nowhere_else(query: str, text: str, told: bool) -> None:
     assert question_of(query).told(text)[0] is told
+
+
+@pytest.mark.parametrize("text", ["login", "the logins", "log in", "logged in", "log-in", "logging in."])
+def test_each_way_to_write_a_verb_with_its_particle_is_found(text: str) -> None:
+    assert question_of("login").held([text]) == [[True]]
+
+
+@pytest.mark.parametrize("text", ["blog in", "log inside", "logistics in", "log the plugin", "logo, in"])
+def test_other_words_are_not_taken_for_a_verb_with_its_particle(text: str) -> None:
+    assert question_of("login").held([text]) == [[False]]
+
+
+@pytest.mark.parametrize(("word", "other"), [("defect", "bug"), ("typo", "misspelling"), ("folder", "directory")])
+def test_words_of_a_group_stand_for_each_other_in_any_form(word: str, other: str) -> None:
+    assert other in synonyms(word)
+    assert word in synonyms(f"{other}s".replace("ys", "ies"))
+
+
+def test_a_word_of_several_meanings_is_told_by_others_but_does_not_tell_them() -> None:
+    assert "list" in synonyms("array")
+    assert "array" not in synonyms("list")
+
+
+def test_a_word_that_shares_its_stem_is_asked_for_as_it_stands_and_never_looked_for() -> None:
+    assert root("customer") == root("custom")
+    assert synonyms("customers") == ("client",)
+    assert synonyms("custom") == ()
+    assert "customer" not in synonyms("client")
+
+
+def test_no_word_stands_for_itself_and_none_that_says_nothing_is_looked_for() -> None:
+    looked_for = {other for others in _synonyms().values() for other in others}
+    assert not looked_for & STOP_WORDS
+    assert all(root(other) != root(word) for word in looked_for for other in synonyms(word))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.matches import Message, Pool
+from mcp_memory.domain.terms import Message, Pool
 from mcp_memory.search.scoring import Match, closing, name_end, only_asks, scores, speakers
 from tests.support import memory, said, tell
 

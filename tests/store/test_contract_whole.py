@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from mcp_memory.domain.events import EventQuery
-from mcp_memory.domain.matches import Ranked, Standing, Within
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import SavedCut, busy
+from mcp_memory.domain.terms import Ranked, Standing, Within
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached, LeaseLost
 from mcp_memory.models.port import Ledger, PlannedCall

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
-from mcp_memory.domain.matches import IndexEntry, Pool, Within
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.stems import index_words, porter
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import IndexEntry, Pool, Within, terms_of
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import ReadStore
 from tests.store.whoosh.indexed import without_fallback

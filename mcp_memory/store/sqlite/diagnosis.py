@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mcp_memory.domain.events import ulid
-from mcp_memory.domain.matches import Standing
 from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
+from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sqlite.database import DUE, Transaction
 from mcp_memory.store.sqlite.inbox import SET_ASIDE

@@ -13,9 +13,19 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from mcp_memory.domain.events import LIFECYCLE
-from mcp_memory.domain.matches import IndexChanges, IndexDocument, IndexEntry, Pool, Ranked, Standing, Within
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.terms import Term, event_columns, node_columns
+from mcp_memory.domain.terms import (
+    IndexChanges,
+    IndexDocument,
+    IndexEntry,
+    Pool,
+    Ranked,
+    Standing,
+    Term,
+    Within,
+    event_columns,
+    node_columns,
+)
 from mcp_memory.store.sqlite.database import ERASURES, Reads
 from mcp_memory.store.sqlite.fts5 import load, pool_of
 from mcp_memory.store.sqlite.log import EVENT

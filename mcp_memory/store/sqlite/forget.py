@@ -206,7 +206,7 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
     for event in events:
         if event.kind not in LIFECYCLE and event.text.strip():
             columns = event_columns(event.role, event.kind, event.text)
-            tx.run(DROP_INDEX, (event.number * 4 + EVENT, *columns.values))
+            tx.run(DROP_INDEX, (event.number * 4 + EVENT, *columns))
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
         words += words_keys(*told, json.loads(event.metadata).get("via", ""), around=0)
     tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(event.key,) for event in events])

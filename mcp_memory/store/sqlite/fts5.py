@@ -17,20 +17,23 @@ from pathlib import Path
 from anyio import to_thread
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.matches import (
+from mcp_memory.domain.nodes import grip_id
+from mcp_memory.domain.stems import beginning
+from mcp_memory.domain.terms import (
     DEEPEST,
+    WEIGHTS,
     IndexEntry,
     IndexState,
     Message,
     Pool,
     Ranked,
+    Term,
     Within,
     anywhere,
+    match_expression,
     scannable,
+    shorten_tool,
 )
-from mcp_memory.domain.nodes import grip_id
-from mcp_memory.domain.stems import beginning
-from mcp_memory.domain.terms import WEIGHTS, Term, match_expression, shorten_tool
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Reads, Row, marks, told
 from mcp_memory.store.sqlite.log import EVENT, PLACED, event_of

@@ -330,7 +330,7 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
 def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
     """Index events given as number, role, type and text."""
     documents = [
-        (number * 4 + EVENT, *event_columns(role, kind, text).values)
+        (number * 4 + EVENT, *event_columns(role, kind, text))
         for number, role, kind, text in events
         if kind not in LIFECYCLE and text.strip()
     ]

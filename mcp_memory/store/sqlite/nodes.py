@@ -185,7 +185,7 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
             bullets.append((row, index, bullet.text, grips, child_ids, bullet.kind.value))
         if not node.removed:
             columns = node_columns(node.title, [bullet.shown for bullet in node.bullets], list(node.keywords))
-            documents.append((number * 4 + NODE, *columns.values))
+            documents.append((number * 4 + NODE, *columns))
         if ref.level is Level.SEGMENT and not node.removed:
             # Those of earlier versions stay, for views of the past.
             mentions += [(project, term.casefold(), node.start_ms, number, row) for term in node.keywords]
@@ -233,7 +233,7 @@ def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, .
     for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
         bullets = tx.fetch("SELECT kind, text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
         columns = node_columns(title, [Kind(kind).shown(text) for kind, text in bullets], json.loads(keywords))
-        return number * 4 + NODE, *columns.values
+        return number * 4 + NODE, *columns
     return None
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from mcp_memory.domain.events import KEY_BYTES, Event, EventQuery
-from mcp_memory.domain.matches import IndexEntry, Within
 from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
+from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.store.port import Counts, ReadStore, SearchIndex
 from mcp_memory.store.sqlite.database import Reads

@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.domain.matches import Ranked, Within, anywhere, scannable
 from mcp_memory.domain.stems import index_words
-from mcp_memory.domain.terms import WEIGHTS, Term
+from mcp_memory.domain.terms import WEIGHTS, Ranked, Term, Within, anywhere, scannable
 
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"

@@ -20,9 +20,8 @@ from whoosh.filedb.structfile import StructFile
 from whoosh.index import FileIndex
 from whoosh.reading import SegmentReader
 
-from mcp_memory.domain.matches import IndexChanges, Standing
 from mcp_memory.domain.stems import index_words
-from mcp_memory.domain.terms import WEIGHTS
+from mcp_memory.domain.terms import WEIGHTS, IndexChanges, Standing
 from mcp_memory.store.whoosh.searcher import COLUMNS, FORMAT, NAME
 
 #: Segments of one size are merged when there are so many, as long as they hold no more documents than that together:
@@ -113,7 +112,7 @@ def write(folder: Path, held: str | None, changes: IndexChanges) -> None:
             for number in changes.replaced:
                 writer.delete_by_term("key", str(number))
             for document in changes.documents:
-                texts = zip(WEIGHTS, document.columns().values, strict=True)
+                texts = zip(WEIGHTS, document.columns(), strict=True)
                 told = {name: found for name, text in texts if (found := index_words(text))}
                 values = {"number": document.number, "event": int(document.is_event), "at": document.at}
                 writer.add_document(key=str(document.number), size=sum(map(len, told.values())), **values, **told)

@@ -9,8 +9,7 @@ from typing import Any
 
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
-from mcp_memory.domain.matches import Within
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import Within, terms_of
 from tests.support import StoppedClock, said
 
 

@@ -14,9 +14,8 @@ import pytest
 pytest.importorskip("whoosh")
 
 from mcp_memory.app import App
-from mcp_memory.domain.matches import Within
 from mcp_memory.domain.projects import Wish
-from mcp_memory.domain.terms import terms_of
+from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.errors import SettingsError
 from mcp_memory.store.whoosh import index, writer
 from mcp_memory.store.whoosh.writer import right_to_write
