@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.stems import forms, root
 from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts
-from mcp_memory.lexicon import lines
 from mcp_memory.lexicon import words as listed
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.
@@ -75,8 +74,7 @@ class Term:
     """One thing asked for: how it was written, its words as the index knows them, and how much it weighs.
 
     It is found where any of its `phrases` stands: words in a row; with `prefix`, the first of them is how a word
-    begins. `match` says the same as an expression of FTS5, and is the name by which the term is counted. `others` may
-    stand for it: the short form of a long word, or the other way round.
+    begins. `match` says the same as an expression of FTS5, and is the name by which the term is counted.
     """
 
     shown: str
@@ -84,7 +82,6 @@ class Term:
     weight: float
     phrases: tuple[tuple[str, ...], ...]
     prefix: bool = False
-    others: tuple[Term, ...] = ()
     #: Whether its words are a verb and its particle, which stands in any form of it.
     compound: bool = False
     match: str = field(init=False, default="")
@@ -93,13 +90,6 @@ class Term:
         quoted = ['"' + " ".join(word.replace('"', "") for word in words) + '"' for words in self.phrases]
         quoted[0] += "*" * self.prefix
         object.__setattr__(self, "match", quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})")
-
-    def or_else(self, others: Sequence[tuple[str, ...]]) -> Term:
-        """The term, or one of these rows of words in its place."""
-        if not others:
-            return self
-        terms = (Term(" ".join(words), words, self.weight, (words,)) for words in others)
-        return replace(self, others=(*self.others, *terms))
 
 
 def event_columns(role: str, event_type: str, text: str) -> Columns:
@@ -187,7 +177,7 @@ def terms_of(query: str) -> list[Term]:
             break
     # Fillers and single letters are noise, unless there is nothing else.
     terms = [term for term in found.values() if len(term.words) > 1 or not _is_noise(term.words[0])]
-    terms = _abbreviated(terms or list(found.values()))
+    terms = terms or list(found.values())
     if len(terms) <= MAX_TERMS:
         return terms
     telling = sorted(terms, key=lambda term: -term.weight * len(term.shown))[:MAX_TERMS]
@@ -221,9 +211,7 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     if parts := compound_of("".join(words)):
         return [compound_term(shown, parts)]
     if not _INNER.search(inner) and not _CAMEL.search(inner):
-        # Beside each word the other ways to write it, if it is short or shortened.
-        others = [[form for form in _WRITTEN.get(word, ()) if form != (word,)] for word in map(_singular, words)]
-        return [_word(word).or_else(forms) for word, forms in zip(words, others, strict=True)]
+        return [_word(word) for word in words]
     # An identifier or path is found as a whole or by its parts in a row, however it is written. Where figures follow
     # letters the index does not part them: utf8mb4 is one word.
     tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(inner))
@@ -270,32 +258,6 @@ def compound_of(word: str) -> tuple[str, str] | None:
 def compound_term(shown: str, parts: tuple[str, str]) -> Term:
     """A verb with its particle, found written together or apart."""
     return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
-
-
-_BOTH_WAYS = [[tuple(form.split()) for form in line.split(" = ")] for line in lines("abbreviations") if ":" not in line]
-_WRITTEN = {form[0]: group for group in _BOTH_WAYS for form in group if len(form) == 1}
-_ONE_WAY = (line.split(": ") for line in lines("abbreviations") if ":" in line)
-_WRITTEN |= {word: [(form,) for form in short.split(" = ")] for word, short in _ONE_WAY}
-
-
-def _singular(word: str) -> str:
-    if word in _WRITTEN or not word.endswith("s"):
-        return word
-    return f"{word[:-3]}y" if word.endswith("ies") else word[:-1]
-
-
-_SHORT = {tuple(map(_singular, form)): group[0] for group in _BOTH_WAYS for form in group if len(form) > 1}
-
-
-def _abbreviated(terms: list[Term]) -> list[Term]:
-    """Where words of the question are a long form (pull request), its short form tells each of them."""
-    plain = [_singular(" ".join(term.words)) for term in terms]
-    short: dict[int, tuple[str, ...]] = {}
-    for size in sorted({len(form) for form in _SHORT}):
-        for start in range(len(plain) - size + 1):
-            if form := _SHORT.get(tuple(plain[start : start + size])):
-                short |= dict.fromkeys(range(start, start + size), form)
-    return [term.or_else([short[place]]) if place in short else term for place, term in enumerate(terms)]
 
 
 #: How many occurrences of terms one question may scan, beyond its rarest term.

@@ -99,8 +99,7 @@ Places = dict[int, list[int]]
 class Unit:
     """One thing to look for: a word, by what its forms begin with, or a `pattern` that is sought as it stands.
 
-    `others` are what may stand for it: the short form of a long word, or the other way round. `alike` are words that
-    mean nearly the same, and tell less.
+    `alike` are words that mean nearly the same, and tell less.
     """
 
     root: str
@@ -108,7 +107,6 @@ class Unit:
     pattern: re.Pattern[str] | None
     weight: float
     match: str
-    others: tuple[Unit, ...] = ()
     alike: tuple[Unit, ...] = ()
 
 
@@ -123,7 +121,7 @@ class Question:
     units: tuple[Unit, ...]
     pairs: tuple[tuple[int, int], ...]
     cues: tuple[re.Pattern[str], ...]
-    #: Which unit each term is sought by; terms that are forms of one word, or stand for each other, share it.
+    #: Which unit each term is sought by; terms that are forms of one word share it.
     unit_of: tuple[int, ...]
     #: Whose words are meant, if the question tells: what I did is in my words, what you told me in yours.
     speaker: str
@@ -142,42 +140,38 @@ class Question:
     @property
     def sought(self) -> list[Term]:
         """The terms and all that may stand for them, each once."""
-        sought = [*self.alike, *(each for term in self.terms for each in (term, *term.others))]
-        return list({term.match: term for term in sought}.values())
+        return list({term.match: term for term in (*self.alike, *self.terms)}.values())
 
     def widened(self, frequencies: Mapping[str, int]) -> Question:
         """The same, in which a word that is hardly known may also be matched by those that mean nearly the same."""
-        roots = {each.root for unit in self.units for each in (unit, *unit.others)}
+        roots, pairs = {unit.root for unit in self.units}, list(pairwise(term.words[0] for term in self.terms))
         units, found = list(self.units), list[Term]()
         for term, number in zip(self.terms, self.unit_of, strict=True):
             unit = self.units[number]
-            known = sum(frequencies.get(each.match, 0) for each in (unit, *unit.others))
-            if unit.match != term.match or known > _HARDLY:
+            if unit.match != term.match or frequencies.get(unit.match, 0) > _HARDLY:
                 continue
-            alike = [(each, one) for each in _meaning(term) if (one := _unit(each)).root not in roots]
+            names = ["".join(term.words)] if len(term.words) == 1 or term.compound else []
+            # Two words may have a short form together, as a pull request has.
+            names += ["-".join(pair) for pair in pairs if len(term.words) == 1 and term.words[0] in pair]
+            alike = [(each, one) for each in _meaning(term, names) if (one := _unit(each)).root not in roots]
             units[number] = replace(unit, alike=tuple(one for _, one in alike))
             found += [each for each, _ in alike]
         return replace(self, units=tuple(units), alike=tuple(found)) if found else self
 
     def places(self, texts: Sequence[str]) -> list[Places]:
         """For each text, where each unit stands, in whatever form."""
-        found = []
-        for own, others, _ in self.places_by_form(texts):
-            both = {unit: sorted({*own.get(unit, ()), *each}) for unit, each in others.items()}
-            found.append({**own, **both})
-        return found
+        return [own for own, _ in self.places_by_form(texts)]
 
-    def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places, Places]]:
-        """For each text, where each unit stands as it was asked for, where something else stands for it, and where
-        a word that means nearly the same does.
+    def places_by_form(self, texts: Sequence[str]) -> list[tuple[Places, Places]]:
+        """For each text, where each unit stands as it was asked for, and where a word that means nearly the same does.
 
         The texts are laid end to end: what is sought in all of them is found in one go, which is several times as fast.
         """
         text, low = _BETWEEN.join(("", *texts)), _BETWEEN.join(("", *map(folded, texts)))
         begins = list(accumulate((len(text) + len(_BETWEEN) for text in texts[:-1]), initial=len(_BETWEEN)))
-        found: list[tuple[Places, Places, Places]] = [({}, {}, {}) for _ in texts]
+        found: list[tuple[Places, Places]] = [({}, {}) for _ in texts]
         for number, unit in enumerate(self.units):
-            for form, sought in enumerate(((unit,), unit.others, unit.alike)):
+            for form, sought in enumerate(((unit,), unit.alike)):
                 for place in [place for each in sought for place in _places(each, text, low)]:
                     at = bisect_right(begins, place) - 1
                     here = found[at][form]
@@ -206,8 +200,6 @@ def question_of(asked: str) -> Question:
         unit = _unit(term)
         if unit.root not in numbers:
             numbers[unit.root] = len(units)
-            for other in unit.others:
-                numbers.setdefault(other.root, len(units))
             units.append(unit)
         unit_of.append(numbers[unit.root])
     # An identifier is not a word beside others.
@@ -252,7 +244,7 @@ def _unit(term: Term) -> Unit:
         inner = "".join(f"(?:{letter}" for letter in rest) + "[0-9a-f]*" + ")?" * len(rest)
         return Unit(words[0], (begin,), re.compile(rf"(?<![^\W_]){begin}{inner}(?![^\W_])"), term.weight, term.match)
     starts = tuple(dict.fromkeys(beginning(form) for form in forms(words[0])))
-    return Unit(root(words[0]), starts, None, term.weight, term.match, tuple(_unit(other) for other in term.others))
+    return Unit(root(words[0]), starts, None, term.weight, term.match)
 
 
 def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
@@ -279,16 +271,18 @@ def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
 _SHARED = listed("shared_stems")
 
 
-def _meaning(term: Term) -> list[Term]:
-    """The words that mean nearly the same as a term."""
-    if len(term.words) > 1 and not term.compound:
-        return []
-    return [
-        compound_term(other, parts)
-        if (parts := compound_of(other))
-        else Term(other, (other,), term.weight, tuple((form,) for form in forms(other)))
-        for other in synonyms("".join(term.words))
-    ]
+def _meaning(term: Term, names: Sequence[str]) -> list[Term]:
+    """The words that mean nearly the same as a term, which goes by these names."""
+    found = []
+    for other in dict.fromkeys(other for name in names for other in synonyms(name)):
+        if parts := compound_of(other):
+            found.append(compound_term(other, parts))
+        else:
+            # The long form of an abbreviation may be several words.
+            row = tuple(other.split("-"))
+            phrases = (row,) if len(row) > 1 else tuple((form,) for form in forms(other))
+            found.append(Term(" ".join(row), row, term.weight, phrases))
+    return found
 
 
 def synonyms(word: str) -> tuple[str, ...]:

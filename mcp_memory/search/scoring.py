@@ -37,9 +37,8 @@ class Weights(NamedTuple):
     cover: float = 0.1
     #: The name of a speaker where it is not the speaker's, most often to address someone. LoCoMo: R@5 −.006.
     addressed: float = 0.5
-    #: A word that is only told by its short or long form, and by a word of nearly the same meaning that is as rare: so
-    #: that the word itself comes first. Of 40 questions asked in other words, synonyms bring 3 more into the first 5.
-    other: float = 0.7
+    #: A word that is only told by another of nearly the same meaning that is as rare: so that the word itself comes
+    #: first. Of 40 questions asked in other words, synonyms bring 3 more into the first 5.
     synonym: float = 0.4
     #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant. R@5 .70 to .63
     #: without any of it.
@@ -131,8 +130,7 @@ def telling_of(question: Question, pool: Pool) -> Telling:
     names = frozenset(number for number, unit in enumerate(question.units) if known and unit.root in known)
     rare, alike = list[float](), list[float]()
     for unit in question.units:
-        # If a unit stands nowhere as it was asked for, its other forms are counted.
-        count = pool.frequencies.get(unit.match, 0) or sum(pool.frequencies.get(each.match, 0) for each in unit.others)
+        count = pool.frequencies.get(unit.match, 0)
         tells = _rarity(unit, count, pool)
         more = count + sum(pool.frequencies.get(each.match, 0) for each in unit.alike)
         share = min(1.0, _rarity(unit, more, pool) / tells) if unit.alike and tells else 0.0
@@ -217,15 +215,11 @@ def is_later(message: Message, other: Message) -> bool:
     return (message.timestamp_ms, message.number) > (other.timestamp_ms, other.number)
 
 
-def match_of(telling: Telling, message: Message, said: Places, others: Places, alike: Places) -> Match:
-    """What a message says by itself: as it was asked for, in other forms, and in words of nearly the same meaning."""
-    if not (said or others or alike):
+def match_of(telling: Telling, message: Message, said: Places, alike: Places) -> Match:
+    """What a message says by itself: as it was asked for, and in words of nearly the same meaning."""
+    if not (said or alike):
         return Match(message)
     whole, rare = said, list(telling.rare)
-    for unit, places in others.items():
-        # What stands for a word counts as the word, but less where the word itself is not said at all.
-        rare[unit] *= 1.0 if unit in said else WEIGHTS.other
-        whole = {**whole, unit: sorted({*said.get(unit, ()), *places})}
     if not telling.names.isdisjoint(whole) and (begin := name_end(message.text)):
         # A speaker's name counts less in what someone else says, which begins with that one's own name.
         for unit in telling.names:
