@@ -1,4 +1,4 @@
-"""The calendar that time phrases are read with, and the phrases that name a place in it: dates, feasts, times of day.
+"""The calendar that time phrases are read with, and phrases that name a day in it or count from now.
 
 A rule is a pattern and what it means. Its pattern is written with slots for what stands in tables: `{month} {day}`.
 """
@@ -191,7 +191,7 @@ def _clock(which: str = "") -> str:
     )
 
 
-_SLOTS = {
+SLOTS = {
     "month": rf"(?P<month>{any_of(MONTHS)})",
     "weekday": rf"(?P<weekday>{any_of(WEEKDAYS)})",
     "season": rf"(?P<season>{any_of(_ENGLISH['seasons'])})",
@@ -208,11 +208,10 @@ _SLOTS = {
     "base": r"(?P<base>.+)",
     "time": rf"{_clock()}(?:(?: ?- ?| (?:and|to|until|till|through) ){_clock('2')})?",
     "how": "at|around|about|before|until|till|after|from|between",
+    "about": "(?:(?:about|around|roughly|nearly|almost|approximately) )?",
+    "over": rf"(?P<over>{any_of(_ENGLISH['over'])})",
 }
-
-
-def rule(pattern: str, dated: Callable[[RuleMatch], Interval], after: str | None = None) -> PhraseRule:
-    return PhraseRule(re.compile(pattern.format_map(_SLOTS), re.ASCII), dated, after)
+SLOTS["that_year"] = f"(?:(?P<ago>last|this|previous) year|{SLOTS['count']} years? ago)"
 
 
 def first_of_month(day: date, back: int) -> date:
@@ -276,9 +275,10 @@ def _season(said: RuleMatch) -> Interval:
     return season
 
 
-def _part_of_year(months: int) -> Callable[[RuleMatch], Interval]:
+def _part_of_year(said: RuleMatch, months: str) -> Interval:
     """The n-th so many months of a year."""
-    return lambda said: said.frame.months(said.date(months * int(said["nth"] or 1) - months + 1, 1), months)
+    many = int(months)
+    return said.frame.months(said.date(many * int(said["nth"] or 1) - many + 1, 1), many)
 
 
 def _week(said: RuleMatch) -> Interval:
@@ -328,6 +328,77 @@ def _feast(said: RuleMatch) -> Interval:
     return frame.days(day + timedelta(days=before), day + timedelta(days=after + 1))
 
 
+_CLOCK = {"minute": MINUTE_MS, "hour": HOUR_MS}
+#: Hours and minutes, which nobody counts exactly, get so much room on both sides.
+_ROOM = {"minute": 10 * MINUTE_MS, "hour": HOUR_MS}
+
+
+def earlier(day: date, unit: str, count: int) -> date:
+    """The day so many units before another: the same day of a month, or that month's last."""
+    if unit not in UNIT_MONTHS:
+        return day - timedelta(days=count * (7 if unit == "week" else 1))
+    first = first_of_month(day, count * UNIT_MONTHS[unit])
+    return min(first + timedelta(days=day.day - 1), first_of_month(first, -1) - ONE_DAY)
+
+
+def _ago(said: RuleMatch) -> Interval:
+    """The whole unit so many units before the one we are in; several of them where the count is vague."""
+    frame, unit, (low, high) = said.frame, said.unit, said.count
+    if unit in _CLOCK:
+        start, end = (frame.now_ms - count * _CLOCK[unit] for count in (high, low))
+        return Interval(start - _ROOM[unit], min(end + _ROOM[unit], frame.now_ms))
+    return frame.back(unit, low, high)
+
+
+def _rolling(said: RuleMatch) -> Interval:
+    """The last so many units up to now; days are taken whole, today included."""
+    frame, unit, count = said.frame, said.unit, said.count[1] if said["count"] else 1
+    if unit in _CLOCK:
+        return Interval(frame.now_ms - max(count, 1) * _CLOCK[unit], frame.now_ms)
+    if unit in ("day", "week", *UNIT_MONTHS):
+        return frame.days(earlier(frame.today, unit, count), frame.today + ONE_DAY)
+    return frame.back(unit, 1, count)
+
+
+def _calendar_unit(said: RuleMatch) -> Interval:
+    if said.unit == "day":
+        raise ValueError("only from a week on")
+    return said.frame.back(said.unit, 0 if said["which"] in ("this", "current") else 1)
+
+
+def _weekend(said: RuleMatch) -> Interval:
+    """The one we are in, else the one before."""
+    return said.frame.unit("weekend", said.frame.latest, 0 if said.frame.latest.weekday() >= 5 else 1)
+
+
+def _weekday(said: RuleMatch) -> Interval:
+    """The most recent one, today included."""
+    frame = said.frame
+    if frame.earliest:
+        return frame.unit(said["weekday"], frame.earliest - ONE_DAY, -1)
+    return frame.unit(said["weekday"], frame.latest + ONE_DAY, 1)
+
+
+def _last_workday(said: RuleMatch) -> Interval:
+    return said.frame.back("day", {0: 3, 6: 2}.get(said.frame.today.weekday(), 1))
+
+
+def _back(said: RuleMatch, unit: str, least: str, most: str = "0") -> Interval:
+    return said.frame.back(unit, int(least), int(most))
+
+
+def _day_ago(said: RuleMatch) -> Interval:
+    return said.frame.day(earlier(said.frame.today, said.unit, said.count[0]))
+
+
+def _weekday_ago(said: RuleMatch) -> Interval:
+    return said.frame.back(said["weekday"], said.count[0] + 1)
+
+
+def _before_last(said: RuleMatch) -> Interval:
+    return said.frame.back(said.unit, 2)
+
+
 def _part_of_day(said: RuleMatch) -> Interval:
     """On a Friday at noon, Friday evening is last week's."""
     base, frame = said.base, said.frame
@@ -338,111 +409,3 @@ def _part_of_day(said: RuleMatch) -> Interval:
     if part.start_ms > frame.now_ms and first == frame.latest and said["base"] in WEEKDAYS:
         return frame.part(first - timedelta(weeks=1), said["part"])
     return part
-
-
-def _time_of_day(said: RuleMatch) -> Interval:
-    """A time of the clock with some room, two of them, or one side of it: on the day that is named, else on the latest.
-
-    A number alone is an hour only after "at", or after a day and a preposition.
-    """
-    frame, how, two = said.frame, said["how"] or said["then"], said["hour2"] or said["named2"]
-    loose = said["base"] and not two and (said["then"] or how in ("at", "around", "about"))
-    if not loose and not any(said[slot] for slot in "named named2 minute minute2 half half2 oclock oclock2".split()):
-        raise ValueError("a number is not an hour")
-    if said["base"]:
-        within = said.base
-    else:
-        today = frame.earliest or frame.today
-        at = frame.at(today, _hours(said, "")[0], int(said["minute"] or 0))
-        within = frame.day(today if at <= frame.now_ms or frame.earliest else today - ONE_DAY)
-    if two:
-        end = _moment(said, within, "2")
-        # The half of the day that is said of the second time holds for both: 3 to 5pm, but 11 to 2pm.
-        for half in (said["half2"], ""):
-            if (start := _moment(said, within, "", half)) < end:
-                return Interval(start, end)
-        raise ValueError("the earlier hour comes first")
-    at = _moment(said, within)
-    if how in ("after", "from"):
-        return Interval(at, within.end_ms)
-    if how in ("before", "until", "till"):
-        return Interval(within.start_ms, within.end_ms if said["named"] == "midnight" else at)
-    if frame.exact:
-        return Interval(at, at)
-    # Nobody remembers it exactly: from an hour before the full hour to an hour after it.
-    full = at - int(said["minute"] or 0) * MINUTE_MS
-    midnight = frame.day(local_day(at, frame.zone)).start_ms
-    return Interval(max(full - HOUR_MS, midnight), full + 2 * HOUR_MS)
-
-
-def _moment(said: RuleMatch, within: Interval, which: str = "", half: str = "") -> int:
-    """The first of the hours that may be meant which lies in a day or in a part of one."""
-    first, last = said.frame.first_and_last(within)
-    if last - first > ONE_DAY:
-        raise ValueError("a time of day needs one day")
-    for hour in _hours(said, which, half):
-        for day in (first, last):
-            at = said.frame.at(day, hour, int(said[f"minute{which}"] or 0))
-            if within.start_ms <= at < within.end_ms:
-                return at
-    raise ValueError("the day has no such hour")
-
-
-def _hours(said: RuleMatch, which: str, half: str = "") -> list[int]:
-    """What hours may be meant, the likelier first: 3 is rather in the afternoon, 9 in the morning."""
-    if named := said[f"named{which}"]:
-        return [_ENGLISH["clock"][named]]
-    hour, half = int(said[f"hour{which}"]), said[f"half{which}"] or half
-    if hour > 23 or (half and not 1 <= hour <= 12):
-        raise ValueError("a day has no such hour")
-    if half:
-        return [hour % 12 + (12 if half == "pm" else 0)]
-    if said[f"minute{which}"] or not 1 <= hour <= 12:
-        return [hour]
-    return [hour + 12, hour] if hour <= 6 else [hour, (hour + 12) % 24]
-
-
-_IN = "in during throughout from of"
-
-DATES = (
-    rule("(?:(?P<which>last|past|previous|this) |month of )?{month}{in_year}", _month, _IN),
-    rule("{month}[-/]{year}", _month),
-    rule("(?:{weekday} )?{month} {day}{in_year}", _day),
-    rule("(?:{weekday} )?{day} (?:of )?{month}{in_year}", _day),
-    rule("{day}[-/]{month}[-/]{year}", _day),
-    rule("{month} {day}{to_day}{in_year}", _days),
-    rule("{day}{to_day} (?:of )?{month}{in_year}", _days),
-    rule("(?:{weekday} )?{nth}", _day_of_month, "on around"),
-    rule(r"(?:{weekday} )?{year}(?P<sign>[-/])(?P<number>\d\d?)(?P=sign)(?P<day>\d\d?)", _day),
-    rule(r"{year_alone}(?P<sign>\.?)(?P<number>\d\d)(?P=sign)(?P<day>\d\d)", _day, "on"),
-    rule(r"(?P<first>\d\d?)(?P<sign>[./-])(?P<second>\d\d?)(?P=sign){year}", _numbers),
-    rule(r"(?P<first>\d\d?)(?P<sign>/)(?P<second>\d\d?)/(?P<year>\d\d)", _numbers),
-    rule(r"(?P<first>\d\d?)(?P<sign>\.)(?P<second>\d\d?)\.(?P<year_alone>\d\d)", _numbers, "on"),
-    rule(r"(?P<first>\d\d)(?P<sign>[./])(?P<second>\d\d)\.?", _numbers, "on"),
-    rule(r"(?P<first>\d\d?)(?P<sign>/)(?P<second>\d\d?)", _numbers, "on"),
-    rule(r"(?P<number>\d\d?)/{year_alone}", _month, _IN),
-    rule(r"{year_alone}-(?P<number>\d\d)", _month, _IN),
-    rule("(?:year (?:of )?)?{year_alone}", _part_of_year(12), _IN),
-    rule("(?:(?P<which>this|last|past) )?(?P<season>summer|autumn|winter){in_year}", _season, "in over during"),
-    rule("(?:(?P<which>this|last|past) )?{season}{in_year}", _season, ""),
-    rule("h(?P<nth>[12])(?: of)? {year}", _part_of_year(6)),
-    rule("q(?P<nth>[1-4])(?:(?: of | in | |/|-){year})?", _part_of_year(3), _IN),
-    rule("{year}[ /-]q(?P<nth>[1-4])", _part_of_year(3)),
-    rule("{nth} quarter{in_year}", _part_of_year(3), _IN),
-    rule(r"{year}-?w(?P<week>\d\d)(?:-?(?P<day>[1-7]))?", _week),
-    rule(r"week (?P<week>\d\d?){in_year}", _week, _IN),
-    rule(r"\d{{4}}-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?", _instant, "at around"),
-    rule(f"(?:over|around) (?P<over>{any_of(_ENGLISH['over'])}){{in_year}}", _feast),
-    rule("(?P<over>(?:(?:christmas|winter) )?holidays){in_year}", _feast, "over during"),
-    rule("(?:(?P<which>last|past) )?{feast}{in_year}", _feast, "on at over around from of during"),
-)
-
-#: These come after phrases of days, which they are built upon.
-HOURS = (
-    rule("(?:(?P<how>{how}) )?{time}", _time_of_day, ""),
-    rule("(?:(?P<how>{how}) )?{time} (?:on )?{base}", _time_of_day),
-    rule("(?P<base>.+?) (?P<then>{how}) {time}", _time_of_day),
-    rule("(?P<base>.+?) {time}", _time_of_day, "on at around since from"),
-    rule("(?P<base>.+?)(?: in)? {part}", _part_of_day),
-    rule("{part} (?:of|on) {base}", _part_of_day),
-)

@@ -16,12 +16,12 @@ from functools import lru_cache
 from mcp_memory import lexicon
 from mcp_memory.domain.toc import first_day_of_month, local_day, parse_node_id
 from mcp_memory.errors import BadId, UnknownTimePhrase
+from mcp_memory.times import calendar
 from mcp_memory.times.calendar import (
-    DATES,
     HOUR_MS,
-    HOURS,
     MINUTE_MS,
     ONE_DAY,
+    SLOTS,
     WEEKDAYS,
     Backwards,
     Frame,
@@ -29,9 +29,7 @@ from mcp_memory.times.calendar import (
     PhraseRule,
     RuleMatch,
     first_of_month,
-    rule,
 )
-from mcp_memory.times.relative import RELATIVE
 
 _EXAMPLES = (
     "today, yesterday, last week, this month, 3 days ago, last 2 weeks, on Monday, in January, January 2024, "
@@ -140,6 +138,68 @@ def normal(text: str) -> str:
     return text
 
 
+def _time_of_day(said: RuleMatch) -> Interval:
+    """A time of the clock with some room, two of them, or one side of it: on the day that is named, else on the latest.
+
+    A number alone is an hour only after "at", or after a day and a preposition.
+    """
+    frame, how, two = said.frame, said["how"] or said["then"], said["hour2"] or said["named2"]
+    loose = said["base"] and not two and (said["then"] or how in ("at", "around", "about"))
+    if not loose and not any(said[slot] for slot in "named named2 minute minute2 half half2 oclock oclock2".split()):
+        raise ValueError("a number is not an hour")
+    if said["base"]:
+        within = said.base
+    else:
+        today = frame.earliest or frame.today
+        at = frame.at(today, _hours(said, "")[0], int(said["minute"] or 0))
+        within = frame.day(today if at <= frame.now_ms or frame.earliest else today - ONE_DAY)
+    if two:
+        end = _moment(said, within, "2")
+        # The half of the day that is said of the second time holds for both: 3 to 5pm, but 11 to 2pm.
+        for half in (said["half2"], ""):
+            if (start := _moment(said, within, "", half)) < end:
+                return Interval(start, end)
+        raise ValueError("the earlier hour comes first")
+    at = _moment(said, within)
+    if how in ("after", "from"):
+        return Interval(at, within.end_ms)
+    if how in ("before", "until", "till"):
+        return Interval(within.start_ms, within.end_ms if said["named"] == "midnight" else at)
+    if frame.exact:
+        return Interval(at, at)
+    # Nobody remembers it exactly: from an hour before the full hour to an hour after it.
+    full = at - int(said["minute"] or 0) * MINUTE_MS
+    midnight = frame.day(local_day(at, frame.zone)).start_ms
+    return Interval(max(full - HOUR_MS, midnight), full + 2 * HOUR_MS)
+
+
+def _moment(said: RuleMatch, within: Interval, which: str = "", half: str = "") -> int:
+    """The first of the hours that may be meant which lies in a day or in a part of one."""
+    first, last = said.frame.first_and_last(within)
+    if last - first > ONE_DAY:
+        raise ValueError("a time of day needs one day")
+    for hour in _hours(said, which, half):
+        for day in (first, last):
+            at = said.frame.at(day, hour, int(said[f"minute{which}"] or 0))
+            if within.start_ms <= at < within.end_ms:
+                return at
+    raise ValueError("the day has no such hour")
+
+
+def _hours(said: RuleMatch, which: str, half: str = "") -> list[int]:
+    """What hours may be meant, the likelier first: 3 is rather in the afternoon, 9 in the morning."""
+    if named := said[f"named{which}"]:
+        return [lexicon.table("times.en")["clock"][named]]
+    hour, half = int(said[f"hour{which}"]), said[f"half{which}"] or half
+    if hour > 23 or (half and not 1 <= hour <= 12):
+        raise ValueError("a day has no such hour")
+    if half:
+        return [hour % 12 + (12 if half == "pm" else 0)]
+    if said[f"minute{which}"] or not 1 <= hour <= 12:
+        return [hour]
+    return [hour + 12, hour] if hour <= 6 else [hour, (hour + 12) % 24]
+
+
 def _beside(said: RuleMatch) -> Interval:
     """What comes before or after a period: so many units, a weekday, a weekend, or a week's worth of days."""
     frame, unit, before = said.frame, said.unit, said["how"] in ("before", "prior to")
@@ -245,27 +305,17 @@ def _around(said: RuleMatch) -> Interval:
     return said.frame.days(first - timedelta(days=2), last + timedelta(days=3)) if first == last else base
 
 
-_THAT_YEAR = "(?:(?P<ago>last|this|previous) year|{count} years? ago)"
-RULES: tuple[PhraseRule, ...] = (
-    *RELATIVE,
-    *DATES,
-    rule("{weekday}(?: of| in)? {base}", _unit_of),
-    rule("(?P<base>.+?)(?: on)? {weekday}", _unit_of),
-    *HOURS,
-    rule("around {base}", _around),
-    rule("(?:{nth}|(?P<end>last)) {unit} (?:of|in) {base}", _unit_of),
-    rule("(?:1(?:st|th)|(?P<end>last)) {count} {unit} (?:of|in) {base}", _unit_of),
-    rule("{nth} of {base}", _unit_of),
-    rule("{base} on {nth}", _unit_of),
-    rule("{nth} half of {base}", _half),
-    rule("(?P<unit>weekend) (?:of|around) {base}", _week_of),
-    rule("week (?P<how>of|around|starting|beginning|ending)(?: on)? {base}", _week_of),
-    rule("(?:1(?:st|th) |next )?(?:{count} )?{unit} (?P<how>before|prior to|after|following) {base}", _beside),
-    rule("(?P<how>early|mid|late)(?: in| on)?[ -]{base}", _third),
-    rule("(?P<how>start|beginning|middle|end) of {base}", _third),
-    rule(f"(?P<name>.+?) (?:of |in )?{_THAT_YEAR}", _in_that_year),
-    rule(f"{_THAT_YEAR} (?:(?:in|on|at) )?(?P<name>.+)", _in_that_year),
-)
+#: What dates a phrase, by the name that the table of phrases gives it: the functions of the calendar, and those above.
+_DATED: dict[str, Callable[..., Interval]] = {**vars(calendar), **globals()}
+
+
+def _rule(pattern: str, dated: str, after: str | None = None) -> PhraseRule:
+    name, *given = dated.split()
+    function = _DATED[f"_{name}"]
+    return PhraseRule(re.compile(pattern.format_map(SLOTS), re.ASCII), lambda said: function(said, *given), after)
+
+
+RULES = tuple(_rule(*row) for row in lexicon.table("times.en")["phrases"])
 
 
 @lru_cache(maxsize=512)  # in a question many phrases are tried that have parts in common
