@@ -29,7 +29,6 @@ from mcp_memory.clients.lines import (
     digest,
     growing,
     hook_readers,
-    keep_newest,
     object_of,
     peek,
     read_hook,
@@ -296,9 +295,7 @@ class _ClaudeTranscript(TranscriptReader):
         text = typed(text_of(queued[-1], "content")) if queued else ""
         if not text or operation == "dequeue":
             return []
-        injected: dict[str, int] = self.memory.setdefault("injected", {})
-        injected[digest(text)] = line.ms
-        keep_newest(injected, _PENDING_PROMPTS)
+        self.remember("injected", digest(text), line.ms, _PENDING_PROMPTS)
         return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
 
     def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> Captured | None:
@@ -347,9 +344,7 @@ class _ClaudeTranscript(TranscriptReader):
             self.memory.get("agents", {}).pop(line.agent, None)
             # A call is kept until its result comes, some lines or some reads later.
             if isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
-                tools: dict[str, int] = self.memory.setdefault("tools", {})
-                tools[block["id"]] = self.keep(line.value)
-                keep_newest(tools, _PENDING_TOOLS)
+                self.remember("tools", block["id"], self.keep(line.value), _PENDING_TOOLS)
         if line.agent or not texts:
             return []
         told = object_of(line.message(), "usage")

@@ -315,8 +315,5 @@ def clip(text: str, limit: int) -> str:
 
 
 def compact(value: object) -> str:
-    """One line of JSON; what cannot be written so is told as nothing."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (ValueError, RecursionError):
-        return ""
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -6,10 +6,8 @@ What a tool gave back is told by the rollout first where it can be: only there s
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,11 @@ from mcp_memory.clients.lines import (
     digest,
     growing,
     hook_readers,
+    json_of,
     object_of,
     peek,
     read_hook,
+    stop_event,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
@@ -269,17 +269,12 @@ class _Rollout(TranscriptReader):
             event = origin.event(f"agent-stop:{agent}:{turn}", EventType.SUBAGENT_STOP, text, (agent,))
             return [event] if text else []
         stopped = kind == "turn_aborted"
-        if stopped:
-            text = "Interrupted by the user" if payload.get("reason") == "interrupted" else ""
-        else:
-            # What a provider's error says, out of the JSON that it may be wrapped in.
-            message = text_of(payload if kind == "error" else object_of(payload, "error"), "message")
-            value: object = {}
-            with suppress(ValueError, RecursionError):
-                value = json.loads(message)
-            while inner := object_of(value, "error"):
-                value = inner
-            message = text_of(value, "message").strip() or message.strip()
-            text = f"API error: {message}" if message else ""
-        key, facts = f"stopped:{turn or origin.ms}", {"is_interrupt": stopped, "failed": not stopped}
-        return [origin.event(key, EventType.ASSISTANT_STOP, text, (), **facts)] if text else []
+        # What a provider's error says, out of the JSON that it may be wrapped in.
+        message = text_of(payload if kind == "error" else object_of(payload, "error"), "message")
+        value = json_of(message)
+        while inner := object_of(value, "error"):
+            value = inner
+        error = text_of(value, "message").strip() or message.strip()
+        if not (payload.get("reason") == "interrupted" if stopped else error):
+            return []
+        return [stop_event(origin, f"stopped:{turn or origin.ms}", error, stopped=stopped)]

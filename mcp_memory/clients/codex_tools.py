@@ -6,7 +6,6 @@ reads lie between a call and what came of it.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from mcp_memory.clients.lines import (
     TranscriptReader,
     UnreadableLine,
     digest,
-    keep_newest,
+    json_of,
     object_of,
     objects_of,
     text_of,
@@ -96,7 +95,7 @@ def output_of(value: object) -> ToolOutput:
         return output_of(blocks_text(value))
     text = value if isinstance(value, str) else ""
     # Early versions wrote an object with the output and how the command ended.
-    old = _json(text) if text.startswith("{") else None
+    old = json_of(text) if text.startswith("{") else None
     if isinstance(old, Mapping) and isinstance(old.get("output"), str) and "metadata" in old:
         code = object_of(old, "metadata").get("exit_code")
         return ToolOutput(old["output"], code if isinstance(code, int) else 0)
@@ -105,13 +104,6 @@ def output_of(value: object) -> ToolOutput:
         return ToolOutput(text)
     code, running = _EXIT.search(header[0]), _RUNNING.search(header[0])
     return ToolOutput(text[header.end() :], int(code[1]) if code else 0, running[1] if running else "")
-
-
-def _json(text: object) -> object:
-    try:
-        return json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return None
 
 
 def called(name: str, space: str, given: Mapping[str, Any]) -> ToolCall:
@@ -194,8 +186,7 @@ class PendingCalls:
             call_id = text_of(item, "call_id") or text_of(item, "id")
             if not call_id:
                 raise UnreadableLine("call_id is missing")
-            self._calls[call_id] = self._reader.keep(item)
-            keep_newest(self._calls, _PENDING)
+            self._reader.remember("calls", call_id, self._reader.keep(item), _PENDING)
         elif kind in ("function_call_output", "custom_tool_call_output"):
             return self._shown(item, origin)
         elif kind == "web_search_call":
@@ -240,8 +231,8 @@ class PendingCalls:
         for item in self._reader.kept(self._calls.get(call_id)):
             if call_id in (text_of(item, "call_id"), text_of(item, "id")):
                 told = item.get("arguments", item.get("input", object_of(item, "action")))
-                given = told if isinstance(told, Mapping) else _json(told)
-                given = given if isinstance(given, Mapping) else {"command": told}
+                given = told if isinstance(told, Mapping) else json_of(told)
+                given = given if isinstance(given, Mapping) else {"command": told} if isinstance(told, str) else {}
                 return called(text_of(item, "name") or text_of(item, "type"), text_of(item, "namespace"), given)
         return _NO_CALL
 
@@ -262,8 +253,7 @@ class PendingCalls:
         if call_id != first:
             self._calls.pop(call_id, None)
         if output.running and first in self._calls:
-            running[process] = first, places
-            keep_newest(running, _PENDING)
+            self._reader.remember("running", process, (first, places), _PENDING)
             return []
         running.pop(process, None)
         ended = ToolOutput(self._printed(places), output.exit_code)

@@ -6,7 +6,6 @@ has a key that is the same both times.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -26,7 +25,17 @@ from mcp_memory.clients.claude_tools import (
     without_injected,
 )
 from mcp_memory.clients.cursor_transcript import looks_exported, read_export, read_transcript, said, said_key, typed
-from mcp_memory.clients.lines import HookCall, digest, hook_readers, object_of, peek, read_hook, shortened, text_of
+from mcp_memory.clients.lines import (
+    HookCall,
+    digest,
+    hook_readers,
+    json_of,
+    object_of,
+    peek,
+    read_hook,
+    shortened,
+    text_of,
+)
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
 from mcp_memory.domain.events import Captured, EventType
 
@@ -98,14 +107,11 @@ def _message(call: HookCall) -> Reading | None:
 
 def _tool(call: HookCall) -> Reading | None:
     name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
+    if call.text("hook_event_name") == "posttoolusefailure":
+        error, stopped = call.text("error_message") or call.text("error"), call.payload.get("is_interrupt") is True
+        return _tool_call(call, name, given, error, failed=True, is_interrupt=stopped)
     result, failed = _result(call.payload.get("tool_output", call.payload.get("tool_response")))
     return _tool_call(call, name, given, result, failed=failed)
-
-
-def _tool_failure(call: HookCall) -> Reading | None:
-    name, given = call.text("tool_name"), object_of(call.payload, "tool_input")
-    error, stopped = call.text("error_message") or call.text("error"), call.payload.get("is_interrupt") is True
-    return _tool_call(call, name, given, error, failed=True, is_interrupt=stopped)
 
 
 def _after(call: HookCall) -> Reading | None:
@@ -153,12 +159,7 @@ def _tool_call(call: HookCall, name: str, given: Mapping[str, Any], result: str,
 
 def _result(output: object) -> tuple[str, bool]:
     """What a call gave back, which is mostly JSON in a string; and whether it says that it failed."""
-    value = output
-    if isinstance(output, str) and output[:1] in ("{", "["):
-        try:
-            value = json.loads(output)
-        except (ValueError, RecursionError):
-            value = output
+    value = (json_of(output) if isinstance(output, str) and output[:1] in ("{", "[") else None) or output
     if not isinstance(value, Mapping):
         text = value if isinstance(value, str) else blocks_text(value)
         return text or (compact(value) if value not in (None, "") else ""), False
@@ -206,7 +207,7 @@ _READERS = hook_readers(
     userpromptsubmit=_message,
     afteragentresponse=_message,
     posttooluse=_tool,
-    posttoolusefailure=_tool_failure,
+    posttoolusefailure=_tool,
     aftershellexecution=_after,
     aftermcpexecution=_after,
     afterfileedit=_after,

@@ -41,6 +41,7 @@ from mcp_memory.clients.lines import (
     read_hook,
     rewritten,
     shortened,
+    stop_event,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
@@ -273,9 +274,7 @@ class _Chat(TranscriptReader):
         stopped = text.strip().startswith(_CANCELLED)
         if (kind != "error" and not stopped) or agent:
             return []
-        text = "Interrupted by the user" if stopped else f"API error: {text}"
-        facts = {"is_interrupt": stopped, "failed": not stopped}
-        return [origin.event(f"msg:{name}", EventType.ASSISTANT_STOP, text, (), **facts)]
+        return [stop_event(origin, f"msg:{name}", text, stopped=stopped)]
 
     def _answer(self, message: Mapping[str, Any], name: str, text: str, origin: Origin) -> list[Captured]:
         """What the model said, and the calls it made in the same message."""

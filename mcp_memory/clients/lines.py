@@ -111,6 +111,12 @@ class HookCall(Origin):
         return self.reading(ended, fallback=last)
 
 
+def stop_event(origin: Origin, key: str, error: str, *, stopped: bool) -> Captured:
+    """How a turn ended that did not end well: the user stopped it, or there was an error."""
+    text, facts = "Interrupted by the user" if stopped else f"API error: {error}", {"is_interrupt": stopped}
+    return origin.event(key, EventType.ASSISTANT_STOP, text, (), failed=not stopped, **facts)
+
+
 HookReaders = Mapping[str, Callable[[HookCall], Reading | None]]
 
 
@@ -192,6 +198,12 @@ class TranscriptReader:
             self.fresh.clear()
         yield from self.rest()
 
+    def remember(self, name: str, key: str, value: object, count: int) -> None:
+        """Keep the newest values under a name of the memory."""
+        known: dict[str, object] = self.memory.setdefault(name, {})
+        known[key] = value
+        keep_newest(known, count)
+
     def moment(self, timestamp: object) -> int:
         """The time of a line; without one it has that of the line before, or the file's."""
         ms = milliseconds(timestamp)
@@ -229,14 +241,10 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
     So whoever saves the state between two lines never skips one: at worst a line is read twice. A file that shrank
     or was replaced is read from its start.
     """
-    try:
-        # A client names its transcript before it writes it; a pipe by that name would be waited for forever.
-        file = path.open("rb", _READ_BYTES) if path.is_file() else None
-    except FileNotFoundError:
-        file = None
-    if file is None:
+    # A client names its transcript before it writes it; a pipe by that name would be waited for forever.
+    if not path.is_file():
         return
-    with file:
+    with path.open("rb", _READ_BYTES) as file:
         place = max(state.offset, state.memory.get(TOLD, 0))
         replaced = place > os.fstat(file.fileno()).st_size
         if place and not replaced:
@@ -260,12 +268,9 @@ def growing(path: Path, state: TranscriptState) -> Iterator[bytes]:
 
 def rewritten(path: Path, state: TranscriptState) -> Iterator[bytes]:
     """The whole of a file that its client writes anew each time, if it has changed since it was read."""
-    try:
-        data = path.read_bytes() if path.is_file() else None
-    except FileNotFoundError:
-        data = None
-    if data is None:
+    if not path.is_file():
         return
+    data = path.read_bytes()
     state.memory.pop(TOLD, None)  # such a file is told whole, each time
     seen = hashlib.blake2b(data, digest_size=8).hexdigest()
     if state.memory.get("seen") == seen:
@@ -377,6 +382,14 @@ def objects_of(value: object, key: str) -> list[Mapping[str, Any]]:
     """The objects of a field that should be a list of them."""
     found = value.get(key) if isinstance(value, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def json_of(text: object) -> object:
+    """What JSON in a string says; None if it is none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def digest(text: str) -> str:

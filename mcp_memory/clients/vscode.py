@@ -20,10 +20,9 @@ from mcp_memory.clients.lines import (
     UnreadableLine,
     digest,
     growing,
-    keep_newest,
+    json_of,
     milliseconds,
     object_of,
-    parse,
     peek,
     text_of,
 )
@@ -57,8 +56,8 @@ def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
     if name:
         given, response = payload.get("tool_input"), payload.get("tool_response")
         if isinstance(given, str):  # Copilot also writes it as JSON in a string
-            values, _ = parse(given.encode("utf-8", "replace"))
-            given = values[0] if len(values) == 1 and isinstance(values[0], Mapping) else {"input": given}
+            value = json_of(given)
+            given = value if isinstance(value, Mapping) else {"input": given}
         given = given if isinstance(given, Mapping) else {}
         tool_id = text_of(payload, "tool_use_id") or f"{ms}:{digest(f'{name} {compact(given)}')}"
         text = text_of(response, "text_result_for_llm") or text_of(response, "textResultForLlm")
@@ -95,9 +94,7 @@ class _VSCodeTranscript(TranscriptReader):
         session = self.memory.get("session") or self.path.stem
         origin = Origin(VSCODE, session, ms, TRANSCRIPT, self.memory.get("cwd", ""))
         if kind == "tool.execution_start":  # how the call reads its end does not tell
-            calls: dict[str, int] = self.memory.setdefault("calls", {})
-            calls[text_of(data, "toolCallId")] = self.keep(data)
-            keep_newest(calls, _OPEN_CALLS)
+            self.remember("calls", text_of(data, "toolCallId"), self.keep(data), _OPEN_CALLS)
         elif kind == "tool.execution_complete":
             return self._completed(data, origin)
         elif kind in ("user.message", "assistant.message"):

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mcp_memory.clients.port import PROJECT, USER, Client, Folders
 from mcp_memory.errors import MemoryFault, Problem
 from mcp_memory.install import apply
 from mcp_memory.install.catalog import HOME_VARIABLE, SECOND_NAME, EditError, FoundEntries, Launch
-from mcp_memory.install.json_settings import load
+from mcp_memory.install.json_settings import load, value_at
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -98,8 +98,8 @@ def _elsewhere(client: Client, found: FoundEntries, launch: Launch, mend: str) -
         home = words[words.index("--home") + 1] if "--home" in words[:-1] else ""
         commands.append(("hook", words, programs, home, launch.capture * (command != launch.hook(client.name))))
     for entry in found.servers:
-        words, env = [str(entry.get("command")), *map(str, entry.get("args") or [])], entry.get("env")
-        home = env.get(HOME_VARIABLE, "") if isinstance(env, Mapping) else ""
+        words = [str(entry.get("command")), *map(str, entry.get("args") or [])]
+        home = value_at(entry, ("env", HOME_VARIABLE)) or ""
         differs = tuple(words) != launch.server or home != launch.home
         commands.append(("server", words, words[:1], home, launch.server[0] * differs))
     problems: dict[tuple[str, str], Problem] = {}
@@ -127,9 +127,8 @@ def _forbidden(client: Client, held: list[Registration], home: Folders) -> Itera
         yield from _untrusted(client, held, client.path(home, client.registered.servers[USER]))
     for registration in held:
         settings, file = _settings(registration.hooks), registration.hooks
-        switch = settings.get("hooksConfig")
         fixes = [f"Remove disableAllHooks from {file}."] if settings.get("disableAllHooks") is True else []
-        if isinstance(switch, dict) and switch.get("enabled") is False:
+        if value_at(settings, ("hooksConfig", "enabled")) is False:
             fixes.append(f"Set hooksConfig.enabled to true in {file}.")
         for fix in fixes:
             yield Problem(f"{client.name}: all hooks are switched off", f"{file} says so.", fix)
@@ -138,18 +137,16 @@ def _forbidden(client: Client, held: list[Registration], home: Folders) -> Itera
 def _untrusted(client: Client, held: list[Registration], config: Path) -> Iterator[Problem]:
     """Codex keeps a hash of each hook that the user has trusted, under its file, event and place in the list."""
     settings = _settings(config)
-    features, hooks = settings.get("features"), settings.get("hooks")
-    if isinstance(features, dict) and False in (features.get("hooks"), features.get("codex_hooks")):
+    if False in [value_at(settings, ("features", name)) for name in ("hooks", "codex_hooks")]:
         fix = f"Set hooks = true under [features] in {config}."
         yield Problem(f"{client.name}: hooks are switched off", f"{config} says so.", fix)
-    state = hooks.get("state") if isinstance(hooks, dict) else None
     for registration in held:
         untrusted = []
         for event, group, *rest in registration.found.places:
             name = _WORD.sub("_", str(event)).lower()
             key = f"{registration.hooks}:{name}:{group}:{rest[-1] if rest else 0}"
-            entry = state.get(key) if isinstance(state, dict) else None
-            if not (isinstance(entry, dict) and entry.get("trusted_hash") and entry.get("enabled") is not False):
+            trust = [value_at(settings, ("hooks", "state", key, name)) for name in ("trusted_hash", "enabled")]
+            if not trust[0] or trust[1] is False:
                 untrusted.append(str(event))
         if untrusted:
             why = f"{client.title} silently skips them until then: {', '.join(untrusted)}."

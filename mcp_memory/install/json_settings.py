@@ -61,7 +61,7 @@ def withdraw(text: str, original: Any = None) -> str:
     for path, _ in reversed(list(_our_hooks(before))):
         text = _remove_ours(text, path, original)
     for name in (SERVER, SECOND_NAME):
-        if is_our_server(_at(load(text), (_SERVERS, name))):
+        if is_our_server(value_at(load(text), (_SERVERS, name))):
             text = _remove_ours(text, (_SERVERS, name), original)
     return _same_but_ours(before, text)
 
@@ -74,7 +74,7 @@ def find(text: str) -> FoundEntries:
     for path, handler in _our_hooks(document):
         hooks.setdefault(str(path[1]), []).append(str(handler["command"]))
         places.append(tuple(path[1:]))
-    servers = [_at(document, (_SERVERS, name)) for name in (SERVER, SECOND_NAME)]
+    servers = [value_at(document, (_SERVERS, name)) for name in (SERVER, SECOND_NAME)]
     return FoundEntries(hooks, [entry for entry in servers if is_our_server(entry)], places)
 
 
@@ -97,26 +97,26 @@ def _register_hooks(text: str, wanted: WantedEntries) -> str:
 
 
 def _register_server(text: str, entry: Mapping[str, Any]) -> str:
-    name = server_name(_at(load(text), (_SERVERS,)))
-    known = _at(load(text), (_SERVERS, name))
+    name = server_name(value_at(load(text), (_SERVERS,)))
+    known = value_at(load(text), (_SERVERS, name))
     if not is_our_server(known):
         text = put(text, (_SERVERS, name), entry)
     else:
         text = _update(text, (_SERVERS, name), {key: value for key, value in entry.items() if key != "env"})
         if "env" in entry:
             text = _update(text, (_SERVERS, name, "env"), entry["env"])
-        elif _at(known, ("env", HOME_VARIABLE)) is not None:
+        elif value_at(known, ("env", HOME_VARIABLE)) is not None:
             text = _remove_ours(text, (_SERVERS, name, "env", HOME_VARIABLE), None)
     other = SECOND_NAME if name == SERVER else SERVER
-    is_twice = is_our_server(_at(load(text), (_SERVERS, other)))
+    is_twice = is_our_server(value_at(load(text), (_SERVERS, other)))
     return _remove_ours(text, (_SERVERS, other), None) if is_twice else text
 
 
 def _update(text: str, path: _Path, wanted: Mapping[str, Any]) -> str:
     """Change what differs, and leave what the user added."""
-    known = _at(load(text), path)
+    known = value_at(load(text), path)
     for key, value in wanted.items():
-        if _at(known, (key,)) != value:
+        if value_at(known, (key,)) != value:
             text = put(text, (*path, key), value)
     return text
 
@@ -128,9 +128,9 @@ def _remove_ours(text: str, path: _Path, original: Any) -> str:
         around = path[:length]
         if length == 4:
             continue  # the list in a group goes with the group, whose matcher means nothing alone
-        left = _at(load(text), around)
+        left = value_at(load(text), around)
         empty_group = isinstance(left, dict) and left.get("hooks") == [] and length == 3
-        if (left in ({}, []) or empty_group) and _at(original, around) is None:
+        if (left in ({}, []) or empty_group) and value_at(original, around) is None:
             text = remove(text, around)
         elif left is not None:
             break
@@ -139,7 +139,7 @@ def _remove_ours(text: str, path: _Path, original: Any) -> str:
 
 def _our_hooks(document: Any) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
     """Every hook of ours with its path, in either shape: in a group of hooks, or directly under its event."""
-    events = _at(document, (_HOOKS,))
+    events = value_at(document, (_HOOKS,))
     for event, groups in events.items() if isinstance(events, dict) else ():
         for index, group in enumerate(groups if isinstance(groups, list) else ()):
             if is_our_hook(group):
@@ -150,7 +150,8 @@ def _our_hooks(document: Any) -> Iterator[tuple[_Path, Mapping[str, Any]]]:
                     yield (_HOOKS, event, index, "hooks", place), handler
 
 
-def _at(value: Any, path: _Path) -> Any:
+def value_at(value: Any, path: _Path) -> Any:
+    """What is at a path; None if there is nothing, or something without parts on the way."""
     for key in path:
         if isinstance(value, list) and isinstance(key, int):
             value = value[key] if key < len(value) else None
