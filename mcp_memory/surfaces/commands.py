@@ -330,8 +330,7 @@ async def _trust(app: App, options: argparse.Namespace) -> Answer:
         await until_idle(app)
     if options.json:
         project = claim.owner or slugify(name)
-        shape = {"action": "trust", "project": project, "root": place.root, "changed": bool(claim.owner)}
-        return shape
+        return {"action": "trust", "project": project, "root": place.root, "changed": bool(claim.owner)}
     if not claim.owner:
         return f"No other project has the name {name}, or it counts here already: nothing to do."
     told = f"From the next session on, what is captured in {place.root} belongs to {claim.owner}, {claim.whose}, "

@@ -127,10 +127,6 @@ def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Build
     return Guard(ending(app, memory.leaving), token, allow)
 
 
-class _Left(Exception):
-    """The client has gone before its request was complete."""
-
-
 def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
     """The application, in which a client that leaves is not an error.
 
@@ -152,7 +148,7 @@ def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
                 gone = True
             if gone and not whole:
                 # Handed on, it would be taken for the end of the request, and told as a failure to read it.
-                raise _Left
+                raise ConnectionResetError
             return message
 
         async def noted(message: Message) -> None:
@@ -235,11 +231,12 @@ class Connection(H11Protocol):
             return
         self._stop(self._clock)
         self._owes, self._since = owes, self.loop.time()
-        self._clock = self.loop.call_later(getattr(self.limits, owes), self._give_up) if owes else None
+        self._clock = self.loop.call_later(getattr(self.limits, owes), self.transport.abort) if owes else None
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self.loop.call_later(self.limits.stalled, self._give_up)
+        # What is still to be sent is not waited for: it may be what the client does not take.
+        self._stalled = self.loop.call_later(self.limits.stalled, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -249,10 +246,6 @@ class Connection(H11Protocol):
         self._stop(self._clock)
         self._stop(self._stalled)
         super().connection_lost(exc)
-
-    def _give_up(self) -> None:
-        # What is still to be sent is not waited for: it may be what the client does not take.
-        self.transport.abort()
 
     @staticmethod
     def _stop(clock: asyncio.TimerHandle | None) -> None:

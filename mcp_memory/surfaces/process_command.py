@@ -29,7 +29,7 @@ from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
 if TYPE_CHECKING:
-    from mcp_memory.models.adaptive import SummaryResult
+    from mcp_memory.models.summarizer import ModelWriter
 
 _RETRY_SECONDS = 0.25
 #: What goes with each text: the rules, the form of the answer, and the context before a segment.
@@ -161,11 +161,28 @@ def _calls(size: int) -> int:
 
 
 async def summarize(app: App, options: argparse.Namespace) -> Answer:
-    """The summary of a file, or of standard input for `-`."""
+    """The summary of a file, or of standard input for `-`.
+
+    It is by the model that is set, or, if that cannot, in the text's own sentences, with the reason why.
+    """
+    from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter
+
     # A file is no event: what goes to a model, or from here into another file, is cleared of secrets now.
     text = redact(_read(options.file))
     prior = redact(_read(options.prior)) if options.prior else None
-    result, written_by, note = await _summarized(app, text, prior, options.type)
+    writer: ModelWriter | PlainWriter = PlainWriter()
+    result = note = None
+    if app.caller:
+        from mcp_memory.models.summarizer import ModelWriter
+
+        writer = ModelWriter(app.caller)
+        try:
+            result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, options.type)
+        except SummarizerError as error:
+            writer, note = PlainWriter(), str(error)
+            logger.warning("%s The summary is extractive.", error)
+    if result is None:
+        result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, options.type)
     shape = {
         "level": result.level.value,
         "summary": result.summary,
@@ -174,7 +191,7 @@ async def summarize(app: App, options: argparse.Namespace) -> Answer:
         "output_tokens": result.output_tokens,
         "compression_ratio": result.compression_ratio,
         "content_type": options.type,
-        "written_by": written_by if result.summary is not None else None,
+        "written_by": writer.written_by if result.summary is not None else None,
         "note": note,
     }
     if options.json:
@@ -186,28 +203,6 @@ async def summarize(app: App, options: argparse.Namespace) -> Answer:
         front |= {"created_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
         return "\n".join([*output.front_matter(front), result.summary or ""])
     return result.summary or f"Too short to summarize ({result.input_tokens} tokens)."
-
-
-async def _summarized(
-    app: App, text: str, prior: str | None, content_type: str
-) -> tuple[SummaryResult, str, str | None]:
-    """By the model that is set, or, if it cannot, in the text's own sentences, with the reason why."""
-    from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter
-
-    note = None
-    if app.caller:
-        from mcp_memory.models.summarizer import ModelWriter
-
-        writer = ModelWriter(app.caller)
-        try:
-            result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, content_type)
-        except SummarizerError as error:
-            note = str(error)
-            logger.warning("%s The summary is extractive.", error)
-        else:
-            return result, writer.written_by, None
-    plain = PlainWriter()
-    return await AdaptiveSummarizer(plain, tokens.count).summarize(text, prior, content_type), plain.written_by, note
 
 
 def _read(name: str) -> str:

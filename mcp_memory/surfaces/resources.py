@@ -113,16 +113,6 @@ def _worded(prompt: str, **parts: str) -> str:
     return str(lexicon.table("prompts")[prompt]).format(**parts)
 
 
-def publish(server: MCPServer[Any], memory: Memory) -> None:
-    """Add all of it to a server."""
-    shelf = Shelf(memory)
-    for name, (told, function) in RESOURCES.items():
-        server.resource(**{"mime_type": _MARKDOWN, **told}, name=name)(_told(function.__get__(shelf)))
-    for name, (told, function) in PROMPTS.items():
-        server.prompt(name, **told)(function.__get__(shelf))
-    server.completion()(_completion(server, memory))  # type: ignore[no-untyped-call]
-
-
 def _told(read: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
     """Turn our errors into those that clients understand."""
 
@@ -140,12 +130,19 @@ def _told(read: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str]]:
     return reading
 
 
-Reference = types.PromptReference | types.ResourceTemplateReference
+def publish(server: MCPServer[Any], memory: Memory) -> None:
+    """Add all of it to a server."""
+    shelf = Shelf(memory)
+    for name, (told, function) in RESOURCES.items():
+        server.resource(**{"mime_type": _MARKDOWN, **told}, name=name)(_told(function.__get__(shelf)))
+    for name, (told, function) in PROMPTS.items():
+        server.prompt(name, **told)(function.__get__(shelf))
 
-
-def _completion(server: MCPServer[Any], memory: Memory) -> Callable[..., Awaitable[types.Completion]]:
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
     async def complete(
-        ref: Reference, argument: types.CompletionArgument, _: types.CompletionContext | None
+        ref: types.PromptReference | types.ResourceTemplateReference,
+        argument: types.CompletionArgument,
+        _: types.CompletionContext | None,
     ) -> types.Completion:
         if isinstance(ref, types.PromptReference):
             prompts = {prompt.name: prompt.arguments or () for prompt in await server.list_prompts()}
@@ -167,5 +164,3 @@ def _completion(server: MCPServer[Any], memory: Memory) -> Callable[..., Awaitab
         values = [value for value in found if safe(value) == value]
         more = len(values) > MOST
         return types.Completion(values=values[:MOST], total=None if more else len(values), has_more=more)
-
-    return complete
