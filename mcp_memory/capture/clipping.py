@@ -42,10 +42,7 @@ def looked_through(text: str, max_bytes: int) -> str:
 def clip(text: str, max_bytes: int) -> tuple[str, bool]:
     """The clean text in at most `max_bytes` of UTF-8, its middle cut out and marked; and whether it was cut."""
     text = clean(text)
-    if len(text) * 4 <= max_bytes:
-        return text, False
-    data = text.encode("utf-8")
-    if len(data) <= max_bytes:
+    if len(text) * 4 <= max_bytes or len(data := text.encode("utf-8")) <= max_bytes:
         return text, False
     room = max_bytes - len(_MARK.format(len(data)).encode("utf-8"))
     if room <= 0:

@@ -160,9 +160,8 @@ def _flattened(table: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a parsed file, each as text by its full name."""
     found: dict[str, Any] = {}
     for name, value in table.items():
-        found.update(
-            {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
-        )
+        under = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+        found.update(under)
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
 
 

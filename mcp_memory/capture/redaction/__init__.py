@@ -127,14 +127,14 @@ _redact_short = lru_cache(maxsize=8192)(_redact)
 
 def _redact_fully(text: str) -> str:
     for _ in range(_PASSES if len(text) <= _LONG else _FEW):
-        before, narrow = text, _narrow(text)
-        low = _lowered(narrow)
+        before = text
+        narrow, low = _searchable(text)
         words = [word for word in WORDS if word in low]
         for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
             clear = _replaced(text, list(read(text, narrow, low, words)))
             if clear is not text:
-                text, narrow = clear, _narrow(clear)
-                low = _lowered(narrow)
+                text = clear
+                narrow, low = _searchable(text)
         if text == before:
             break
     return text
@@ -152,14 +152,13 @@ def _replaced(text: str, spans: list[Span]) -> str:
     return "".join(parts) + text[last:] if parts else text
 
 
-def _narrow(text: str) -> str:
-    """The text with `?` for each character outside Latin-1: Python searches it twice as fast, at the same places."""
-    return text if text.isascii() else text.encode("latin-1", "replace").decode("latin-1")
-
-
-def _lowered(narrow: str) -> str:
-    """The text with A to Z in lower case; of other letters, some would become two."""
-    return narrow.lower() if narrow.isascii() else narrow.encode("latin-1").lower().decode("latin-1")
+def _searchable(text: str) -> tuple[str, str]:
+    """The text with `?` for each character outside Latin-1, which Python searches twice as fast at the same places, and
+    that with A to Z in lower case: of other letters, some would become two."""
+    if text.isascii():
+        return text, text.lower()
+    narrow = text.encode("latin-1", "replace")
+    return narrow.decode("latin-1"), narrow.lower().decode("latin-1")
 
 
 def _passages(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
@@ -382,11 +381,11 @@ def _redact_entry(key: str, value: Any, beside: Named) -> Any:
     several = NOT_SECRET if named.kind or not isinstance(value, list) else name_of_list(key)
     if not several.kind:
         return redact_json(value, named)
-    # A list with the name of several secrets may hold what is only about them.
-    clear = [redact_json(item) for item in value]
-    return [
-        mark(several.kind)
-        if isinstance(item, str) and not any(map(str.isspace, item)) and is_value(item, several)
-        else item
-        for item in clear
-    ]
+
+    def item_of(item: Any) -> Any:
+        # A list with the name of several secrets may hold what is only about them.
+        clear = redact_json(item)
+        secret = isinstance(clear, str) and not any(map(str.isspace, clear)) and is_value(clear, several)
+        return mark(several.kind) if secret else clear
+
+    return list(map(item_of, value))

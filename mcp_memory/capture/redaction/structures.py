@@ -247,8 +247,7 @@ def _cells(text: str, position: int, separator: str, count: int, index: int) -> 
             cells = _split(line, separator)
             if len(cells) != count:
                 return
-            at, cell = cells[index]
-            yield position + at, cell
+            yield position + cells[index][0], cells[index][1]
         if end >= len(text):
             return
         position = end + 1
@@ -262,11 +261,9 @@ def _split(line: str, separator: str) -> list[tuple[int, str]]:
         quoted = _QUOTED_CELL().match(line, position) if separator not in _BARS else None
         end = quoted.end() if quoted else line.find(separator, position)
         end = len(line) if end < 0 else end
-        if quoted:
-            cells.append((quoted.start(1), quoted[1]))
-        else:
-            cell = line[position:end]
-            cells.append((position + len(cell) - len(cell.lstrip(" `")), cell.strip(" `")))
+        cell = line[position:end]
+        bare = (position + len(cell) - len(cell.lstrip(" `")), cell.strip(" `"))
+        cells.append((quoted.start(1), quoted[1]) if quoted else bare)
         position = end + 1
     return cells
 
