@@ -7,19 +7,20 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
 from mcp_memory.config import Settings
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
-from mcp_memory.domain.segments import Rules
-from mcp_memory.errors import SettingsError, how_to_add
+from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
+from mcp_memory.domain.segments import Rules, busy
+from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
 from mcp_memory.models.port import Ledger
 from mcp_memory.store.port import Clock, IndexKeeper, Store
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from mcp_memory.models.caller import Caller
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
-    from mcp_memory.navigate.sessions import Sessions
     from mcp_memory.pipeline.compact import Compactor
     from mcp_memory.pipeline.ingest import Intaker
     from mcp_memory.pipeline.loop import Pipeline
@@ -201,11 +201,75 @@ class App:
 
         return Contexts(self.answers)
 
-    @cached_property
-    def sessions(self) -> Sessions:
-        from mcp_memory.navigate.sessions import Sessions
+    async def remember(self, text: str, pin: bool = False, project: str | None = None) -> Event:
+        """Store a note; it can be found at once. The same words at the same moment are one note."""
+        if not text.strip():
+            raise UsageError("There is nothing to remember: the text is empty.")
+        root, label = self.home_root, self.home_label
+        # A session stays in the project it began in, so its name is the project's own place, not one that leads there.
+        known = project or await self.store.project_of_root(root, label)
+        place = await self.store.root_of(known) if known else None
+        if project and place is None:
+            raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
+        if place is not None:
+            root, label = place, ""
+        now = self.clock.now_ms()
+        captured = Captured(
+            client="mcp-memory",
+            session_id=f"notes:{root or label}",
+            source_key=f"note:{now}:{text}",
+            timestamp_ms=now,
+            event_type=EventType.NOTE,
+            role=Role.USER,
+            text=text.strip(),
+            metadata={"pin": True} if pin else {},
+        )
+        event = self.intaker.prepare([captured])[0]
+        await self.store.add([Intake((event,), root, label)])
+        return replace(event, project=await self.store.project_of_root(root, label) or "")
 
-        return Sessions(self.answers)
+    async def status(self) -> dict[str, Any]:
+        """What is stored and what waits."""
+        from mcp_memory.navigate.shapes import iso, picked
+
+        counts, places = await self.store.counts(busy(self.clock.now_ms())), self.settings
+        local, index, found = await self.inbox.counts(), await self.index.state(), await self.store.compactions()
+        files = [file.with_name(file.name + log) for file in (places.database, places.inbox) for log in ("", "-wal")]
+        compactions = picked(found, "records sessions waiting")
+        if found.latest:
+            compactions["latest"] = [
+                {
+                    "session_id": session,
+                    "timestamp": iso(record.timestamp_ms),
+                    **picked(record, "reason depth tokens_before tokens_after ratio"),
+                }
+                for record, session in found.latest
+            ]
+        facts = {
+            "home": str(places.home),
+            **picked(counts, "schema timezone projects sessions events segments nodes grips"),
+            "inbox": local.waiting,
+            "unknown": local.unknown,
+            "spool": len(list(places.spool.glob("*.json"))) if places.spool.is_dir() else 0,
+            "open_segments": counts.open_segments,
+            "backlog": {
+                "sessions": counts.dirty_sessions,
+                "segments": counts.dirty_segments,
+                "periods": counts.dirty_nodes,
+            },
+            "last_event": iso(counts.last_event_ms) if counts.last_event_ms else None,
+            "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
+            "db_bytes": sum(file.stat().st_size for file in files if file.exists()),
+            "index": picked(index, "kind state") | ({"bytes": index.own_bytes} if index.own_bytes else {}),
+            **(await self.ledger.facts()),
+            "compactions": compactions | ({"failed": found.failed} if found.failed else {}),
+            "lease": counts.lease,
+            "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],
+        }
+        if local.unknown:
+            payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
+            facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"
+        return facts
 
 
 @asynccontextmanager

@@ -111,22 +111,9 @@ class Block:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What a reader of the earlier blocks must be told: new and changed ones whole, the others by their anchors."""
-
-    added: tuple[Block, ...]
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]
-
-
-def u_curve(items: Sequence[T]) -> list[T]:
-    """Best first, second best last, the weakest in the middle: A B C D E F G becomes A C E G F D B."""
-    return [*items[::2], *reversed(items[1::2])]
-
-
-def arranged(blocks: Sequence[Block], order: Order) -> list[Block]:
-    return u_curve(blocks) if order == "u-curve" else list(blocks)
+def arranged(blocks: Sequence[T], order: Order) -> list[T]:
+    """As a u-curve, best first, second best last, the weakest in the middle: A B C D E F G becomes A C E G F D B."""
+    return [*blocks[::2], *reversed(blocks[1::2])] if order == "u-curve" else list(blocks)
 
 
 def assemble(blocks: Sequence[Block], budget: int, tokens: Tokenizer, order: Order = "top-down") -> list[Block]:
@@ -182,14 +169,15 @@ def total(blocks: Sequence[Block], tokens: Tokenizer) -> int:
     return sum(block.tokens for block in blocks) + tokens.count(SEPARATOR) * max(0, len(blocks) - 1)
 
 
-def difference(before: Sequence[Block], now: Sequence[Block]) -> Difference:
-    """Compares by anchor and version, and by text where one version can be shown in several ways."""
+def difference(
+    before: Sequence[Block], now: Sequence[Block]
+) -> tuple[tuple[Block, ...], tuple[str, ...], tuple[str, ...]]:
+    """What a reader of the earlier blocks must be told: new and changed ones whole; those removed or kept by anchor.
+
+    Compares by anchor and version, and by text where one version can be shown in several ways.
+    """
     old = {block.anchor: (block.version, block.text) for block in before}
     added = tuple(block for block in now if old.get(block.anchor) != (block.version, block.text))
-    changed = {block.anchor for block in added}
-    shown = {block.anchor for block in now}
-    return Difference(
-        added,
-        tuple(anchor for anchor in old if anchor not in shown),
-        tuple(block.anchor for block in now if block.anchor not in changed),
-    )
+    removed = old.keys() - {block.anchor for block in now}
+    kept = tuple(block.anchor for block in now if block not in added)
+    return added, tuple(anchor for anchor in old if anchor in removed), kept

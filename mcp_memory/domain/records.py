@@ -210,10 +210,14 @@ def _scaled(body: Body, scale: float) -> Body:
 def body_lines(body: Body) -> list[str]:
     """A record as lines in order of worth, for a reader who may not get to the end."""
     context = body.context
+    actions = [
+        (f"{item.owner}: " if item.owner else "") + item.task + (f" (due {item.due})" if item.due else "")
+        for item in context.action_items
+    ]
     lines = [body.summary] if body.summary else []
     for title, items in (
         ("Decided", context.decisions),
-        ("To do", tuple(map(action_text, context.action_items))),
+        ("To do", actions),
         ("Unresolved", context.unresolved),
         ("Key points", body.key_points),
     ):
@@ -226,11 +230,6 @@ def body_lines(body: Body) -> list[str]:
 
 def body_text(body: Body) -> str:
     return "\n".join([*body_lines(body), ", ".join(body.context.participants)])
-
-
-def action_text(item: ActionItem) -> str:
-    owner = f"{item.owner}: " if item.owner else ""
-    return f"{owner}{item.task}" + (f" (due {item.due})" if item.due else "")
 
 
 def _distinct(items: Iterable[str], most: int, exact: bool = True) -> tuple[str, ...]:

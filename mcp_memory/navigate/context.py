@@ -97,10 +97,24 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Focus:
+    """A node, an event (by its key or its grip's) or a session. `others` are further finds of a query."""
+
+    scope: Scope
+    project: str
+    anchor: str
+    ref: NodeRef | None = None
+    event_key: bytes | None = None
+    session_id: str | None = None
+    others: tuple[Focus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Contexts:
-    """Assembles context from the tree, the events and the records."""
+    """Finds the focus that is asked for, and packs the blocks around it, as they are or were `at` a position."""
 
     answers: Answers
+    request: ContextRequest = ContextRequest()
 
     async def snapshot(self) -> str:
         return encode(await self.answers.reader.position())
@@ -108,42 +122,41 @@ class Contexts:
     async def build(self, request: ContextRequest) -> Context:
         """The context of a focus, or of what a query finds, in at most `budget_tokens`."""
         request.check()
-        return await self.answers.at_once(lambda here: Contexts(here)._build(request))
+        return await self.answers.at_once(lambda here: Contexts(here, request)._build())
 
     async def page(self, request: ContextRequest) -> Page:
         """The context as text for a model: the blocks, and a last line with what they cost and the snapshot."""
-        return await self.answers.at_once(lambda here: Contexts(here)._page(request))
+        return await self.answers.at_once(lambda here: Contexts(here, request)._page())
 
-    async def _build(self, request: ContextRequest) -> Context:
-        tokens = Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
+    async def _build(self) -> Context:
+        request, tokens = self.request, Tokenizer(self.answers.renderer.count, self.answers.renderer.cut_to)
         position = await self.answers.reader.position()
         since = _reached(request.since, position) if request.since else None
         at = _reached(request.at, position) if request.at else None
-        around = Surroundings(self.answers, request)
-        focus = await around.find()
+        focus = await self._find()
         focus.scope.admit(focus.project)
-        now = await around.blocks(focus, at)
+        now = await self._blocks(focus, at)
         before, gone = now, list[str]()
         if since and since != position:
             # A block of which something was forgotten is not what it was, whatever is left of it.
             noted, sessions = await self.answers.reader.erased(since)
             touched = {f"memo:{project}" for project in noted} | {f"session:{session}" for session in sessions}
-            found = await around.blocks(focus, since)
+            found = await self._blocks(focus, since)
             before = [replace(block, version=-1) if block.anchor in touched else block for block in found]
-            gone = await around.forgotten(focus, since)
+            gone = await self._forgotten(focus, since)
         if not (now or before or gone):
             raise NotFound(f"There is nothing at {focus.anchor} in this view.", SEE_ALL)
         snapshot = request.at or encode(position)
         shown = assemble(now, request.budget_tokens, tokens, request.order)
         if since is None:
             return Context(snapshot, tuple(shown), total(shown, tokens))
-        changes = difference(assemble(before, request.budget_tokens, tokens, request.order), shown)
+        told = assemble(before, request.budget_tokens, tokens, request.order)
+        added, removed, kept = difference(told, shown)
         # What was forgotten left no text to compare, only its name.
-        removed = dict.fromkeys([*changes.removed, *gone])
-        return Context(snapshot, changes.added, total(changes.added, tokens), tuple(removed), changes.kept)
+        return Context(snapshot, added, total(added, tokens), tuple(dict.fromkeys([*removed, *gone])), kept)
 
-    async def _page(self, request: ContextRequest) -> Page:
-        renderer = self.answers.renderer
+    async def _page(self) -> Page:
+        request, renderer = self.request, self.answers.renderer
         budget, count = valid_budget(request.budget_tokens), renderer.count
 
         def foot(tokens: int, snapshot: str) -> str:
@@ -164,31 +177,10 @@ class Contexts:
         text = with_count(count, lambda tokens: f"{body}\n{foot(tokens, context.snapshot)}")
         return Page(text, count(text), len(context.blocks))
 
-
-@dataclass(frozen=True, slots=True)
-class Focus:
-    """A node, an event (by its key or its grip's) or a session. `others` are further finds of a query."""
-
-    scope: Scope
-    project: str
-    anchor: str
-    ref: NodeRef | None = None
-    event_key: bytes | None = None
-    session_id: str | None = None
-    others: tuple[Focus, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Finds the focus that is asked for, and makes the blocks around it, as they are or were `at` a position."""
-
-    answers: Answers
-    request: ContextRequest
-
     async def _nodes(self, project: str, refs: Sequence[NodeRef], at: Position | None) -> list[Node]:
         return await self.answers.reader.nodes(NodeQuery(project, tuple(refs), at=at)) if refs else []
 
-    async def find(self) -> Focus:
+    async def _find(self) -> Focus:
         """What a query finds, or what the focus names; the latest day if nothing is named."""
         name, project = (self.request.focus or "").strip(), self.request.project
         kind = "" if self.request.query else name.lower()
@@ -240,7 +232,7 @@ class Surroundings:
             raise NotFound(f"Nothing was found for {safe(query, 80)!r}.", FIND_OTHERWISE)
         return replace(places[0], others=tuple(places[1:]))
 
-    async def blocks(self, focus: Focus, at: Position | None) -> list[Block]:
+    async def _blocks(self, focus: Focus, at: Position | None) -> list[Block]:
         """Memo, summaries from the year down, the focus, and what is linked to it or lies beneath it.
 
         Nothing if the focus is not in the view.
@@ -261,7 +253,7 @@ class Surroundings:
         blocks += [self._node("summary", node, focus, full=self.request.detailed) for node in nodes]
         return [*blocks, own, *await self._linked(focus, at)]
 
-    async def forgotten(self, focus: Focus, since: Position) -> list[str]:
+    async def _forgotten(self, focus: Focus, since: Position) -> list[str]:
         """The nodes of this context that were there at a position and have been forgotten altogether since."""
         if focus.ref is None:
             return []

@@ -37,20 +37,6 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 @dataclass(frozen=True, slots=True)
-class _HitLine:
-    """What stands before a passage, and how much of the room that has."""
-
-    head: str
-    passage: Passage
-    share: float
-    most: int = _MOST
-
-    def filled(self, unit: float) -> str:
-        """The line, with `unit` characters for each share of room."""
-        return self.head + safe(self.passage.window(int(max(_LEAST, min(self.most, self.share * unit)))))
-
-
-@dataclass(frozen=True, slots=True)
 class HitLines:
     """Writes hits for a certain room."""
 
@@ -76,7 +62,7 @@ class HitLines:
         low, high = 0.0, 0.0
         best: list[tuple[str, ...]] = []
         for _ in range(_ROUNDS):
-            texts = ["\n".join([line.filled(unit) for line in frame]) for frame in frames]
+            texts = ["\n".join([_filled(unit, *line) for line in frame]) for frame in frames]
             written = [tuple(text.split("\n")) if text else () for text in texts]
             spent = sum(self.count(text) + 1 for text in texts if text)
             if spent <= room:
@@ -105,30 +91,34 @@ class HitLines:
             room -= self.count(line) + 1
         return written
 
-    def _frame(self, at: int) -> list[_HitLine]:
-        """The lines of a hit and of the reply to it, whose passages are yet to be filled in."""
+    def _frame(self, at: int) -> list[tuple[str, Passage, float, int]]:
+        """The lines of a hit and of the reply to it: what stands before the passage, the passage itself, its share of
+        the room and how many characters it may have."""
         hits, hit = self.hits, self.hits[at]
         if self._is_told_above(hit.event_ids[0] if hit.event_ids else "", at):
             return []
         moment, role = self.moment(hit.start_ms), hit.role or hit.kind
         # Date, session and, where there are several, project are said where they change.
         same = at > 0 and hit.session_id == hits[at - 1].session_id
-        where = f" s:{_short_session(hit.session_id)}" if hit.session_id and not same else ""
+        # The beginning of a UUID is enough to find a session again.
+        session = hit.session_id or ""
+        session = session[:8] if _UUID.fullmatch(session) else safe(session, 60)
+        where = f" s:{session}" if session and not same else ""
         where += f" @{hit.project}" if not same and len({other.project for other in hits}) > 1 else ""
         if at:
             dated = "" if same and moment[:10] == self.moment(hits[at - 1].start_ms)[:10] else f"{moment[:10]} "
             head = f"{at + 1}. {hit.score:.2f} {dated}{role}{where} {_target(hit, words=True)} "
-            lines = [_HitLine(head, hit.passage, _share(at, hit))]
+            lines = [(head, hit.passage, _share(at, hit), _MOST)]
         else:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
             target = _target(hit, whole=True, words=True)
             head = f"1. {hit.score:.2f} {hit.band} · {moment} {role}{where} · {target}{lack}\n  "
-            lines = [_HitLine(head, hit.passage, _share(at, hit), _MOST_BEST)]
+            lines = [(head, hit.passage, _share(at, hit), _MOST_BEST)]
         if hit.reply and not self._is_told_above(hit.reply.id, at):
             # A reply that is a hit as well stands here with its number.
             number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.id in each.event_ids), "")
             head = f"  → {number}{hit.reply.role} {short_grip_id(parse_ulid(hit.reply.id)[1])} "
-            lines.append(_HitLine(head, hit.reply.passage, self._reply_share(at)))
+            lines.append((head, hit.reply.passage, self._reply_share(at), _MOST))
         return lines
 
     def _is_told_above(self, event_id: str, at: int) -> bool:
@@ -141,6 +131,11 @@ class HitLines:
         hit = self.hits[at]
         own = [_share(1, other) for other in self.hits if hit.reply and hit.reply.id in other.event_ids]
         return _share(at, hit) + sum(own)
+
+
+def _filled(unit: float, head: str, passage: Passage, share: float, most: int) -> str:
+    """A line, with `unit` characters for each share of room."""
+    return head + safe(passage.window(int(max(_LEAST, min(most, share * unit)))))
 
 
 def _share(at: int, hit: Hit) -> float:
@@ -160,8 +155,3 @@ def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
     place = hit.passage.place
     name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)
     return f"{name}+{place}" if place >= DEEP else name
-
-
-def _short_session(session_id: str) -> str:
-    """A session's id as it is shown: the beginning of a UUID is enough to find it again."""
-    return session_id[:8] if _UUID.fullmatch(session_id) else safe(session_id, 60)

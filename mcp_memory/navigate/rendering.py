@@ -21,7 +21,6 @@ from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
 from mcp_memory.navigate.hit_rendering import DEEP, HitLines
 from mcp_memory.search.hits import Hit, Passage, Results, TermMark
-from mcp_memory.times.resolve import TimeRange
 
 SMALLEST_BUDGET = 60
 #: The rank from which on a piece may be left out of an answer that is whole all the same.
@@ -150,9 +149,6 @@ class Renderer:
     def clock(self, timestamp_ms: int) -> str:
         return datetime.fromtimestamp(timestamp_ms / 1000, self.zone).strftime("%H:%M")
 
-    def range(self, when: TimeRange) -> str:
-        return when.told(self.moment)
-
     def page(self, head: str, pieces: Sequence[Piece[str]], step: Step, budget: int, more: Step | None = None) -> Page:
         """As many pieces as fit between head and foot. `more` tells how many items were left out."""
 
@@ -248,7 +244,8 @@ class Renderer:
             # Passages of a topic are nearer to the words than a summary, and the bullets say more.
             said = topic.said_in(node, _SAID) if topic else []
             lines = [line for hit in said for line in write.said(hit, self._when(hit, node), width)]
-            bullets = [write.bullet(bullet) for bullet in _chosen(node.bullets, topic) if not _repeats(bullet, said)]
+            chosen = topic.bullets(node.bullets) if topic else node.bullets
+            bullets = [write.bullet(bullet) for bullet in chosen if not _repeats(bullet, said)]
             pieces += [aside(line, min(at, 2)) for at, line in enumerate(lines)]
             pieces += [aside(line, _rank(at, 3, 3, 4)) for at, line in enumerate(bullets)]
         for at, child in enumerate(view.children[offset:]):
@@ -290,7 +287,7 @@ class Renderer:
         self, time: Timeline, scope: Scope, topic: Topic | None, budget: int, offset: int = 0, note: str = ""
     ) -> Page:
         """The nodes of a time; `note` tells of what stands in no summary yet."""
-        head = f"{self.range(time.when)}{f', about {safe(topic.text, 60)}' if topic else ''}:"
+        head = f"{time.when.told(self.moment)}{f', about {safe(topic.text, 60)}' if topic else ''}:"
         if not time.nodes and time.missed:
             told = f"nothing of {_many(time.missed, time.level.label)} speaks of that."
             return self.page(f"{head} {told}", [], errors.listed(errors.WITHOUT_TOPIC, errors.OTHER_WORDS), budget)
@@ -302,14 +299,15 @@ class Renderer:
         for node in nodes:
             title, said = write.line(node), topic.said_in(node, 1) if topic else []
             lines = [line for hit in said for line in write.said(hit, self._when(hit, node), _ROOT_SAID)]
-            bullets = [write.bullet(bullet) for bullet in _chosen(node.bullets, topic)[: many - len(lines)]]
+            chosen = topic.bullets(node.bullets) if topic else node.bullets
+            bullets = [write.bullet(bullet) for bullet in chosen[: many - len(lines)]]
             pieces.append(item(title, *lines, *bullets))
         return self.page(head, pieces, errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS), budget, errors.MORE_OF_TIME)
 
     def hits(self, found: Results, budget: int, note: str = "") -> Page:
         """The hits of a search; `note` tells how the question was understood."""
         when, hits, advice = found.when, found.hits, found.advice
-        times = f" in {self.range(when)}" if when else ""
+        times = f" in {when.told(self.moment)}" if when else ""
         # The words that memory does not know, with those it knows that are spelled almost so.
         near = (
             [f"{word} (near: {', '.join(others)})" if others else word for word, others in advice.near.items()]
@@ -403,7 +401,3 @@ def _repeats(bullet: Bullet, said: Sequence[Hit]) -> bool:
 
 def _many(count: int, name: str) -> str:
     return f"{count} {name}{'s' * (count != 1)}"
-
-
-def _chosen(bullets: Sequence[Bullet], topic: Topic | None) -> list[Bullet]:
-    return topic.bullets(bullets) if topic else list(bullets)

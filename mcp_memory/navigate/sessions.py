@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,10 @@ from mcp_memory.domain.nodes import event_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
-from mcp_memory.navigate.answers import Answers, valid_budget
+from mcp_memory.navigate.answers import Answers, at_one_moment, valid_budget
 from mcp_memory.navigate.browse import session_name
 from mcp_memory.navigate.rendering import Page, aside
-from mcp_memory.navigate.shapes import event_shape, iso
+from mcp_memory.navigate.shapes import event_shape, iso, picked
 
 _MESSAGES = 40
 _GIST = 400
@@ -30,72 +31,65 @@ class SessionView:
     own_summary: Event | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """Reads sessions by name."""
+@at_one_moment
+async def session_view(here: Answers, session_id: str) -> SessionView:
+    """All that is shown of a session, by its name."""
+    name = await session_name(here.reader, session_id)
+    tail = await here.reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
+    records = await here.reader.records(name, None)
+    if not tail and not records:
+        raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
+    project = tail[-1].project if tail else ""
+    (await here.view()).admit(project)
+    own = await here.reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
+    return SessionView(name, project, records, tail, own[0] if own else None)
 
-    answers: Answers
 
-    async def view(self, session_id: str) -> SessionView:
-        """All that is shown of a session, as of one moment."""
+async def session_page(answers: Answers, session_id: str, budget: int) -> tuple[SessionView, Page]:
+    """The view, and as much of it as fits: the latest record first, then the latest messages."""
+    view, renderer = await session_view(answers, session_id), answers.renderer
+    count = "no record yet" if not view.records else f"{len(view.records)} record(s)"
+    head = f"Session {safe(view.session_id, 80)} of {view.project}: {count}; records, not instructions."
+    # Every record in a line, and the latest, which holds what the others held, as far as there is room.
+    named = [
+        f"record {record.id} {renderer.moment(record.timestamp_ms)} depth {record.depth}" for record in view.records
+    ]
+    pieces = [aside(line, rank=40) for line in named[:-1]]
+    if view.records:
+        last = view.records[-1]
+        lines = [f"{named[-1]}, by {last.written_by}:", *(safe(line, _GIST) for line in body_lines(last.body))]
+        pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
+    own = view.own_summary
+    if own:
+        grip = event_grip_id(own.timestamp_ms, own.key)
+        pieces.append(aside(f"The client's own summary: {safe(own.text, 160)} {grip}", rank=20))
+    for at, event in enumerate(view.tail):
+        # Shown in order; the later a message came, the sooner it is given room. The last ones rank with the record.
+        said = f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)}"
+        grip = event_grip_id(event.timestamp_ms, event.key)
+        pieces.append(aside(f"{said} {grip}", rank=3 * (len(view.tail) - at)))
+    return view, renderer.page(head, pieces, _NEXT, valid_budget(budget))
 
-        async def read(here: Answers) -> SessionView:
-            name = await session_name(here.reader, session_id)
-            tail = await here.reader.events(EventQuery(session_id=name, types=MESSAGES, last=_MESSAGES))
-            records = await here.reader.records(name, None)
-            if not tail and not records:
-                raise NotFound(f"There is no session {session_id.strip()[:80]!r} in memory.", SEE_SESSIONS)
-            project = tail[-1].project if tail else ""
-            (await here.view()).admit(project)
-            own = await here.reader.events(EventQuery(session_id=name, types=(EventType.COMPACTION,), last=1))
-            return SessionView(name, project, records, tail, own[0] if own else None)
 
-        return await self.answers.at_once(read)
+def fitting(view: SessionView, budget: int, count: Callable[[str], int]) -> SessionView:
+    """As much of the view as the budget has room for: the latest record, then the latest messages, then the rest.
 
-    async def page(self, session_id: str, budget: int) -> tuple[SessionView, Page]:
-        """The view, and as much of it as fits: the latest record first, then the latest messages."""
-        view, renderer = await self.view(session_id), self.answers.renderer
-        count = "no record yet" if not view.records else f"{len(view.records)} record(s)"
-        head = f"Session {safe(view.session_id, 80)} of {view.project}: {count}; records, not instructions."
-        # Every record in a line, and the latest, which holds what the others held, as far as there is room.
-        named = [
-            f"record {record.id} {renderer.moment(record.timestamp_ms)} depth {record.depth}" for record in view.records
-        ]
-        pieces = [aside(line, rank=40) for line in named[:-1]]
-        if view.records:
-            last = view.records[-1]
-            lines = [f"{named[-1]}, by {last.written_by}:", *(safe(line, _GIST) for line in body_lines(last.body))]
-            pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
-        own = view.own_summary
-        if own:
-            grip = event_grip_id(own.timestamp_ms, own.key)
-            pieces.append(aside(f"The client's own summary: {safe(own.text, 160)} {grip}", rank=20))
-        for at, event in enumerate(view.tail):
-            # Shown in order; the later a message came, the sooner it is given room. The last ones rank with the record.
-            said = f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)}"
-            grip = event_grip_id(event.timestamp_ms, event.key)
-            pieces.append(aside(f"{said} {grip}", rank=3 * (len(view.tail) - at)))
-        return view, renderer.page(head, pieces, _NEXT, valid_budget(budget))
-
-    def fitting(self, view: SessionView, budget: int) -> SessionView:
-        """As much of the view as the budget has room for: the latest record, then the latest messages, then the rest.
-
-        The latest record is never left out, since nothing else says what it says.
-        """
-        count, last = self.answers.renderer.count, view.records[-1:]
-        rest: list[Event | Record] = [*reversed(view.tail), *reversed(view.records[:-1])]
-        rest += [view.own_summary] if view.own_summary else []
-        kept = pack(
-            [Piece((each,), listed=True) for each in rest],
-            budget - sum(record.tokens for record in last),
-            lambda each: each.tokens if isinstance(each, Record) else count(each.text),
-        ).values()
-        return replace(
-            view,
-            records=[record for record in view.records if record in kept] + last,
-            tail=[event for event in view.tail if event in kept],
-            own_summary=view.own_summary if view.own_summary in kept else None,
-        )
+    The latest record is never left out, since nothing else says what it says.
+    """
+    last = view.records[-1:]
+    rest: list[Event | Record] = [*reversed(view.tail), *reversed(view.records[:-1])]
+    rest += [view.own_summary] if view.own_summary else []
+    kept = pack(
+        [Piece((each,), listed=True) for each in rest],
+        budget - sum(record.tokens for record in last),
+        lambda each: each.tokens if isinstance(each, Record) else count(each.text),
+    ).values()
+    return replace(
+        view,
+        records=[record for record in view.records if record in kept] + last,
+        tail=[event for event in view.tail if event in kept],
+        own_summary=view.own_summary if view.own_summary in kept else None,
+    )
 
 
 def session_shape(view: SessionView, tokens: int) -> dict[str, Any]:
@@ -110,30 +104,17 @@ def session_shape(view: SessionView, tokens: int) -> dict[str, Any]:
 
 
 def record_shape(record: Record) -> dict[str, Any]:
-    context = record.body.context
+    body, context = record.body, record.body.context
+    items = [{"owner": item.owner or None, "task": item.task, "due": item.due or None} for item in context.action_items]
     return {
         "id": record.id,
         "timestamp": iso(record.timestamp_ms),
-        "depth": record.depth,
-        "parent_id": record.parent_id,
-        "summary": record.body.summary,
-        "key_points": list(record.body.key_points),
+        **picked(record, "depth parent_id"),
+        **picked(body, "summary key_points"),
         "context": {
-            "participants": list(context.participants),
-            "decisions": list(context.decisions),
-            "action_items": [
-                {"owner": item.owner or None, "task": item.task, "due": item.due or None}
-                for item in context.action_items
-            ],
-            "unresolved": list(context.unresolved),
-            "domain_entities": list(context.domain_entities),
+            **picked(context, "participants decisions"),
+            "action_items": items,
+            **picked(context, "unresolved domain_entities"),
         },
-        "event_ids": list(record.event_ids),
-        "tokens": record.tokens,
-        "written_by": record.written_by,
-        "reason": record.reason,
-        "refreshes": record.refreshes,
-        "tokens_before": record.tokens_before,
-        "tokens_after": record.tokens_after,
-        "ratio": record.ratio,
+        **picked(record, "event_ids tokens written_by reason refreshes tokens_before tokens_after ratio"),
     }

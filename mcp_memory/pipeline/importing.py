@@ -42,8 +42,8 @@ class Imported:
     #: Lines that call themselves notes, or pinned, and are ordinary events here.
     notes: int = 0
     seconds: float = 0.0
-    projects: dict[str, int] = field(default_factory=dict)
-    months: dict[str, int] = field(default_factory=dict)
+    projects: Counter[str] = field(default_factory=Counter)
+    months: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -111,12 +111,10 @@ async def _store(log: Store, inbox: Inbox, trial: Trial | None, batch: _Batch, r
     else:
         fresh = await trial(batch.intakes)
         added = sum(len(intake.events) for intake in fresh)
-        projects, months = Counter(result.projects), Counter(result.months)
         for intake in fresh:
             # A name that a directory claims may not count, so that the directory is told.
-            projects[(intake.root or intake.label).removeprefix("label:")] += len(intake.events)
-            months.update(local_day(event.timestamp_ms, UTC).isoformat()[:7] for event in intake.events)
-        result.projects, result.months = dict(projects), dict(months)
+            result.projects[(intake.root or intake.label).removeprefix("label:")] += len(intake.events)
+            result.months.update(local_day(event.timestamp_ms, UTC).isoformat()[:7] for event in intake.events)
     result.events_new += added
     result.events_known += sum(len(intake.events) for intake in batch.intakes) - added
 
@@ -169,8 +167,9 @@ class _Importer:
                 if is_enough(batch.captured):
                     yield batch
                     batch = _Batch()
-            if "failed" not in part.position:
-                batch.bad += _unfinished(path, part.position)
+            if "failed" not in part.position and _is_unfinished(path, part.position["offset"]):
+                reason = "the last line is incomplete or not JSON"
+                batch.bad.append(BadLine(str(path), part.position["line"] + 1, reason))
             before += _size(path)
         yield batch
 
@@ -185,22 +184,18 @@ class _Importer:
         return self._roots[cwd]
 
 
-def _unfinished(path: Path, position: Mapping[str, Any]) -> list[BadLine]:
+def _is_unfinished(path: Path, offset: int) -> bool:
     """Whether something without an end was left at the end. More than a line is what has just been added.
 
     It stays unread, so that the rest of it can come; but here no one may ever ask again.
     """
-    if position["offset"] >= _size(path):
-        return []
     try:
         with path.open("rb") as file:
-            file.seek(position["offset"])
+            file.seek(offset)
             rest = file.read()
     except OSError:
-        return []
-    if b"\n" in rest or not rest.strip():
-        return []
-    return [BadLine(str(path), position["line"] + 1, "the last line is incomplete or not JSON")]
+        return False
+    return b"\n" not in rest and bool(rest.strip())
 
 
 def _size(path: Path) -> int:

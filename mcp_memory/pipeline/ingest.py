@@ -13,10 +13,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from anyio import to_thread
 
@@ -24,10 +24,9 @@ from mcp_memory.capture.clipping import clean, clip, looked_through
 from mcp_memory.capture.hook import client_of
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.clients.port import BadLine, Client, Reading, TranscriptState
-from mcp_memory.domain.events import TIMES, Captured, Event, EventType, Intake, Role, event_key, opaque
-from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.domain.events import TIMES, Captured, Event, Intake, Role, event_key, opaque
 from mcp_memory.store.inbox_port import Inbox, InboxRow
-from mcp_memory.store.port import Clock, Share, Store
+from mcp_memory.store.port import Share, Store
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +42,6 @@ ABANDONED_SECONDS = 60
 TWICE_WITHIN_MS = 5_000
 _SEEN = "inbox"
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
-#: The client that notes are from.
-CLIENT = "mcp-memory"
 
 CountAll = Callable[[Sequence[str]], list[int]]
 #: A text without secrets, and whether it was cut.
@@ -383,46 +380,3 @@ def _spooled(path: Path) -> SpoolRow | None:
     if received < 0 or received not in TIMES:
         return None
     return received, clean(client), clean(root), clean(label), clean(payload)
-
-
-class Desk(Protocol):
-    """As much of an open memory as writing a note needs."""
-
-    @property
-    def store(self) -> Store: ...
-    @property
-    def intaker(self) -> Intaker: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def home_root(self) -> str: ...
-    @property
-    def home_label(self) -> str: ...
-
-
-async def remember(desk: Desk, text: str, pin: bool = False, project: str | None = None) -> Event:
-    """Store a note; it can be found at once. The same words at the same moment are one note."""
-    if not text.strip():
-        raise UsageError("There is nothing to remember: the text is empty.")
-    root, label = desk.home_root, desk.home_label
-    # A session stays in the project it began in, so its name is the project's own place, not a name that leads there.
-    known = project or await desk.store.project_of_root(root, label)
-    place = await desk.store.root_of(known) if known else None
-    if project and place is None:
-        raise NotFound(f"There is no project {project!r} in memory. Leave `project` out to use the current one.")
-    if place is not None:
-        root, label = place, ""
-    now = desk.clock.now_ms()
-    captured = Captured(
-        client=CLIENT,
-        session_id=f"notes:{root or label}",
-        source_key=f"note:{now}:{text}",
-        timestamp_ms=now,
-        event_type=EventType.NOTE,
-        role=Role.USER,
-        text=text.strip(),
-        metadata={"pin": True} if pin else {},
-    )
-    event = desk.intaker.prepare([captured])[0]
-    await desk.store.add([Intake((event,), root, label)])
-    return replace(event, project=await desk.store.project_of_root(root, label) or "")

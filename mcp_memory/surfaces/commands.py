@@ -24,9 +24,8 @@ from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, node_of, ref_of, topic_of
 from mcp_memory.navigate.context import ContextRequest, levels_of
 from mcp_memory.navigate.rendering import Page
-from mcp_memory.navigate.sessions import record_shape, session_shape
-from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, status, time_shape
-from mcp_memory.pipeline.ingest import remember
+from mcp_memory.navigate.sessions import fitting, record_shape, session_page, session_shape, session_view
+from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, time_shape
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
@@ -190,7 +189,7 @@ async def timeline(answers: Answers, options: argparse.Namespace) -> Answer:
 
 
 async def note(app: App, options: argparse.Namespace) -> Answer:
-    event = await remember(app, options.text, options.pin, options.project)
+    event = await app.remember(options.text, options.pin, options.project)
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
         return {**event_shape(event), "grip_id": grip_id, "pin": options.pin}
@@ -198,7 +197,7 @@ async def note(app: App, options: argparse.Namespace) -> Answer:
 
 
 async def show_status(app: App, options: argparse.Namespace) -> Answer:
-    facts = await status(app)
+    facts = await app.status()
     return facts if options.json else output.facts(facts)
 
 
@@ -263,13 +262,13 @@ async def snapshot(app: App, options: argparse.Namespace) -> Answer:
 
 async def session(app: App, options: argparse.Namespace) -> Answer:
     budget = BUDGET if options.budget is None else options.budget
-    view, page = await app.sessions.page(options.id, budget)
+    view, page = await session_page(app.answers, options.id, budget)
     if not options.json:
         return _fitted(app.answers, page, budget)
-    fitting = app.sessions.fitting(view, budget)
-    if not (fitting.records or fitting.tail):
+    shown = fitting(view, budget, app.answers.renderer.count)
+    if not (shown.records or shown.tail):
         output.too_small(budget)
-    return session_shape(fitting, page.tokens)
+    return session_shape(shown, page.tokens)
 
 
 async def compact(app: App, options: argparse.Namespace) -> Answer:
@@ -281,7 +280,7 @@ async def compact(app: App, options: argparse.Namespace) -> Answer:
         full = f"{usage.tokens:,} of {usage.window:,} tokens"
         return f"No record was made: {result.decision.reason} ({full}). --force makes one all the same."
     # Read back, so that it names the events it was made from.
-    records = (await app.sessions.view(options.id)).records if made else []
+    records = (await session_view(app.answers, options.id)).records if made else []
     return {
         "compacted": made is not None,
         "reason": result.decision.reason,

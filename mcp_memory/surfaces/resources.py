@@ -65,15 +65,16 @@ class Shelf:
     @declared(RESOURCES, uri="memory://session/{session_id}", description="A session's record and latest messages")
     async def session(self, session_id: str) -> str:
         app = await self.memory.app()
-        return (await app.sessions.page(session_id, SESSION_TOKENS))[1].text
+        from mcp_memory.navigate.sessions import session_page
+
+        return (await session_page(app.answers, session_id, SESSION_TOKENS))[1].text
 
     @declared(RESOURCES, uri="memory://status", description="What is stored and what waits", mime_type=_JSON)
     async def status(self) -> str:
         app = await self.memory.app()
         from mcp_memory.domain.text import clean_json
-        from mcp_memory.navigate.shapes import status
 
-        facts = await status(app)
+        facts = await app.status()
         if app.settings.privacy.isolate:
             # Sessions and transcripts of other projects have no names here.
             facts["set_aside"] = [{"reason": bad["reason"]} for bad in facts["set_aside"]]
@@ -91,11 +92,12 @@ class Shelf:
     @declared(PROMPTS, title="Condense a session", description="Makes a session's record now: decisions, to do, open")
     async def resummarize(self, session: SessionId) -> str:
         from mcp_memory.navigate.browse import session_name
+        from mcp_memory.navigate.sessions import session_view
 
         # What the prompt asks for has happened when the model reads it.
         try:
             app = await self.memory.app()
-            await app.sessions.view(session)  # raises if it may not be read
+            await session_view(app.answers, session)  # raises if it may not be read
             made = await app.pipeline.compactor.compact(await session_name(app.store, session), force=True)
             condensed = "Nothing was said since its last record."
             if made.record is not None:

@@ -240,7 +240,9 @@ class Tools:
         Call it after a compaction or when a session is resumed."""
 
         async def page(app: App) -> Page:
-            return (await app.sessions.page(session, budget_tokens))[1]
+            from mcp_memory.navigate.sessions import session_page
+
+            return (await session_page(app.answers, session, budget_tokens))[1]
 
         return await self.answer(budget_tokens, page)
 
@@ -248,11 +250,9 @@ class Tools:
     async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
         app = await self.memory.app()
-        from mcp_memory.pipeline.ingest import remember
-
         if project:
             await app.answers.scope(project)
-        event = await remember(app, text, pin, project)
+        event = await app.remember(text, pin, project)
         app.pipeline.wake.set()
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"

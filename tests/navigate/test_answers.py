@@ -18,6 +18,7 @@ from mcp_memory.errors import BadId, NotFound, UnknownTimePhrase, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.navigate.context import ContextRequest
 from mcp_memory.navigate.rendering import Renderer
+from mcp_memory.navigate.sessions import session_page
 from mcp_memory.surfaces.import_command import load_sample
 from tests.support import StoppedClock, conversation, learn, memory, said
 
@@ -149,7 +150,7 @@ async def test_errors_say_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cursor"):
             await answers.get_node("toc:day:2026-03-02@alpha", None, None, 600, "page two")
         with pytest.raises(NotFound, match="session"):
-            await app.sessions.page("nobody", 600)
+            await session_page(app.answers, "nobody", 600)
 
 
 @pytest.mark.parametrize("query", ["😀", '"', "*", "((", "\x00", "— … !?"])

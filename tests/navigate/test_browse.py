@@ -12,6 +12,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.navigate.browse import topic_of
+from mcp_memory.navigate.sessions import session_page
 from tests.support import all_nodes, learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -91,11 +92,11 @@ async def test_segments_after_the_first_are_shortened_and_can_be_opened(app: App
 
 
 async def test_a_session_is_found_by_the_beginning_that_is_shown(app: App) -> None:
-    view, _ = await app.sessions.page("s:0a76fbfe", 400)
+    view, _ = await session_page(app.answers, "s:0a76fbfe", 400)
     assert view.session_id == UUIDS[0]
     await learn(app, [said("Another one.", "2026-03-20T09:00:00Z", session=UUIDS[1])])
     with pytest.raises(NotFound, match="several sessions"):
-        await app.sessions.page("0a76fbfe", 400)
+        await session_page(app.answers, "0a76fbfe", 400)
 
 
 async def test_every_branch_whose_keywords_or_bullets_name_it_is_kept(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mcp_memory.domain.nodes import Node, NodeQuery, RollupSummary, SegmentSumma
 from mcp_memory.domain.records import Record, body_text, text_key
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
-from mcp_memory.navigate.shapes import status
+from mcp_memory.navigate.sessions import session_page, session_view
 from mcp_memory.pipeline import compact as stage
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.database import Transaction
@@ -56,7 +56,7 @@ def talk(start: int, many: int, text: str = "", session: str = "s1", **metadata:
 
 
 async def chain(app: App, session: str = "s1") -> list[Record]:
-    return (await app.sessions.view(session)).records
+    return (await session_view(app.answers, session)).records
 
 
 async def all_records(app: App) -> list[tuple[Any, ...]]:
@@ -111,7 +111,7 @@ async def test_a_record_names_its_sources_with_their_hashes_and_leaves_them_as_t
         assert [hashlib.sha256(text.encode()).digest() for text, _ in rows] == [sha for _, sha in rows]
         assert len(record.event_ids) == len(rows) == 10  # all but the tail of six
         assert await database_of(app).value("SELECT count(*) FROM event") == 16
-        view = await app.sessions.view("s1")
+        view = await session_view(app.answers, "s1")
         assert record.event_ids[0] not in {event.event_id for event in view.tail[-6:]}
 
 
@@ -165,7 +165,7 @@ async def test_a_failing_summarizer_changes_nothing_and_is_reported(
         assert await all_records(app) == []
         assert await database_of(app).value("SELECT count(*) FROM compaction_source") == 0
         assert "cannot be reached" in caplog.text
-        assert "cannot be reached" in (await status(app))["compactions"]["failed"]
+        assert "cannot be reached" in (await app.status())["compactions"]["failed"]
         with pytest.raises(SummarizerError):
             await app.pipeline.compactor.compact("s1", force=True)
         assert await all_records(app) == []
@@ -188,7 +188,7 @@ async def test_an_unexpected_error_stops_no_other_stage(tmp_path: Path) -> None:
         app.pipeline.compactor.quick = Broken()
         await learn(app, [*talk(0, 16), *talk(0, 3, session="s2")])
         assert await all_records(app) == []
-        assert "ZeroDivisionError" in (await status(app))["compactions"]["failed"]
+        assert "ZeroDivisionError" in (await app.status())["compactions"]["failed"]
         assert len(await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 9))) == 2
 
 
@@ -311,10 +311,10 @@ async def test_before_the_client_forgets_a_record_is_made_from_the_whole_transcr
         after = payload | {"hook_event_name": "PostCompact", "compact_summary": "The exporter has ten steps."}
         await tell(after, 1_772_442_660_000)
         assert len(await all_records(app)) == 1
-        view = await app.sessions.view("s9")
+        view = await session_view(app.answers, "s9")
         assert view.own_summary is not None
         assert view.own_summary.text == "The exporter has ten steps."
-        _, page = await app.sessions.page("s9", 1_500)
+        _, page = await session_page(app.answers, "s9", 1_500)
         assert "The client's own summary: The exporter has ten steps." in page.text
         kept = await (await app.inbox.database()).value(
             "SELECT text FROM brief WHERE root = ?", (text_key("claude-code", "s9"),)
@@ -371,9 +371,9 @@ async def test_a_source_that_no_longer_says_what_it_said_is_found(tmp_path: Path
 
 async def test_status_tells_how_the_latest_compaction_went(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
-        assert (await status(app))["compactions"] == {"records": 0, "sessions": 0, "waiting": 0}
+        assert (await app.status())["compactions"] == {"records": 0, "sessions": 0, "waiting": 0}
         await learn(app, talk(0, 16))
-        facts = (await status(app))["compactions"]
+        facts = (await app.status())["compactions"]
         assert (facts["records"], facts["sessions"], facts["waiting"]) == (1, 1, 0)
         (latest,) = facts["latest"]
         assert (latest["session_id"], latest["reason"], latest["depth"]) == ("s1", "trigger", 0)

@@ -19,7 +19,6 @@ from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.models.caller import Backoff
 from mcp_memory.navigate.browse import expand_grip
-from mcp_memory.navigate.shapes import status
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sqlite.database import Transaction
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
@@ -240,7 +239,7 @@ async def test_the_cap_ends_the_day_and_the_rest_follows_tomorrow(tmp_path: Path
         async with opened(tmp_path, model, clock, daily_token_cap=4_500, concurrency=1) as app:
             await learn(app, [line for day in days for line in talk(day)])
             first = await settle(app)
-            facts = await status(app)
+            facts = await app.status()
             assert "tokens a day" in upgrades(app).reason
             assert 0 < facts["llm"]["today"] <= 4_500
             assert facts["llm"]["cap"] == 4_500
@@ -250,7 +249,7 @@ async def test_the_cap_ends_the_day_and_the_rest_follows_tomorrow(tmp_path: Path
             assert found[newest] == SIGNED
             clock.move(days=1)
             assert await settle(app) > 0
-            assert (await status(app))["llm"]["today"] <= 4_500
+            assert (await app.status())["llm"]["today"] <= 4_500
     assert first > 0
 
 
@@ -301,7 +300,7 @@ async def test_metrics_are_stored_and_status_shows_them(tmp_path: Path) -> None:
             )
             assert all(depth and given > 0 and out > 0 and 0 < ratio <= 1 for depth, given, out, ratio in rows)
             await settle(app)
-            facts = await status(app)
+            facts = await app.status()
     assert facts["llm"]["calls"] == len(model.asked)
     assert facts["llm"]["output_tokens"] == 50 * len(model.asked)
     wanted = (facts["llm"]["input_tokens"] + 5 * facts["llm"]["output_tokens"]) / 1_000_000
@@ -314,7 +313,7 @@ async def test_without_a_model_nothing_is_asked_and_the_cap_is_nothing(tmp_path:
     async with opened(tmp_path, None) as app:
         await learn(app, talk("2026-03-02"))
         assert app.upgrades is None
-        assert (await status(app))["llm"] == {
+        assert (await app.status())["llm"] == {
             "calls": 0, "input_tokens": 0, "output_tokens": 0, "today": 0, "cap": 0,
             "failed": 0, "cost": 0.0, "cost_today": 0.0,
         }  # fmt: skip

@@ -27,7 +27,6 @@ from mcp_memory.app import open_app
 from mcp_memory.config import Calendar, Privacy, Settings
 from mcp_memory.domain.events import Captured, EventType, Intake, Role
 from mcp_memory.domain.nodes import NodeQuery
-from mcp_memory.pipeline.ingest import remember
 from tests.support import StoppedClock, learn, said
 from tests.surfaces.client import Era, ask, connected, read, refused
 
@@ -69,7 +68,7 @@ async def fill(home: Path) -> dict[str, list[str]]:
         assert (await app.pipeline.compactor.compact("shared", force=True)).record
         failed = {"path": "/x/platypus/1.jsonl", "line": 1, "reason": "its reader failed", "file": "1:1:1"}
         await app.inbox.settle(checkpoints={"transcript:x": {"offset": 0, "line": 0, "memory": {}, "failed": failed}})
-        note = await remember(app, "note-of-beta: the platypus sleeps", pin=True, project="beta")
+        note = await app.remember("note-of-beta: the platypus sleeps", pin=True, project="beta")
         await app.pipeline.compactor.compact("den-of-beta", force=True)
         await app.pipeline.until_idle()
         await app.pipeline.lease.release()
