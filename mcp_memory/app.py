@@ -152,7 +152,6 @@ class App:
     @cached_property
     def pipeline(self) -> Pipeline:
         from mcp_memory.clients import CLIENTS
-        from mcp_memory.pipeline.brief import Briefs
         from mcp_memory.pipeline.loop import Pipeline
         from mcp_memory.summaries import ExtractiveSummarizer
 
@@ -162,11 +161,9 @@ class App:
             return ZoneInfo(await store.timezone(self.zone.key))
 
         upgrades = self.upgrades  # gives the compactor its author, so it comes first
-        brief = settings.brief
         return Pipeline(
             store=store,
             inbox=self.inbox,
-            briefs=Briefs(store, self.inbox, tokens.count, brief.budget_tokens, self.clock, brief.enabled),
             compactor=self.compactor,
             lease=store.lease(),
             index=self.index,

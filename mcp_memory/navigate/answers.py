@@ -323,8 +323,10 @@ class Answers:
         Each look reads a bounded number of rows by their keys, however long the history is: clients ask at every key
         stroke.
         """
-        completer = _COMPLETERS.get(argument)
-        return await completer(self, await self.view(), typed) if completer else []
+        scope, completer = await self.view(), _COMPLETERS.get(argument)
+        if argument in ("session", "session_id"):
+            return await self.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
+        return await completer(self, scope, typed) if completer else []
 
 
 async def _node_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
@@ -360,10 +362,6 @@ async def _grip_ids(answers: Answers, scope: Scope, typed: str) -> list[str]:
     return [grip_id for grip_id in found if grip_id.startswith(typed)]
 
 
-async def _sessions(answers: Answers, scope: Scope, typed: str) -> list[str]:
-    return await answers.reader.sessions(typed, MOST + 1, scope.home) if scope.home else []
-
-
 async def _times(answers: Answers, scope: Scope, typed: str) -> list[str]:
     """Phrases for times in which something was said, then the days, weeks and months there are."""
     found: list[str] = []
@@ -395,8 +393,6 @@ async def _topics(answers: Answers, scope: Scope, typed: str) -> list[str]:
 _COMPLETERS: dict[str, Callable[[Answers, Scope, str], Awaitable[list[str]]]] = {
     "node_id": _node_ids,
     "grip_id": _grip_ids,
-    "session_id": _sessions,
-    "session": _sessions,
     "when": _times,
     "topic": _topics,
 }

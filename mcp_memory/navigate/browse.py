@@ -136,7 +136,7 @@ async def grip_key(reader: ReadStore, name: str) -> bytes:
     if len(keys) > 1:
         raise NotFound(f"{name.strip()[:40]} is the beginning of several grips.", SEE_WHOLE_GRIP)
     if not keys:
-        raise no_grip(name)
+        raise NotFound(f"There is no grip {name.strip()[:80]} in memory.", SEE_GRIPS)
     return keys[0]
 
 
@@ -149,10 +149,6 @@ async def session_name(reader: ReadStore, given: str) -> str:
     if len(found) > 1 and name not in found:
         raise NotFound(f"{name} is the beginning of several sessions: give more of the one you mean.")
     return found[0] if len(found) == 1 else name
-
-
-def no_grip(name: str) -> NotFound:
-    return NotFound(f"There is no grip {name.strip()[:80]} in memory.", SEE_GRIPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +341,7 @@ async def expand_grip(reader: ReadStore, grip_id: str, before: int, after: int, 
     wider = _WIDER if spoken else 1
     record = await reader.grip(await grip_key(reader, grip_id), before * wider, after * wider)
     if record is None:
-        raise no_grip(grip_id)
+        raise NotFound(f"There is no grip {grip_id.strip()[:80]} in memory.", SEE_GRIPS)
     if spoken:
         nearest = _spoken(record.before[::-1], before)[::-1]
         record = replace(record, before=nearest, after=_spoken(record.after, after))

@@ -6,7 +6,6 @@ A session goes on after a compaction or a resume; its agent is given the record,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from mcp_memory import lexicon
 from mcp_memory.domain.budget import first_lines
@@ -15,7 +14,7 @@ from mcp_memory.domain.nodes import BriefSource
 from mcp_memory.domain.records import Account, Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.store.inbox_port import Inbox
-from mcp_memory.store.port import Clock, Store
+from mcp_memory.store.port import Store
 
 MAX_CHARS = 8_900
 _FOOT = "</memory>"
@@ -24,22 +23,14 @@ _GIST = 220
 _TAIL_SHARE = 4
 
 
-@dataclass(slots=True)
-class Briefs:
-    """Writes the briefs of the projects whose days have changed."""
-
-    store: Store
-    inbox: Inbox
-    count: Callable[[str], int]
-    budget_tokens: int
-    clock: Clock
-    enabled: bool = True
-
-    async def refresh(self, lease_token: int) -> None:
-        for source in await self.store.outdated_briefs(50):
-            text = compose(source, self.budget_tokens, self.count) if self.enabled else ""
-            await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
-            await self.store.settle_brief(source, lease_token)
+async def refresh_briefs(
+    store: Store, inbox: Inbox, budget: int, count: Callable[[str], int], now_ms: int, lease_token: int
+) -> None:
+    """Write the briefs of the projects whose days have changed; a budget of 0: none is wanted."""
+    for source in await store.outdated_briefs(50):
+        text = compose(source, budget, count) if budget else ""
+        await inbox.keep(dict.fromkeys(source.roots, text), now_ms)
+        await store.settle_brief(source, lease_token)
 
 
 def compose(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:

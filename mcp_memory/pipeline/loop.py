@@ -16,7 +16,7 @@ from mcp_memory.clients.port import Client
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
-from mcp_memory.pipeline.brief import Briefs
+from mcp_memory.pipeline.brief import refresh_briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import Done, Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
@@ -45,7 +45,6 @@ class Pipeline:
 
     store: Store
     inbox: Inbox
-    briefs: Briefs
     compactor: Compactor
     lease: Lease
     index: IndexKeeper
@@ -87,7 +86,10 @@ class Pipeline:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
             done.nodes = await rollup(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
         if not done.anything:
-            await self.briefs.refresh(share.token)
+            count = self.compactor.tokens.count
+            await refresh_briefs(
+                self.store, self.inbox, self.compactor.brief_tokens, count, self.clock.now_ms(), share.token
+            )
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
         return done
@@ -121,7 +123,20 @@ class Pipeline:
                 tasks.start_soon(self.upgrades.run, name="upgrades")
             if self.backup:
                 tasks.start_soon(self._keep_backups, self.backup, name="backups")
-            await self._run()
+            failures = 0
+            try:
+                while True:
+                    # Read before the work, so that what comes in meanwhile is not missed.
+                    seen = await self._version()
+                    if await self._work():
+                        failures, self._warned = 0, ""
+                    else:
+                        # Something is in the way: our own writes must not wake us to try the same again at once.
+                        failures, seen = failures + 1, await self._version()
+                    await self._wait(seen, failures)
+            finally:
+                with anyio.move_on_after(2, shield=True):
+                    await self.lease.release()
 
     async def _keep_backups(self, backup: Callable[[], Awaitable[object]]) -> None:
         """Beside the work, which does not wait for it. A short session is left alone."""
@@ -139,23 +154,6 @@ class Pipeline:
                 told = str(error)
             except Exception:
                 logger.exception("A backup met an unexpected error and will be tried again")
-
-    async def _run(self) -> None:
-        failures = 0
-        try:
-            while True:
-                # Read before the work, so that what comes in meanwhile is not missed.
-                seen = await self._version()
-                if await self._work():
-                    failures, self._warned = 0, ""
-                    await self._wait(seen)
-                else:
-                    # Something is in the way: our own writes must not wake us to try the same again at once.
-                    failures += 1
-                    await self._wait(await self._version(), failures)
-        finally:
-            with anyio.move_on_after(2, shield=True):
-                await self.lease.release()
 
     async def _work(self) -> bool:
         """Do what there is to do. False if there was something, but nothing could be done."""
@@ -184,7 +182,7 @@ class Pipeline:
             return False
         return done.anything
 
-    async def _wait(self, seen: tuple[int, int], failures: int = 0) -> None:
+    async def _wait(self, seen: tuple[int, int], failures: int) -> None:
         """Until there is news. What the spool held all along is none, or a full disk would keep us at it."""
         self.wake = anyio.Event()
         with anyio.move_on_after(pause_after(failures)):

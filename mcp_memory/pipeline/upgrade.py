@@ -108,9 +108,6 @@ class Upgrades:
     async def _side_by_side(self, jobs: list[Rewrite | Upgrade]) -> int:
         done: list[bool] = []
 
-        async def one(job: Rewrite | Upgrade, name: str) -> None:
-            done.append(await self._one(job, name))
-
         async def watch(working: anyio.CancelScope) -> None:
             """Whoever has lost the lease must not go on paying for what another process asks as well."""
             while True:
@@ -124,15 +121,16 @@ class Upgrades:
                 watching.start_soon(watch, working.cancel_scope, name="upgrade lease")
                 for job in jobs:
                     name = job.name if isinstance(job, Rewrite) else job.ref.node_id()
-                    working.start_soon(one, job, name, name=f"upgrade {name}")
+                    working.start_soon(self._one, job, name, done, name=f"upgrade {name}")
             watching.cancel_scope.cancel()
         return sum(done)
 
-    async def _one(self, job: Rewrite | Upgrade, name: str) -> bool:
+    async def _one(self, job: Rewrite | Upgrade, name: str, done: list[bool]) -> None:
         try:
             if isinstance(job, Rewrite):
-                return await self.rewrite(job)
-            return await (self._segment(job) if job.ref.level is Level.SEGMENT else self._period(job))
+                done.append(await self.rewrite(job))
+            else:
+                done.append(await (self._segment(job) if job.ref.level is Level.SEGMENT else self._period(job)))
         except _ELSEWHERE as error:
             self.reason = str(error)
         except SummarizerError as error:
@@ -144,7 +142,6 @@ class Upgrades:
                 await self.store.postpone_rewrite(job, until_ms)
             else:
                 await self.store.postpone_upgrade(job, until_ms)
-        return False
 
     async def rewrite(self, rewrite: Rewrite) -> bool:
         """Append what the model says as the record that takes the old one's place."""
