@@ -127,14 +127,12 @@ async def _latest(reader: ReadStore, project: str | None, asked: str) -> tuple[T
     """
     order: Order
     if _order_of(asked) == "first":
-        days = await reader.nodes(NodeQuery.touching(project, Level.DAY, 0, _EVER_MS, 1))
-        phrase, order = "the first day", "first"
-    elif _WORDINGS["recent"].search(asked):
-        days = await reader.nodes(NodeQuery.latest(project, Level.DAY, _RECENT_DAYS, bullets=False))
-        phrase, order = "the latest days", ""
+        query, phrase, order = NodeQuery.touching(project, Level.DAY, 0, _EVER_MS, 1), "the first day", "first"
     else:
-        days = await reader.nodes(NodeQuery.latest(project, Level.DAY, 1, bullets=False))
-        phrase, order = "the latest day", "last"
+        recent = _WORDINGS["recent"].search(asked)
+        query = NodeQuery.latest(project, Level.DAY, _RECENT_DAYS if recent else 1, bullets=False)
+        phrase, order = ("the latest days", "") if recent else ("the latest day", "last")
+    days = await reader.nodes(query)
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
 
 

@@ -156,11 +156,11 @@ class Renderer:
             return self.count(text) + 1 if text else 0
 
         items = sum(piece.listed for piece in pieces)
-        chosen = pack(pieces, self.room(head, step, budget), cost)
-        if more and sum(pieces[index].listed for index in chosen) < items:
-            # Something is left out, so room is needed to say so.
-            chosen = pack(pieces, self.room(head, step, budget, more), cost)
-        left = items - sum(pieces[index].listed for index in chosen)
+        for told in (None, more):
+            chosen = pack(pieces, self.room(head, step, budget, told), cost)
+            left = items - sum(pieces[index].listed for index in chosen)
+            if not (left and more):  # else something is left out, so room is needed to say so
+                break
         lines = [chosen[index] for index in sorted(chosen) if chosen[index]]
         if left and more:
             lines.append(self.say(more).format(left))

@@ -1,20 +1,23 @@
-"""Beside the stages that build the tree: a session that outgrows its model's window is condensed to a record.
+"""Beside the stages that build the tree: a session that outgrows its model's window is condensed to a record; and
+what the hook prints is kept ready, a project's brief and that of a session which goes on.
 
 Whether to act is decided in `domain/compaction`; here the words are condensed and records appended. The stage asks no
-model, since a client that is about to forget waits for nobody: `upgrade` lets one write the record anew.
+model, since a client that is about to forget waits for nobody: `upgrade` lets one write the record anew. A session goes
+on after a compaction or a resume; its agent is given the record, and how the session ended.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from anyio.lowlevel import checkpoint
 
+from mcp_memory import lexicon
 from mcp_memory.capture.redaction import Clean
-from mcp_memory.domain.budget import Tokenizer, in_parts
+from mcp_memory.domain.budget import Tokenizer, first_lines, in_parts
 from mcp_memory.domain.compaction import (
     CompactionRules,
     Decision,
@@ -25,11 +28,12 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
-from mcp_memory.domain.nodes import Depth, depth_of
+from mcp_memory.domain.nodes import BriefSource, Depth, depth_of
 from mcp_memory.domain.records import (
     Account,
     Body,
     Record,
+    body_lines,
     body_text,
     combined,
     fold,
@@ -39,9 +43,9 @@ from mcp_memory.domain.records import (
     shortened,
     text_key,
 )
+from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
-from mcp_memory.pipeline.brief import session_brief
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.store.port import Clock, Share, Store
 
@@ -57,6 +61,12 @@ PART_TOKENS = 8_000
 #: A tool's output says little to a reader who cannot see the screen; an error is worth a little more.
 TOOL_CHARS, FAILED_CHARS = 400, 800
 _NOTHING = Body("Nothing was said in words.")
+#: Of what the hook prints.
+MAX_CHARS = 8_900
+_FOOT = "</memory>"
+_GIST = 220
+#: Of the room, what the end of the conversation may take; the record has the rest.
+_TAIL_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +232,13 @@ class Compactor:
         else:  # of a record that no longer agreed with its events
             await self.inbox.drop([place])
 
+    async def refresh_briefs(self, lease_token: int) -> None:
+        """Write the briefs of the projects whose days have changed."""
+        for source in await self.store.outdated_briefs(50):
+            text = project_brief(source, self.brief_tokens, self.tokens.count) if self.brief_tokens else ""
+            await self.inbox.keep(dict.fromkeys(source.roots, text), self.clock.now_ms())
+            await self.store.settle_brief(source, lease_token)
+
     async def share(
         self, account: Account, before: Record | None, events: Sequence[Event], author: RecordAuthor | None
     ) -> tuple[Body, str]:
@@ -294,3 +311,31 @@ class Compactor:
             shown = event if text == event.text else replace(event, text=Clean(text))
             quiet.append((shown, event.tokens if whole else self.tokens.count(text)))
         return in_parts(quiet, PART_TOKENS)
+
+
+def project_brief(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:
+    """The newest days first, and pinned notes before them, as much as fits."""
+    if not source.days and not source.notes:
+        return ""
+    introduction = "\n".join(lexicon.sections("briefs")["project"])
+    head = f'<memory project="{source.slug}">\n{introduction}\n'
+    lines = [f"Pinned: {safe(event.text, 300)}" for event in source.notes]
+    for day in source.days:
+        lines.append(f"{day.node_id} {safe(day.title, 160)}")
+        lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]
+    return head + "".join(first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)) + _FOOT
+
+
+def session_brief(
+    account: Account, record: Record, tail: Sequence[Event], budget: int, count: Callable[[str], int]
+) -> str:
+    """The latest record line by line as far as it fits, then the gist of the last messages, within the budget."""
+    name = safe(account.session_id, 80)
+    introduction = "\n".join(lexicon.sections("briefs")["session"]).format(session=name)
+    head = f'<memory project="{account.project}" session="{name}">\n{introduction}\n'
+    ending = [f"{event.role}: {safe(event.text, _GIST)}" for event in reversed(tail) if event.text.strip()]
+    title, share = "Last messages:\n", _TAIL_SHARE
+    shown = first_lines(ending, title + _FOOT, budget // share, MAX_CHARS // share, count)
+    last = title + "".join(reversed(shown)) if shown else ""
+    lines = [safe(line, 400) for line in body_lines(record.body)]
+    return head + "".join(first_lines(lines, head + last + _FOOT, budget, MAX_CHARS, count)) + last + _FOOT

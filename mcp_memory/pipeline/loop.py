@@ -16,7 +16,6 @@ from mcp_memory.clients.port import Client
 from mcp_memory.domain.segments import QUIET_MS, Rules, busy
 from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
-from mcp_memory.pipeline.brief import refresh_briefs
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import Done, Intaker, drain_spool, ingest
 from mcp_memory.pipeline.rollup import rollup
@@ -86,10 +85,7 @@ class Pipeline:
             # Periods wait until all that lies beneath them is there, so that each is rolled up once.
             done.nodes = await rollup(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
         if not done.anything:
-            count = self.compactor.tokens.count
-            await refresh_briefs(
-                self.store, self.inbox, self.compactor.brief_tokens, count, self.clock.now_ms(), share.token
-            )
+            await self.compactor.refresh_briefs(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
         return done
