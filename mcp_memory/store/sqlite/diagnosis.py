@@ -22,6 +22,7 @@ from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
 from mcp_memory.store.sqlite.database import DUE, Transaction
 from mcp_memory.store.sqlite.inbox import SET_ASIDE
+from mcp_memory.store.sqlite.log import claim_of
 from mcp_memory.store.sqlite.migrations import (
     EMPTY,
     INBOX,
@@ -34,7 +35,6 @@ from mcp_memory.store.sqlite.migrations import (
     uri,
     version_of,
 )
-from mcp_memory.store.sqlite.projects import claim_of
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.

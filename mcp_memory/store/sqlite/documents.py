@@ -173,4 +173,4 @@ class IndexPart:
 
     async def pool_of(self, terms: Sequence[Term], found: Ranked, within: Within, *, cited: bool, limit: int) -> Pool:
         events = replace(found, numbers=[number // 4 for number in found.numbers])
-        return await pool_of(self._reads, terms, events, within, cited, limit)
+        return await self._reads.read(lambda connection: pool_of(connection, terms, events, within, cited, limit))

@@ -229,55 +229,43 @@ def _event(row: Row) -> tuple[int, IndexEntry]:
     return number, IndexEntry(event_of(row), segment_id=segment_id)
 
 
-async def events(database: Reads, numbers: Sequence[int]) -> dict[int, IndexEntry]:
+def events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, IndexEntry]:
     """Events by number, each with its segment and the first grip that cites it."""
-
-    def read(connection: sqlite3.Connection) -> dict[int, IndexEntry]:
-        cited: dict[int, str] = {}
-        for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
-            cited.setdefault(number, grip_id(timestamp_ms, key))
-        found = dict(map(_event, connection.execute(_EVENTS.format(marks=marks(numbers)), numbers)))
-        return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
-
-    return await database.read(read) if numbers else {}
+    cited: dict[int, str] = {}
+    for number, key, timestamp_ms in connection.execute(_GRIPS_OF.format(marks=marks(numbers)), numbers):
+        cited.setdefault(number, grip_id(timestamp_ms, key))
+    found = dict(map(_event, connection.execute(_EVENTS.format(marks=marks(numbers)), numbers)))
+    return {number: replace(entry, grip_id=cited.get(number, "")) for number, entry in found.items()}
 
 
-async def is_silent(database: Reads, within: Within) -> bool:
+def is_silent(connection: sqlite3.Connection, within: Within) -> bool:
     """Whether nothing was said there; where much was said by anyone, it is taken that some of it was."""
-
-    def read(connection: sqlite3.Connection) -> bool:
-        said = _said(connection, within)
-        if not said or said > _LITTLE:
-            return not said
-        where, values = _conditions(connection, within, cited=False)
-        return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
-
-    return await database.read(read)
+    said = _said(connection, within)
+    if not said or said > _LITTLE:
+        return not said
+    where, values = _conditions(connection, within, cited=False)
+    return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
 
 
-async def pool_of(
-    database: Reads, terms: Sequence[Term], found: Ranked, within: Within, cited: bool, limit: int
+def pool_of(
+    connection: sqlite3.Connection, terms: Sequence[Term], found: Ranked, within: Within, cited: bool, limit: int
 ) -> Pool:
     """What `Fts5Index.pool` offers, of events that another index found in the time that is asked for."""
+    where, values = _conditions(connection, Within(within.project), cited)
 
-    def read(connection: sqlite3.Connection) -> Pool:
-        where, values = _conditions(connection, Within(within.project), cited)
+    def fitting() -> Iterator[list[int]]:
+        for start in range(0, len(found.numbers), _CHUNK):
+            part = found.numbers[start : start + _CHUNK]
+            fit = {row[0] for row in _by_number(connection, _FITTING, part, where, values)} if where else {*part}
+            yield [number for number in part if number in fit]
 
-        def fitting() -> Iterator[list[int]]:
-            for start in range(0, len(found.numbers), _CHUNK):
-                part = found.numbers[start : start + _CHUNK]
-                fit = {row[0] for row in _by_number(connection, _FITTING, part, where, values)} if where else {*part}
-                yield [number for number in part if number in fit]
-
-        kept, parts, starts = list[int](), fitting(), _starts(terms, found.counts)
-        while len(kept) < limit and (part := next(parts, None)) is not None:
-            kept += part
-        messages = _messages(connection, kept[:limit], starts)
-        if len(kept) >= limit and is_flooded(messages):
-            messages = _messages(connection, _few_of_each(connection, chain([kept], parts), limit), starts)
-        return _with_neighbours(connection, messages, cited, found.documents, found.counts)
-
-    return await database.read(read)
+    kept, parts, starts = list[int](), fitting(), _starts(terms, found.counts)
+    while len(kept) < limit and (part := next(parts, None)) is not None:
+        kept += part
+    messages = _messages(connection, kept[:limit], starts)
+    if len(kept) >= limit and is_flooded(messages):
+        messages = _messages(connection, _few_of_each(connection, chain([kept], parts), limit), starts)
+    return _with_neighbours(connection, messages, cited, found.documents, found.counts)
 
 
 def _with_neighbours(

@@ -1,4 +1,8 @@
-"""The event log: each event once, however often and whichever way it is told."""
+"""The event log: each event once, however often and whichever way it is told, and the projects that events are of.
+
+A directory may claim a name, in a file that anyone can have written. A name that no one has becomes its own; one that
+is another project's counts only where the user has agreed, which an alias of the claim and the directory says.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dataclasses import replace
 from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
-from mcp_memory.domain.projects import slugify
+from mcp_memory.domain.projects import Claim, slugify
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.store.port import Trial
 from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
@@ -106,6 +110,15 @@ def project_of(tx: Transaction, root: str, label: str) -> int:
     project = tx.next_id("project")
     tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
     return project
+
+
+def claim_of(tx: Transaction, root: str, label: str) -> Claim:
+    """Whether a claim counts."""
+    here, named = tx.fetch(FIND, sought(root, label)), tx.fetch(FIND, sought("", label))
+    if not named or (here and here[0][0] == named[0][0]):
+        return Claim()
+    (_, owner, place), own = named[0], here[0][1] if here else ""
+    return Claim(owner, "a project that has a name alone" if place.startswith("label:") else f"that of {place}", own)
 
 
 class LogPart:

@@ -6,7 +6,6 @@ schema/NNNN_name.sql is applied once, in a transaction, after a backup of what w
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,7 +104,6 @@ _ABANDONED_SECONDS = 60
 #: A copy is made in steps of so many pages, and its check looks up after so many operations.
 _PAGES, _OPERATIONS = 1_000, 100_000
 EMPTY = "it is empty: zero bytes, where a memory was"
-_NAME = re.compile(r"(\d{4})_\w+\.sql")
 #: Before this version, readers of transcripts kept words; a copy of such a file is made without them.
 _WORDLESS = 4
 _DROP_WORDS = """
@@ -129,12 +127,8 @@ _RESCUE = ".rescue"
 @cache
 def steps(kind: str = MEMORY) -> Sequence[tuple[int, str]]:
     """All migrations, in order: number and SQL. Read once: an update under a running server is not for its code."""
-    found = []
-    for entry in (Path(__file__).with_name("schema") / kind).iterdir():
-        match = _NAME.fullmatch(entry.name)
-        if match:
-            found.append((int(match[1]), entry.read_text("utf-8")))
-    return tuple(sorted(found))
+    files = (Path(__file__).with_name("schema") / kind).glob("[0-9][0-9][0-9][0-9]_*.sql")
+    return tuple(sorted((int(file.name[:4]), file.read_text("utf-8")) for file in files))
 
 
 def latest(kind: str = MEMORY) -> int:
@@ -315,7 +309,7 @@ def _carry_over(memory: sqlite3.Connection, path: Path) -> None:
     Whoever is killed in between does it again: what is there already stays one, and no one has read it yet, since the
     memory cannot be opened before.
     """
-    with _filled(path, memory.execute(f"SELECT {', '.join(PAYLOAD)} FROM inbox")) as inbox:
+    with filled(path, memory.execute(f"SELECT {', '.join(PAYLOAD)} FROM inbox")) as inbox:
         inbox.executemany("INSERT OR REPLACE INTO brief VALUES (?, ?, ?)", memory.execute("SELECT * FROM brief"))
         inbox.executemany("INSERT OR REPLACE INTO checkpoint VALUES (?, ?)", memory.execute("SELECT * FROM checkpoint"))
         read_by = memory.execute("SELECT key, value FROM meta WHERE key = 'read_by'")
@@ -325,7 +319,7 @@ def _carry_over(memory: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def _filled(path: Path, payloads: Iterable[tuple[Any, ...]]) -> Iterator[sqlite3.Connection]:
+def filled(path: Path, payloads: Iterable[tuple[Any, ...]]) -> Iterator[sqlite3.Connection]:
     """An inbox with payloads of a memory, each once; what else is written to it is on the disk with them afterwards."""
     migrate(path, INBOX)
     with closing(sqlite3.connect(path, isolation_level=None, timeout=_MIGRATING_MS / 1000)) as inbox:
@@ -335,12 +329,6 @@ def _filled(path: Path, payloads: Iterable[tuple[Any, ...]]) -> Iterator[sqlite3
         inbox.executemany(sql, payloads)
         yield inbox
         inbox.execute("COMMIT")
-
-
-def take_payloads(path: Path, payloads: Iterable[tuple[Any, ...]]) -> None:
-    """Into the inbox beside a memory what waited in that itself, as earlier versions had it."""
-    with _filled(path.with_name(INBOX_FILE), payloads):
-        pass
 
 
 def statements(sql: str) -> list[str]:

@@ -360,14 +360,14 @@ class SqliteReader(IndexPart):
         return [event_grip_id(timestamp_ms, key) for timestamp_ms, key in rows]
 
     async def candidates(self, numbers: Sequence[int]) -> dict[int, IndexEntry]:
-        return await candidates(self._reads, numbers)
+        return await self._reads.read(lambda connection: candidates(connection, numbers))
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:
         rows = await self._reads.fetch(_KNOWN, (json.dumps([word for word in words if word.isalnum()]),))
         return {word: count for word, count in rows if count}
 
     async def is_silent(self, within: Within) -> bool:
-        return await is_silent(self._reads, within)
+        return await self._reads.read(lambda connection: is_silent(connection, within))
 
     async def counts(self, busy: range = range(0)) -> Counts:
         [row] = await self._reads.fetch(_COUNTS, {"busy_from": busy.start, "busy_to": busy.stop - 1})

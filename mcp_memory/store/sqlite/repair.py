@@ -36,13 +36,14 @@ from mcp_memory.store.sqlite.diagnosis import examine
 from mcp_memory.store.sqlite.log import project_of
 from mcp_memory.store.sqlite.migrations import (
     INBOX,
+    INBOX_FILE,
     MEMORY,
     PAYLOAD,
     create,
+    filled,
     latest,
     remove_partial,
     rescue_of,
-    take_payloads,
     version_of,
 )
 from mcp_memory.store.sqlite.records import forget_records
@@ -218,7 +219,8 @@ def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
                     damaged, version = failed, version_of(connection)
                     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'inbox'").fetchone():
                         # As earlier versions had it; where transcripts were read to is found out anew.
-                        take_payloads(path, _rows(connection, "inbox", [*PAYLOAD], True, damaged))
+                        with filled(path.with_name(INBOX_FILE), _rows(connection, "inbox", [*PAYLOAD], True, damaged)):
+                            pass
             for table, sql in _IMPOSSIBLE.items():
                 if target.execute(f"DELETE FROM {table} WHERE {sql}").rowcount:
                     damaged.append(table)

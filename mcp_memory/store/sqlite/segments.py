@@ -88,7 +88,7 @@ _ASKED = """
 
 
 class SegmentPart:
-    """Implements the SegmentStore port."""
+    """What waits for a summary. A model writes nodes that are closed, with nothing beneath them that waits itself."""
 
     _database: Database
 
@@ -114,6 +114,26 @@ class SegmentPart:
     async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
         jobs = await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOB_OF, (upgrade.number,)))
         return jobs[0] if jobs else None
+
+    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
+        rows = await self._database.fetch(_UPGRADES, {"now": now_ms, "limit": limit})
+        return [
+            Upgrade(number, version, project, slug, NodeRef(Level(level), key), input_hash, tokens, failures)
+            for number, version, project, slug, level, key, input_hash, tokens, failures in rows
+        ]
+
+    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
+        rows = await self._database.fetch(f"SELECT level, input_tokens FROM ({_CANDIDATES})", {"now": now_ms})
+        return [(Level(level), tokens) for level, tokens in rows]
+
+    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
+        return [(project, start_ms, tokens) for project, start_ms, tokens in await self._database.fetch(_UNWRITTEN)]
+
+    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
+        return await self._database.write(_save_upgrade, upgrade, node, session, grips)
+
+    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
+        await self._database.write(Transaction.run, _FAILED, (upgrade.number, upgrade.version, retry_ms))
 
 
 async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
@@ -243,32 +263,6 @@ _FAILED = """
         failures = CASE WHEN version = excluded.version THEN failures + 1 ELSE 1 END,
         version = excluded.version, retry_ms = excluded.retry_ms
 """
-
-
-class UpgradePart:
-    """The nodes that wait for a model: closed, extractive, with nothing beneath them that waits for anything itself."""
-
-    _database: Database
-
-    async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
-        rows = await self._database.fetch(_UPGRADES, {"now": now_ms, "limit": limit})
-        return [
-            Upgrade(number, version, project, slug, NodeRef(Level(level), key), input_hash, tokens, failures)
-            for number, version, project, slug, level, key, input_hash, tokens, failures in rows
-        ]
-
-    async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
-        rows = await self._database.fetch(f"SELECT level, input_tokens FROM ({_CANDIDATES})", {"now": now_ms})
-        return [(Level(level), tokens) for level, tokens in rows]
-
-    async def unwritten_segments(self) -> list[tuple[int, int, int]]:
-        return [(project, start_ms, tokens) for project, start_ms, tokens in await self._database.fetch(_UNWRITTEN)]
-
-    async def save_upgrade(self, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:
-        return await self._database.write(_save_upgrade, upgrade, node, session, grips)
-
-    async def postpone_upgrade(self, upgrade: Upgrade, retry_ms: int) -> None:
-        await self._database.write(Transaction.run, _FAILED, (upgrade.number, upgrade.version, retry_ms))
 
 
 def _save_upgrade(tx: Transaction, upgrade: Upgrade, node: Node, session: int | None, grips: Sequence[Grip]) -> bool:

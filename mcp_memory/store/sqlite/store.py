@@ -12,24 +12,25 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
+from mcp_memory.capture.project import places
+from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import TIMES, EventQuery
 from mcp_memory.domain.nodes import BriefSource, NodeQuery
-from mcp_memory.domain.projects import Coverage, Forgotten, Wish
+from mcp_memory.domain.projects import NAMELESS, Claim, Coverage, Forgotten, Wish, slugify
 from mcp_memory.domain.toc import Level
-from mcp_memory.errors import StoreFull
+from mcp_memory.errors import NotFound, StoreFull, UsageError
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, FiledIndex, ReadStore
 from mcp_memory.store.sqlite.backup import Backups, copies_of
 from mcp_memory.store.sqlite.database import Database, Row, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import find, forget
 from mcp_memory.store.sqlite.fts5 import Counted, Fts5Index
-from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, index_events
+from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, claim_of, index_events
 from mcp_memory.store.sqlite.migrations import backup, uri
-from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_segment_node
-from mcp_memory.store.sqlite.projects import ProjectPart
+from mcp_memory.store.sqlite.nodes import NodePart, index_nodes, remove_node, remove_segment_node
 from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.store.sqlite.records import RecordPart
-from mcp_memory.store.sqlite.segments import SegmentPart, UpgradePart
+from mcp_memory.store.sqlite.segments import SegmentPart
 from mcp_memory.store.sqlite.work import SqliteLedger, WorkPart, check_lease
 
 logger = logging.getLogger(__name__)
@@ -54,16 +55,7 @@ _NEIGHBOUR = """
 """
 
 
-class SqliteStore(
-    SqliteReader,
-    LogPart,
-    SegmentPart,
-    NodePart,
-    UpgradePart,
-    RecordPart,
-    ProjectPart,
-    WorkPart,
-):
+class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
     """Implements the Store port on one SQLite file."""
 
     def __init__(self, database: Database) -> None:
@@ -146,6 +138,18 @@ class SqliteStore(
             return await self._database.read(lambda connection: find(Transaction(connection), wish).told)
         return await self._database.write(forget, wish)
 
+    async def trust(self, root: str, label: str) -> Claim:
+        return await self._database.write(_trust, root, label)
+
+    async def rename(self, old: str, new: str) -> str:
+        slug = slugify(new)
+        if slug == NAMELESS and NAMELESS not in new.lower():
+            raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
+        return await self._database.write(_rename, old, slug)
+
+    async def merge(self, source: str, target: str) -> int:
+        return await self._database.write(_merge, source, target)
+
     async def scrub(self, wait_ms: int = 0) -> str:
         return await self._database.scrub(wait_ms)
 
@@ -217,3 +221,53 @@ def _mend_times(tx: Transaction, now_ms: int) -> int:
         tx.run(CUT_ANEW, (session, max(min(before, moment), TIMES.start)))
     tx.run("UPDATE dirty_session SET from_ms = ?1 WHERE from_ms < ?1", _BOUNDS[:1])
     return len(found)
+
+
+def _trust(tx: Transaction, root: str, label: str) -> Claim:
+    root, label = redact(root), redact(label)
+    claim = claim_of(tx, root, label)
+    if claim.owner:
+        project = _number(tx, claim.owner)
+        tx.run("INSERT OR REPLACE INTO project_alias (root, project) VALUES (?, ?)", (places(root, label)[0], project))
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return claim
+
+
+def _rename(tx: Transaction, old: str, slug: str) -> str:
+    project = _number(tx, old)
+    if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
+    tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return slug
+
+
+def _merge(tx: Transaction, source: str, target: str) -> int:
+    old, new = _number(tx, source), _number(tx, target)
+    if old == new:
+        raise UsageError(f"{source!r} cannot be merged into itself.")
+    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
+        remove_node(tx, node)
+    sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
+    for (session,) in sessions:
+        tx.run("DELETE FROM segment WHERE session = ?", (session,))
+        tx.run(
+            "INSERT OR REPLACE INTO dirty_session (session, from_ms) "
+            "SELECT session, min(timestamp_ms) FROM event WHERE session = ? GROUP BY session",
+            (session,),
+        )
+    tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
+    tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
+    tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
+    for table in ("dirty_node", "dirty_brief"):
+        tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
+    tx.run("DELETE FROM project WHERE id = ?", (old,))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (new,))
+    return len(sessions)
+
+
+def _number(tx: Transaction, slug: str) -> int:
+    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+    if not rows:
+        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
+    return int(rows[0][0])

@@ -1,4 +1,4 @@
-"""Events with impossible times, as an earlier version could have stored them."""
+"""What concerns the whole: events with impossible times, as an earlier version could have stored them, and merging."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mcp_memory.app import App
 from mcp_memory.domain.events import TIMES
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
-from tests.support import StoppedClock, conversation, database_of, learn, memory, said, tell
+from mcp_memory.store.sqlite.database import Transaction
+from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio
 YEAR_1, YEAR_20000 = -62_135_596_800_000, 568_971_820_800_000
@@ -67,3 +68,16 @@ async def test_a_session_of_nothing_else_took_place_now(tmp_path: Path) -> None:
     move(tmp_path / "memory.db", 1, YEAR_20000)
     async with memory(tmp_path, clock) as app:
         assert await database_of(app).value("SELECT timestamp_ms FROM event") == clock.now_ms()
+
+
+async def test_a_merge_gives_one_tree_and_keeps_every_word(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, [*conversation(), *conversation("2026-03-03", session="s2", project="beta")])
+        assert await app.store.merge("beta", "alpha") == 1
+        await learn(app, [])
+        nodes = await all_nodes(app)
+        assert {node.project for node in nodes} == {"alpha"}
+        assert {node.ref.key for node in nodes if node.level == 3} == {"2026-03-02", "2026-03-03"}
+        found, _ = await app.answers.search("mobile app", "alpha")
+        assert {hit.session_id for hit in found.hits if hit.kind in ("event", "grip")} == {"s1", "s2"}
+        await database_of(app).write(Transaction.run, "INSERT INTO search (search) VALUES ('integrity-check')")
