@@ -20,13 +20,13 @@ from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreReplaced, U
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.migrations import (
     MEMORY,
+    READ_MARKS,
     Identity,
     damaged,
     holder,
     identity,
     is_fixed,
     log_of,
-    reader,
     uri,
 )
 
@@ -437,7 +437,7 @@ def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
             connection.execute(_NOTE, ("rewritten", mark))
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            return f"{reader(path)} is still reading an earlier state"
+            return f"{holder(path, 'READ', READ_MARKS)} is still reading an earlier state"
         connection.execute(_NOTE, ("scrubbed", mark))
     except sqlite3.Error as error:  # someone else writes, or there is no room for a second copy
         return str(error)

@@ -22,7 +22,7 @@ from mcp_memory.errors import UPDATE, StoreBusy, StoreCorrupt, StoreFull, StoreN
 Identity = tuple[int, int]
 _LOCKS = Path("/proc/locks")
 #: Which bytes of the file beside the log a reader of an earlier state has locked.
-_READ_MARKS = range(123, 128)
+READ_MARKS = range(123, 128)
 
 
 def prepare_folder(folder: Path) -> None:
@@ -57,11 +57,6 @@ def uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?{'immutable=1' if is_fixed(path) else 'mode=ro'}"
 
 
-def reader(path: Path) -> str:
-    """A program that reads an earlier state of the database; else `another program`."""
-    return holder(path, "READ", _READ_MARKS)
-
-
 def holder(path: Path, kind: str = "WRITE", place: range | None = None) -> str:
     """The program that keeps others from the database, as far as the system tells; else `another program`."""
     numbers = {str(found[1]) for name in ("", "-shm") if (found := identity(path.with_name(path.name + name)))}
@@ -75,15 +70,11 @@ def holder(path: Path, kind: str = "WRITE", place: range | None = None) -> str:
                 continue
             pid = int(words[4])
             if pid > 0 and pid != os.getpid():
-                return f"{_name(pid)} (process {pid})"
+                name = ""
+                with suppress(OSError):
+                    name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+                return f"{name or 'a program'} (process {pid})"
     return "another program"
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip() or "a program"
-    except OSError:
-        return "a program"
 
 
 def identity(path: Path) -> Identity | None:

@@ -149,10 +149,6 @@ class Placed(NamedTuple):
     session: int | None
     node: Node
 
-    @property
-    def place(self) -> tuple[int, int, str]:
-        return self.project, int(self.node.level), self.node.ref.key
-
 
 def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool = True) -> list[int]:
     """Append a version of each node and make it the current one; returns the nodes' numbers."""
@@ -160,9 +156,8 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
         return []
     places = ", ".join(["(?, ?, ?)"] * len(placed))
     known = {}
-    for *place, number, current, removed, version in tx.fetch(
-        _FIND.format(places=places), [value for one in placed for value in one.place]
-    ):
+    named = [value for project, _, node in placed for value in (project, int(node.level), node.ref.key)]
+    for *place, number, current, removed, version in tx.fetch(_FIND.format(places=places), named):
         known[tuple(place)] = number, version
         if not removed:
             _unindex(tx, number, current)

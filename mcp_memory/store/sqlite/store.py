@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import tzinfo
 from pathlib import Path
@@ -22,7 +22,7 @@ from mcp_memory.errors import NotFound, StoreFull, UsageError
 from mcp_memory.models.port import Prices
 from mcp_memory.store.port import Clock, FiledIndex, ReadStore
 from mcp_memory.store.sqlite.backup import Backups, copies_of
-from mcp_memory.store.sqlite.database import Database, Row, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sqlite.database import Database, Snapshot, Transaction, note_erasure
 from mcp_memory.store.sqlite.forget import find, forget
 from mcp_memory.store.sqlite.fts5 import Counted, Fts5Index
 from mcp_memory.store.sqlite.log import CUT_ANEW, LogPart, claim_of, index_events
@@ -38,9 +38,12 @@ T = TypeVar("T")
 
 #: How many of its latest days and pinned notes a project's brief is made of.
 DAYS, NOTES = 5, 10
-_OUTDATED = "SELECT p.id, p.slug, p.root FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
-_MERGED = "SELECT root FROM project_alias WHERE project = ?"
-_PLACE = "SELECT slug, root FROM project WHERE id = ?"
+_OUTDATED = "SELECT p.id, p.slug FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
+#: A project is met by its root, by the roots of those merged into it, and by its name.
+_ROOTS = """
+    SELECT root FROM project WHERE id = ?1 UNION SELECT 'label:' || slug FROM project WHERE id = ?1
+    UNION SELECT root FROM project_alias WHERE project = ?1 ORDER BY 1
+"""
 _ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
 _QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
 _DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
@@ -101,10 +104,10 @@ class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, Work
     async def outdated_briefs(self, limit: int) -> list[BriefSource]:
         async def read(snapshot: Snapshot) -> list[BriefSource]:
             reader, found = SqliteReader(snapshot, Fts5Index(snapshot)), []
-            for project, slug, root in await snapshot.fetch(_OUTDATED, (limit,)):
+            for project, slug in await snapshot.fetch(_OUTDATED, (limit,)):
                 days = await reader.nodes(NodeQuery.latest(slug, Level.DAY, DAYS))
                 pinned = await reader.events(EventQuery(slug, pinned=True, last=NOTES))
-                roots = _roots(await snapshot.fetch(_MERGED, (project,)), slug, root)
+                roots = tuple(root for (root,) in await snapshot.fetch(_ROOTS, (project,)))
                 found.append(BriefSource(project, slug, roots, tuple(days), tuple(reversed(pinned))))
             return found
 
@@ -113,8 +116,7 @@ class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, Work
     async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
         def write(tx: Transaction) -> None:
             check_lease(tx, lease_token)
-            now = tx.fetch(_PLACE, (source.project,))
-            if not now or _roots(tx.fetch(_MERGED, (source.project,)), *now[0]) == source.roots:
+            if [root for (root,) in tx.fetch(_ROOTS, (source.project,))] in ([], [*source.roots]):
                 tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
 
         await self._database.write(write)
@@ -174,11 +176,6 @@ class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, Work
 
     def is_replaced(self) -> bool:
         return self._database.is_replaced()
-
-
-def _roots(merged: Sequence[Row], slug: str, root: str) -> tuple[str, ...]:
-    """A project is met by its root, by the roots of those merged into it, and by its name."""
-    return tuple(sorted({root, f"label:{slug}", *(other for (other,) in merged)}))
 
 
 def start_anew(tx: Transaction, timezone: str) -> None:
