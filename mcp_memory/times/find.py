@@ -17,36 +17,8 @@ from mcp_memory.times.resolve import JOINT, RULES, YEAR, TimeRange, frame_of, la
 _WORD = re.compile(r"[^\s,]+")
 _MOST_WORDS = 150  # a question is short; a pasted file is not a question
 _LONGEST = 12
-_SENTENCE_END = re.compile(
-    r"(?!(?:\d\d?|st|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)\.$).*[.?!;:]$",
-    re.I,
-)
-_SKIPPED = re.compile(
-    r"(?:(?:(?:as\s+)?mentioned\s+on|in|on|during|over|at|throughout|within|for|from|of|about|am|im)\s+)?"
-    r"(?:the\s+(?!last\s))?",
-    re.I,
-)
-_PREPOSITION = re.compile(
-    r"(?P<word>(?:as )?mentioned on|in|on|during|over|at|around|throughout|within|for|from|of|about) (?P<core>.+)"
-)
-_BOUND = re.compile(r"(?P<word>since|starting|after|before|prior to|until|till|up to|through|by|as of) (?P<core>.+)")
-_ENCLOSED = re.compile(r"(?:between|from) (?P<rest>.+)")
-#: Nobody plans to be ready by then.
-_GONE = re.compile(r"\b(?:last|past|previous|yesterday|ago)\b")
-_BARE_YEAR = re.compile(r"(?<![\d-])\d{4}(?![\d-])")
-_POSSESSIVE = re.compile(r"(?<!today)(?<!new year)['’]s$", re.I)  # today's date is code, New Year's a name
-_SUCH_AS = re.compile(r"\b(?:such as|e\.g\.|called|named)\s*$", re.I)
-_PLAN = re.compile(r",?\s+(?:we|i|you|they|it|he|she)(?:\s+(?:will|shall|should|can)\b|['’]ll\b)", re.I)
-_PAST = re.compile(r"\b(?:did|was|were|had|happened|(?:have|has) (?:we|i|you|he|she|they|it))\b", re.I)
-#: A day of the month or an hour, which other words make the number of something.
-_LOOSE_NUMBER = re.compile(
-    r"(?:.* )?(?:\d+(?:st|nd|rd|th)|\d\d?[./]\d\d?)|.* (?:at|around|about|before|after|until|till) \d\d?"
-)
-_DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: (?:morning|afternoon|evening|night))?"
-_NTH = r"\d\d?(?:st|nd|rd|th)"
-_WEEKDAY = re.compile(
-    rf"{_DAY}(?: (?:to|until|through|and|or|-) {_DAY}| at [\d:]+(?: ?[ap]m)?)?|{_NTH} (?:to|until|through|-) {_NTH}"
-)
+#: What stands around a phrase and how a question is put, by what it tells.
+_MENTIONS = {name: re.compile(pattern) for name, pattern in lexicon.table("times.en")["mentions"].items()}
 
 
 @lru_cache
@@ -95,7 +67,7 @@ def find(text: str, now: datetime, zone: tzinfo) -> tuple[TimeRange, str] | None
 
 def _resolved(said: str, now: datetime, zone: tzinfo) -> TimeRange | None:
     """The time of a phrase without its preposition, unless that belongs to it: over Christmas, around March 5."""
-    skipped = _SKIPPED.match(said)
+    skipped = _MENTIONS["skipped"].match(said)
     ranges: list[TimeRange] = []
     for phrase in (said[skipped.end() if skipped else 0 :], said):
         with suppress(UnknownTimePhrase):
@@ -109,9 +81,11 @@ def _resolved(said: str, now: datetime, zone: tzinfo) -> TimeRange | None:
 @lru_cache
 def _vocabulary() -> frozenset[str]:
     """All words that a time phrase may be made of; looking for these first spares most words a closer look."""
-    sources = [each.pattern.pattern for each in RULES]
+    sources = [JOINT.pattern, *(each.pattern.pattern for each in RULES)]
     sources += [pattern.pattern for _, rules in languages() for pattern, _ in rules]
-    sources += [pattern.pattern for pattern in (_SKIPPED, _PREPOSITION, _BOUND, _ENCLOSED, JOINT)]
+    sources += [
+        _MENTIONS[name].pattern.removeprefix("(?i)") for name in ("skipped", "preposition", "bound", "enclosed")
+    ]
     plain = re.sub(r"\\.|\?P<\w+>", " ", " ".join(sources)).replace("'?", "").replace("'", "")
     return frozenset([*re.findall(r"[a-z]+", plain), *(word for words, _ in languages() for word in words), "the", ""])
 
@@ -128,7 +102,7 @@ def _mentions(text: str) -> Iterator[TimeMention]:
     words = [match for _, match in zip(range(_MOST_WORDS), _WORD.finditer(text), strict=False)]
     run_ends = [0] * len(words)
     for number in range(len(words) - 1, -1, -1):
-        goes_on = number + 1 < len(words) and not _SENTENCE_END.match(words[number][0])
+        goes_on = number + 1 < len(words) and not _MENTIONS["sentence_end"].match(words[number][0])
         if _is_of_time(words[number][0]):
             run_ends[number] = max(number + 1, run_ends[number + 1] if goes_on else 0)
     for first, word in enumerate(words):
@@ -139,7 +113,7 @@ def _mentions(text: str) -> Iterator[TimeMention]:
                 continue
             before = words[first - 1][0].lower() if first else ""
             after = words[last + 1][0].lower().strip("?.,;:!)") if last + 1 < len(words) else ""
-            end, said = start + len(said), _POSSESSIVE.sub("", said)
+            end, said = start + len(said), _MENTIONS["possessive"].sub("", said)
             ended = text[end : end + 1] in (",", ".", "?", "!", ";", ":", ")", "")
             alone = ended or after in _listed("function")
             yield TimeMention(text, start, end, said, normal(said), before, after, ended, alone)
@@ -150,7 +124,7 @@ def _is_meant(mention: TimeMention, frame: Frame) -> bool:
     if not (_means_time(mention, frame) or _is_past_day(mention)) or _is_something_else(mention):
         return False
     this_year = frame.today.year
-    return all(this_year - 15 <= int(year) <= this_year + 1 for year in _BARE_YEAR.findall(mention.phrase))
+    return all(this_year - 15 <= int(year) <= this_year + 1 for year in _MENTIONS["bare_year"].findall(mention.phrase))
 
 
 def _is_something_else(mention: TimeMention) -> bool:
@@ -165,13 +139,13 @@ def _is_something_else(mention: TimeMention) -> bool:
     logged = re.match(r"\d\d?:\d\d", mention.after) or re.search(r"\d:\d\d:\d\d$", phrase)
     return bool(
         (not mention.ended and any(word in _listed("things") for word in following))
-        or (not mention.alone and _LOOSE_NUMBER.fullmatch(phrase))
+        or (not mention.alone and _MENTIONS["loose_number"].fullmatch(phrase))
         or (numbered and (logged or mention.after in _listed("counted")))
         or (mention.before in _listed("versions") and re.fullmatch(r"(?:in |of |from )?\d{4}", phrase))
-        or (mention.before in _listed("naming") or _SUCH_AS.search(question, 0, mention.start))
+        or (mention.before in _listed("naming") or _MENTIONS["such_as"].search(question, 0, mention.start))
         or (mention.before in _listed("comparing") and phrase.endswith(" ago"))
         or (mention.before in _listed("schedule") and phrase.endswith("day"))
-        or (_PLAN.match(question, mention.end) or said.endswith(" the"))
+        or (_MENTIONS["plan"].match(question, mention.end) or said.endswith(" the"))
     )
 
 
@@ -179,9 +153,9 @@ def _is_past_day(mention: TimeMention) -> bool:
     """What did we do Monday?: a weekday needs no preposition where a question of the past ends with it."""
     return bool(
         mention.ended
-        and _WEEKDAY.fullmatch(mention.phrase)
+        and _MENTIONS["weekday"].fullmatch(mention.phrase)
         and (mention.phrase[0].isdigit() or mention.before not in _listed("not_the_day"))
-        and _PAST.search(mention.question[: mention.start])
+        and _MENTIONS["past"].search(mention.question[: mention.start])
     )
 
 
@@ -203,14 +177,14 @@ def _is_sure(after: str, word: str) -> bool:
 def _means_time(mention: TimeMention, frame: Frame) -> bool:
     """Whether it is a period, a range or an open one, by itself or after its preposition."""
     phrase, said = mention.phrase, mention.said
-    enclosed, leading = _ENCLOSED.fullmatch(phrase), _PREPOSITION.fullmatch(phrase)
+    enclosed, leading = _MENTIONS["enclosed"].fullmatch(phrase), _MENTIONS["preposition"].fullmatch(phrase)
     if _joins(enclosed["rest"] if enclosed else phrase, frame, enclosed is not None):
         return True
     word, core = (leading["word"], leading["core"]) if leading else ("", phrase)
     if leading and _joins(core, frame, False, word) and not _is_doubtful(core, said, "in"):
         return True
-    if bound := _BOUND.fullmatch(phrase):
-        if bound["word"] == "by" and not (_BARE_YEAR.search(phrase) or _GONE.search(phrase)):
+    if bound := _MENTIONS["bound"].fullmatch(phrase):
+        if bound["word"] == "by" and not (_MENTIONS["bare_year"].search(phrase) or _MENTIONS["gone"].search(phrase)):
             return False  # "by Friday" is a plan
         if said.lower().startswith("through "):
             return False  # January through March
