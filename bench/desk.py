@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from mcp import Client
 
-from mcp_memory.domain.stems import inflected
-from mcp_memory.domain.text import STOP_WORDS
+from mcp_memory.domain.text import STOP_WORDS, inflected
 from mcp_memory.models import tokens
 
 #: A line is not taken for a better one only because it is shorter than this.

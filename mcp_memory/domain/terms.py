@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node
-from mcp_memory.domain.stems import forms, root
-from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts
+from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, forms, has_unspaced_script, identifier_parts, root
 from mcp_memory.lexicon import words as listed
 
 #: Possessive, because most words are not of this kind and should be left at the first letter that tells.

@@ -6,6 +6,7 @@ and every tool understands them shortened.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
@@ -15,7 +16,7 @@ from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import EventType, parse_ulid
 from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, parse_grip_id, short_grip_id
-from mcp_memory.domain.text import clean, safe, squeezed, terms
+from mcp_memory.domain.text import clean, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
@@ -46,6 +47,8 @@ _WIDTHS = (600, 420, 300, 220, 160, 110)
 _MANY = 6
 #: How many lines each node of a time gets, by how many nodes there are at most.
 _LINES = ((3, 4), (6, 3), (12, 2))
+#: They say nothing and cost as much as a word.
+_EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
 _TOOL_WIDTH = 80
 _SAME = 0.8
 
@@ -354,7 +357,9 @@ class Renderer:
             said = f"{self.moment(cited.timestamp_ms)} {cited.role} · {session} · {opened.state}"
             # From the place on that matters, if the excerpt is long and one is named.
             start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
-            words = ("…" if start > opened.start else "") + squeezed(clean(cited.text[start : opened.end]))
+            words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub(
+                "\n", clean(cited.text[start : opened.end])
+            )
             words = self.cut_to(words, max(40, budget * _WORDS_SHARE // 100))
             head = f"{said}\n> " + words.strip().replace("\n", "\n> ")
         step = errors.ALL_TIMES

@@ -11,7 +11,6 @@ from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from typing import Literal
 
-from mcp_memory.domain.stems import beginning, forms, root
 from mcp_memory.domain.terms import (
     CHUNK,
     SHORTEST_COMMIT,
@@ -22,7 +21,7 @@ from mcp_memory.domain.terms import (
     quoted_in,
     terms_of,
 )
-from mcp_memory.domain.text import STOP_WORDS, Memo, has_unspaced_script, words
+from mcp_memory.domain.text import STOP_WORDS, Memo, beginning, forms, has_unspaced_script, root, words
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.lexicon import lines, sections
 from mcp_memory.lexicon import words as listed

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.nodes import Node, NodeQuery
-from mcp_memory.domain.stems import porter
 from mcp_memory.domain.terms import IndexEntry, Pool, Within
-from mcp_memory.domain.text import STOP_WORDS
+from mcp_memory.domain.text import STOP_WORDS, porter
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
 from mcp_memory.search.hits import LONGEST, Advice, RankedEntry, Results, hits_of, node_text, terms_told

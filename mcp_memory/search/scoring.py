@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mcp_memory.domain.stems import root
 from mcp_memory.domain.terms import Message, Pool
+from mcp_memory.domain.text import root
 from mcp_memory.search.question import Places, Question, Unit
 
 

@@ -13,8 +13,15 @@ from typing import NamedTuple, cast
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.sentences import windows
-from mcp_memory.domain.stems import inflected
-from mcp_memory.domain.text import STOP_WORDS, Memo, bigrams, has_unspaced_script, identifier_parts, without_tags
+from mcp_memory.domain.text import (
+    STOP_WORDS,
+    Memo,
+    bigrams,
+    has_unspaced_script,
+    identifier_parts,
+    inflected,
+    without_tags,
+)
 from mcp_memory.lexicon import Expression
 from mcp_memory.summaries.cues import is_trivial
 from mcp_memory.summaries.messages import (

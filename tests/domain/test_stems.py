@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.stems import forms, porter, root
+from mcp_memory.domain.text import forms, porter, root
 
 WORDS = (
     "caresses ponies ties cats agreed plastered motoring hopping falling filing happy relational conditional "

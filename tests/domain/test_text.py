@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.stems import inflected
 from mcp_memory.domain.text import (
     STOP_WORDS,
     bigrams,
     folded,
     has_unspaced_script,
     identifier_parts,
+    inflected,
     one_line,
     printable,
     similar,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.stems import root
-from mcp_memory.domain.text import STOP_WORDS
+from mcp_memory.domain.text import STOP_WORDS, root
 from mcp_memory.search.question import _synonyms, folded, question_of, synonyms
 from mcp_memory.search.scoring import role_weights
 from tests.support import learn, memory, said

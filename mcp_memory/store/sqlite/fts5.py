@@ -18,7 +18,6 @@ from anyio import to_thread
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import grip_id
-from mcp_memory.domain.stems import beginning
 from mcp_memory.domain.terms import (
     DEEPEST,
     WEIGHTS,
@@ -34,6 +33,7 @@ from mcp_memory.domain.terms import (
     scannable,
     shorten_tool,
 )
+from mcp_memory.domain.text import beginning
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Reads, Row, marks, told
 from mcp_memory.store.sqlite.log import EVENT, PLACED, event_of
