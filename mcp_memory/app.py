@@ -87,20 +87,18 @@ class App:
         chosen = self.settings.summarizer
         if chosen.kind == "extractive":
             return None
-        from mcp_memory.models.caller import build
+        from mcp_memory.models.caller import Caller, ModelSettings
 
-        caller = build(
+        settings = ModelSettings(
             chosen.kind,
             chosen.preferred,
-            api_key=self.settings.api_key,
-            base_url=chosen.base_url,
-            max_output_tokens=chosen.max_output_tokens,
-            timeout_seconds=chosen.timeout_seconds,
-            concurrency=chosen.concurrency,
-            ledger=self.ledger,
-            count=tokens.count,
-            clock=self.spending,
+            self.settings.api_key,
+            chosen.base_url,
+            chosen.max_output_tokens,
+            chosen.timeout_seconds,
+            chosen.concurrency,
         )
+        caller = Caller(settings, self.ledger, self.spending)
         self._exits.push_async_callback(caller.close)
         return caller
 
@@ -142,7 +140,7 @@ class App:
         self.compactor.author = ModelRecords(self.caller)
         return Upgrades(
             self.store,
-            ModelSummarizer(self.caller, ExtractiveSummarizer(), tokens.count),
+            ModelSummarizer(self.caller, ExtractiveSummarizer()),
             self.store.lease("upgrades"),
             self.zone,
             tokens.count_all,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import anyio
 
@@ -33,10 +33,13 @@ from mcp_memory.errors import (
 from mcp_memory.models.forms import A, Prompt, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
 from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
+from mcp_memory.models.tokens import count
 from mcp_memory.store.port import Clock
 
 #: What providers add to a prompt: the tool or schema, and the roles.
 _FRAME_TOKENS = 120
+#: The longest wait of our own between two tries, and the longest that a provider may ask for, in seconds.
+_LONGEST_WAIT, _PATIENCE = 20.0, 60.0
 BREAKER, STOPPED = "breaker", "stopped"
 _OUTCOMES: dict[type[SummarizerError], str] = {
     RateLimited: "rate_limit",
@@ -51,50 +54,52 @@ _OUTCOMES: dict[type[SummarizerError], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What the settings allow. `fingerprint` stands for those that decide whether a key is accepted."""
+class ModelSettings:
+    """Which models are asked, where, and within which limits."""
 
+    kind: str
     models: tuple[str, ...]
+    api_key: str
+    base_url: str
     max_output_tokens: int = 1_024
     timeout_seconds: float = 60.0
     concurrency: int = 4
-    fingerprint: str = ""
-    needs_key: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Asked(Generic[A]):
-    """An answer and who gave it."""
-
-    answer: A
-    written_by: str
+    @property
+    def fingerprint(self) -> str:
+        """Changes with what a provider may refuse. Of the key it holds too little to tell one from another."""
+        key = hashlib.blake2b(self.api_key.encode(), digest_size=2, person=b"key").hexdigest()
+        told = "\x1f".join([self.kind, *self.models, self.base_url, key])
+        return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 class Caller:
     """Asks the preferred models in order. Owns the provider's connection."""
 
+    #: How often a call is made that may work the next time.
+    tries = 4
+
     def __init__(
         self,
-        provider: Provider,
+        settings: ModelSettings,
         ledger: Ledger,
-        limits: Limits,
-        count: Callable[[str], int],
         clock: Clock,
         *,
-        backoff: Backoff | None = None,
+        make: Callable[[str, str, float], Provider] | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._provider, self._ledger, self._limits = provider, ledger, limits
-        self._count, self._clock, self._sleep, self._chance = count, clock, sleep, chance
-        self.backoff = backoff or Backoff()
-        self._turns = anyio.Semaphore(limits.concurrency)
+        make = make or (AnthropicProvider if settings.kind == "anthropic" else OpenAIProvider)
+        self._provider = make(settings.api_key, settings.base_url, settings.timeout_seconds)
+        self._settings, self._ledger, self._clock = settings, ledger, clock
+        self._sleep, self._chance = sleep, chance
+        self._turns = anyio.Semaphore(settings.concurrency)
         self._by_words: set[str] = set()
         self._noting = anyio.Lock()
 
     @property
     def name(self) -> str:
-        return self._signed(self._limits.models[0])
+        return self._signed(self._settings.models[0])
 
     async def close(self) -> None:
         await self._provider.close()
@@ -106,25 +111,19 @@ class Caller:
             reason = "The day's tokens are spent (summarizer.daily_token_cap)."
         if reason:
             return Readiness(0, reason)
-        return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self._limits.concurrency)
+        return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self._settings.concurrency)
 
-    async def ask(self, question: Prompt[A], node_id: str = "") -> Asked[A]:
-        """The answer of the first model that gives one. Raises what kept the last one from it."""
-        for model in self._limits.models:
+    async def ask(self, question: Prompt[A], node_id: str = "") -> tuple[A, str]:
+        """The answer of the first model that gives one, and who gave it. Raises what kept the last one from it."""
+        for model in self._settings.models:
             kept = await self._ledger.answer(self._key(model, question))
             if kept is not None:
-                return Asked(parse(kept, question.form), self._signed(model))
-        blocked = self._unprepared() or await self._refusal()
-        if blocked:
+                return parse(kept, question.form), self._signed(model)
+        if blocked := self._unprepared() or await self._refusal():
             raise AuthRefused(blocked)
-        if paused := await self._pause():
-            raise ModelPaused(paused)
-        return await self._first_answer(question, node_id)
-
-    async def _first_answer(self, question: Prompt[A], node_id: str) -> Asked[A]:
         failure: SummarizerError | None = None
         refusal: AuthRefused | None = None
-        for model in self._limits.models:
+        for model in self._settings.models:
             try:
                 answer = await self._of_model(model, question, node_id)
             except (ContextTooLong, CapReached, ModelPaused):
@@ -137,9 +136,9 @@ class Caller:
                 failure = error
             else:
                 await self._note(None)
-                return Asked(answer, self._signed(model))
+                return answer, self._signed(model)
         if refusal and not (refusal.for_model and failure):
-            await self._ledger.set_state(STOPPED, {"fingerprint": self._limits.fingerprint, "reason": str(refusal)})
+            await self._ledger.set_state(STOPPED, {"fingerprint": self._settings.fingerprint, "reason": str(refusal)})
             raise refusal
         failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
         await self._note(failure)
@@ -154,32 +153,43 @@ class Caller:
         return answer
 
     async def _retried(self, model: str, question: Prompt[A], node_id: str) -> tuple[Reply, A]:
-        async def once() -> tuple[Reply, A]:
-            async with self._turns:
-                if paused := await self._pause():
-                    raise ModelPaused(paused)
-                return await self._call(model, question, node_id, structured=model not in self._by_words)
+        """Call until it works, fails for good, or has failed too often.
 
-        try:
-            return await retrying(once, self.backoff, self._sleep, self._chance)
-        except RequestRefused:
-            if model in self._by_words:
-                raise
-            # Many servers refuse forms that they do not know; the prompt tells the form as well.
-            self._by_words.add(model)
-            return await retrying(once, self.backoff, self._sleep, self._chance)
+        Waits double, each shortened by chance so that callers do not keep step. A provider that names its own is
+        obeyed; one that names too long a wait is not waited for at all.
+        """
+        failures = 0
+        while True:
+            try:
+                async with self._turns:
+                    if paused := await self._pause():
+                        raise ModelPaused(paused)
+                    return await self._call(model, question, node_id)
+            except RequestRefused:
+                if model in self._by_words:
+                    raise
+                # Many servers refuse forms that they do not know; the prompt tells the form as well.
+                self._by_words.add(model)
+                failures = 0
+            except Passing as error:
+                failures += 1
+                asked = error.retry_after or 0.0
+                if failures >= self.tries or asked > _PATIENCE:
+                    raise
+                own = min(2.0 ** (failures - 1), _LONGEST_WAIT) * (0.5 + 0.5 * self._chance())
+                await self._sleep(max(own, asked))
 
-    async def _call(self, model: str, question: Prompt[A], node_id: str, *, structured: bool) -> tuple[Reply, A]:
-        most = self._limits.max_output_tokens
-        request = Request(question.system, question.prompt, "summary", question.form.model_json_schema(), most)
-        tokens = self._count(question.system) + self._count(question.prompt) + _FRAME_TOKENS
+    async def _call(self, model: str, question: Prompt[A], node_id: str) -> tuple[Reply, A]:
+        most = self._settings.max_output_tokens
+        request = Request(question.system, question.prompt, question.form.model_json_schema(), most)
+        tokens = count(question.system) + count(question.prompt) + _FRAME_TOKENS
         number = await self._ledger.reserve(PlannedCall(question.purpose, node_id, self._signed(model), tokens, most))
         started = time.monotonic()
         spent, outcome, cut_off = (0, 0), "failed", False
         try:
-            reply = await self._timely(model, request, structured)
+            reply = await self._timely(model, request)
             cut_off = reply.cut_off
-            spent = (reply.input_tokens or tokens, reply.output_tokens or self._count(reply.text))
+            spent = (reply.input_tokens or tokens, reply.output_tokens or count(reply.text))
             answer = parse(reply.text, question.form)
             outcome = "ok"
             return reply, answer
@@ -198,12 +208,12 @@ class Caller:
                 latency = round((time.monotonic() - started) * 1000)
                 await self._ledger.settle(number, outcome, *spent, latency)
 
-    async def _timely(self, model: str, request: Request, structured: bool) -> Reply:
+    async def _timely(self, model: str, request: Request) -> Reply:
         try:
-            with anyio.fail_after(self._limits.timeout_seconds):
-                return await self._provider.ask(model, request, structured)
+            with anyio.fail_after(self._settings.timeout_seconds):
+                return await self._provider.ask(model, request, structured=model not in self._by_words)
         except TimeoutError:
-            raise ModelTimeout(f"{model} did not answer within {self._limits.timeout_seconds:g} s.") from None
+            raise ModelTimeout(f"{model} did not answer within {self._settings.timeout_seconds:g} s.") from None
         except SummarizerError:
             raise
         except Exception as error:
@@ -222,14 +232,14 @@ class Caller:
         kind = self._provider.kind
         if find_spec(kind) is None:
             return f"The package {kind} is not installed: {how_to_add(kind)}."
-        if self._limits.needs_key:
+        if not self._settings.api_key and not self._settings.base_url:
             return f"There is no key: set {kind.upper()}_API_KEY or summarizer.api_key_file."
         return ""
 
     async def _refusal(self) -> str:
         """Why the provider refused these very settings before."""
         stopped = await self._ledger.state(STOPPED)
-        return str(stopped["reason"]) if stopped.get("fingerprint") == self._limits.fingerprint and stopped else ""
+        return str(stopped["reason"]) if stopped.get("fingerprint") == self._settings.fingerprint and stopped else ""
 
     async def _pause(self) -> str:
         breaker = await self._breaker()
@@ -248,45 +258,6 @@ class Caller:
             now = self._clock.now_ms()
             noted = after_failure(breaker, str(error), now, asked) if error else Breaker()
             await self._ledger.set_state(BREAKER, asdict(noted))
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Waits that double from `first` seconds to `longest`, each shortened by chance so that callers do not keep step.
-
-    A provider that names its own wait is obeyed; one that names more than `patience` is not waited for at all.
-    """
-
-    tries: int = 4
-    first: float = 1.0
-    longest: float = 20.0
-    patience: float = 60.0
-
-    def wait(self, failures: int, chance: float, asked: float | None = None) -> float:
-        """Seconds to wait after this many failures; `chance` is from 0 to 1."""
-        own = min(self.first * 2.0 ** (failures - 1), self.longest) * (0.5 + 0.5 * chance)
-        return max(own, asked) if asked is not None else own
-
-
-async def retrying(
-    call: Callable[[], Awaitable[T]],
-    backoff: Backoff,
-    sleep: Callable[[float], Awaitable[None]],
-    chance: Callable[[], float],
-) -> T:
-    """Call until it works, fails for good, or has failed too often."""
-    failures = 0
-    while True:
-        try:
-            return await call()
-        except Passing as error:
-            failures += 1
-            if failures >= backoff.tries or (error.retry_after or 0.0) > backoff.patience:
-                raise
-            await sleep(backoff.wait(failures, chance(), error.retry_after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,53 +288,20 @@ def after_failure(breaker: Breaker, reason: str, now_ms: int, asked_seconds: flo
     return Breaker(failures, now_ms + pause if pause else breaker.open_until_ms, reason)
 
 
-def build(
-    kind: str,
-    models: Sequence[str],
-    *,
-    api_key: str,
-    base_url: str,
-    max_output_tokens: int,
-    timeout_seconds: float,
-    concurrency: int,
-    ledger: Ledger,
-    count: Callable[[str], int],
-    clock: Clock,
-) -> Caller:
-    make = AnthropicProvider if kind == "anthropic" else OpenAIProvider
-    provider: Provider = make(api_key, base_url, timeout_seconds)
-    limits = Limits(
-        models=tuple(models),
-        max_output_tokens=max_output_tokens,
-        timeout_seconds=timeout_seconds,
-        concurrency=concurrency,
-        fingerprint=fingerprint(kind, models, base_url, api_key),
-        needs_key=not api_key and not base_url,
-    )
-    return Caller(provider, ledger, limits, count, clock)
-
-
-def fingerprint(kind: str, models: Sequence[str], base_url: str, api_key: str) -> str:
-    """Changes with the settings that a provider may refuse. Of the key it holds too little to tell one from another."""
-    key = hashlib.blake2b(api_key.encode(), digest_size=2, person=b"key").hexdigest()
-    return hashlib.blake2b("\x1f".join([kind, *models, base_url, key]).encode(), digest_size=8).hexdigest()
-
-
 _MEANWHILE = "Until then summaries are extractive; they are upgraded by themselves afterwards."
 
 
-def model_problems(
-    states: Mapping[str, Any], kind: str, models: Sequence[str], base_url: str, api_key: str
-) -> Iterator[Problem]:
+def model_problems(states: Mapping[str, Any], settings: ModelSettings) -> Iterator[Problem]:
     """What keeps this model from writing summaries, for `doctor`; `states` is what the ledger keeps of models."""
+    kind = settings.kind
     if find_spec(kind) is None:
         fix = how_to_add(kind)
         yield Problem(f"the package {kind} is not installed", f"summarizer.kind is {kind}. {_MEANWHILE}", fix)
-    if not api_key and not base_url:
+    if not settings.api_key and not settings.base_url:
         fix = f"Set {kind.upper()}_API_KEY, or summarizer.api_key_file in config.toml."
         yield Problem(f"there is no key for {kind}", _MEANWHILE, fix)
     stopped = states.get(STOPPED, {})
-    if stopped and stopped.get("fingerprint") == fingerprint(kind, models, base_url, api_key):
+    if stopped and stopped.get("fingerprint") == settings.fingerprint:
         fix = "Correct the key or the other settings of [summarizer]; the model is asked again once they have changed."
         yield Problem(f"{kind} refuses the key", f"{stopped['reason']} {_MEANWHILE}", fix)
     breaker = Breaker(**states.get(BREAKER, {}))

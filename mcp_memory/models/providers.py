@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -44,8 +43,7 @@ class Request:
 
     system: str
     prompt: str
-    form: str
-    schema: Mapping[str, Any]
+    schema: dict[str, Any]
     max_tokens: int
 
 
@@ -133,8 +131,8 @@ class AnthropicProvider(Provider):
         return library.AsyncAnthropic(**settings, open_telemetry=False)
 
     async def _send(self, model: str, request: Request, structured: bool) -> Any:
-        tool = {"name": request.form, "description": "Record the summary.", "input_schema": dict(request.schema)}
-        form = {"tools": [tool], "tool_choice": {"type": "tool", "name": request.form}}
+        tool = {"name": "summary", "description": "Record the summary.", "input_schema": request.schema}
+        form = {"tools": [tool], "tool_choice": {"type": "tool", "name": "summary"}}
         return await self._client.messages.create(
             model=model,
             max_tokens=request.max_tokens,
@@ -172,7 +170,7 @@ class OpenAIProvider(Provider):
         return library.AsyncOpenAI(**settings)
 
     async def _send(self, model: str, request: Request, structured: bool) -> Any:
-        form = {"name": request.form, "schema": dict(request.schema), "strict": True}
+        form = {"name": "summary", "schema": request.schema, "strict": True}
         # OpenAI's newer models know only the one name of the output cap, most other servers only the other.
         cap = "max_completion_tokens" if self._base_url == self.url else "max_tokens"
         return await self._client.chat.completions.create(

@@ -31,11 +31,20 @@ from mcp_memory.domain.text import one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.errors import ContextTooLong
 from mcp_memory.models import forms
-from mcp_memory.models.adaptive import deepening, in_layers
 from mcp_memory.models.caller import Caller
 from mcp_memory.models.forms import MAX_BULLET, RecordAnswer, clean_line, clean_prose, keywords_of, title_of
 from mcp_memory.models.port import Readiness, Summarizer
-from mcp_memory.models.tokens import OVERLAP_TOKENS, Count, chunk_text, middle_truncate, truncate_to_tokens
+from mcp_memory.models.tokens import (
+    OVERLAP_TOKENS,
+    Write,
+    chunk_text,
+    count,
+    deepening,
+    in_layers,
+    in_sections,
+    middle_truncate,
+    truncate_to_tokens,
+)
 
 SEGMENT_KEYWORDS, PERIOD_KEYWORDS = 10, 7
 _SECTION_BULLETS = (2, 8)
@@ -95,8 +104,8 @@ class _Task:
 class ModelSummarizer:
     """Implements the `Author` port, and with it `Summarizer`. What is too short for a model stays extractive."""
 
-    def __init__(self, caller: Caller, short: Summarizer, count: Count) -> None:
-        self._caller, self._short, self._count = caller, short, count
+    def __init__(self, caller: Caller, short: Summarizer) -> None:
+        self._caller, self._short = caller, short
 
     @property
     def name(self) -> str:
@@ -112,13 +121,13 @@ class ModelSummarizer:
         self, events: Sequence[Event], context: Sequence[Event], *, prior: str = "", node_id: str = ""
     ) -> SegmentSummary:
         text = transcript(events)
-        tokens = self._count(text)
+        tokens = count(text)
         spare = await self._short.segment(events, context)
         if depth_of(tokens) is Depth.NONE:
             metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
             return replace(spare, written_by=self._short.name, metrics=metrics)
         task = _Task(Level.SEGMENT, node_id, prior)
-        before = truncate_to_tokens(transcript(context), self._count, _CONTEXT_TOKENS)
+        before = truncate_to_tokens(transcript(context), _CONTEXT_TOKENS)
 
         async def leaf(chunk: str) -> Draft[Evidence]:
             return await self._section(chunk, events, "", replace(task, prior=""), "segment chunk", _SECTION_BULLETS)
@@ -126,7 +135,7 @@ class ModelSummarizer:
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[Evidence]]:
             if depth in (Depth.BRIEF, Depth.STANDARD):
                 return depth, await self._section(text, events, before, task, "segment", BULLETS[Level.SEGMENT])
-            chunks = chunk_text(text, self._count, size, min(OVERLAP_TOKENS, size // 5))
+            chunks = chunk_text(text, size, min(OVERLAP_TOKENS, size // 5))
             return depth, await self._layered(chunks, leaf, task, depth)
 
         depth, draft = await deepening(tokens, work)
@@ -143,7 +152,7 @@ class ModelSummarizer:
             for at, child in enumerate(children)
             for index, bullet in enumerate(child.bullets)
         ]
-        tokens = self._count(_listing(points))
+        tokens = count(_listing(points))
         spare = await self._short.rollup(level, children)
         if depth_of(tokens) is Depth.NONE:
             # So little needs no summary: it is told as it is, if it fits.
@@ -160,7 +169,7 @@ class ModelSummarizer:
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[tuple[int, int]]]:
             if depth in (Depth.BRIEF, Depth.STANDARD):
                 return depth, await self._merged(points, task, level.label, BULLETS[level])
-            return depth, await self._layered(_packs(points, self._count, size), leaf, task, depth)
+            return depth, await self._layered(_packs(points, size), leaf, task, depth)
 
         depth, draft = await deepening(tokens, work)
         topic, keywords = _named(draft, task, spare.keywords)
@@ -173,7 +182,7 @@ class ModelSummarizer:
     ) -> Metrics:
         """How far so many tokens were compressed to what a summary says."""
         text = "\n".join([title, *(bullet.shown for bullet in bullets), *keywords])
-        return measure(tokens, self._count(text), depth)
+        return measure(tokens, count(text), depth)
 
     async def _section(
         self, text: str, events: Sequence[Event], before: str, task: _Task, purpose: str, bullets: tuple[int, int]
@@ -181,10 +190,10 @@ class ModelSummarizer:
         question = forms.section(
             purpose, text, context=before, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
-        asked = await self._caller.ask(question, task.node_id)
-        told = [(clean_line(item.text, MAX_BULLET), item) for item in asked.answer.bullets[: bullets[1]]]
+        answer, written_by = await self._caller.ask(question, task.node_id)
+        told = [(clean_line(item.text, MAX_BULLET), item) for item in answer.bullets[: bullets[1]]]
         points = tuple(Point(line, cite(item.quote, line, events), item.kind) for line, item in told if line)
-        return Draft(asked.answer.title, points, tuple(asked.answer.keywords), asked.written_by)
+        return Draft(answer.title, points, tuple(answer.keywords), written_by)
 
     async def _layered(
         self, parts: Sequence[P], leaf: Callable[[P], Awaitable[Draft[M]]], task: _Task, depth: Depth
@@ -197,7 +206,7 @@ class ModelSummarizer:
                 return await self._merged(points, task, f"{task.level.label} merge", BULLETS[task.level])
             return await self._merged(points, replace(task, prior=""), f"{task.level.label} group", _SECTION_BULLETS)
 
-        return (await in_layers(parts, leaf, merge, grouped=depth is Depth.HIERARCHICAL)).whole
+        return (await in_layers(parts, leaf, merge, depth))[-1]
 
     async def _merged(
         self, points: Sequence[Point[M]], task: _Task, purpose: str, bullets: tuple[int, int]
@@ -208,9 +217,9 @@ class ModelSummarizer:
         question = forms.merge(
             purpose, _listing(points), what, prior=task.prior, bullets=bullets, keywords=task.keywords
         )
-        asked = await self._caller.ask(question, task.node_id)
+        answer, written_by = await self._caller.ask(question, task.node_id)
         found = []
-        for item in asked.answer.bullets[: bullets[1]]:
+        for item in answer.bullets[: bullets[1]]:
             line = clean_line(item.text, MAX_BULLET)
             sources = [points[number - 1] for number in dict.fromkeys(item.sources) if 0 < number <= len(points)]
             if not sources:
@@ -220,7 +229,7 @@ class ModelSummarizer:
             marks = dict.fromkeys(mark for point in sources for mark in point.marks)
             if line:
                 found.append(Point(line, tuple(marks), item.kind))
-        return Draft(asked.answer.title, tuple(found), tuple(asked.answer.keywords), asked.written_by)
+        return Draft(answer.title, tuple(found), tuple(answer.keywords), written_by)
 
 
 def _named(draft: Draft[M], task: _Task, spare: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -240,7 +249,7 @@ def _listing(points: Sequence[Point[M]]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _packs(points: Sequence[Point[M]], count: Count, size: int) -> list[list[Point[M]]]:
+def _packs(points: Sequence[Point[M]], size: int) -> list[list[Point[M]]]:
     """Neighbouring points in packs of at most so many tokens."""
     return in_parts(((point, count(point.text) + 8) for point in points), size) or [[]]
 
@@ -259,7 +268,7 @@ def transcript(events: Sequence[Event]) -> str:
     for number, event in enumerate((event for event in events if event.says_something), 1):
         text: str = event.text
         if event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL:
-            text, _ = middle_truncate(text, _TOOL_CHARS)
+            text = middle_truncate(text, _TOOL_CHARS)
         lines.append(f"[{number}] {event.role}: {text}")
     return "\n\n".join(lines)
 
@@ -297,18 +306,15 @@ def _evidence(event: Event, start: int, end: int) -> Evidence:
     return Evidence(event.key, start, start + len(text[start:end].rstrip()))
 
 
-class ModelWriter:
-    """Writes prose by a model, for the adaptive summarizer."""
+def prose_writer(caller: Caller) -> Write:
+    """Writes prose by a model."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self.written_by = caller.name
-
-    async def write(self, content: str, length: str, content_type: str, prior: str) -> str:
+    async def write(content: str, length: str, content_type: str, prior: str) -> tuple[str, str]:
         question = forms.prose(f"text {length}", content, length, content_type=content_type, prior=prior)
-        asked = await self._caller.ask(question)
-        self.written_by = asked.written_by
-        return clean_prose(asked.answer.summary)
+        answer, written_by = await caller.ask(question)
+        return clean_prose(answer.summary), written_by
+
+    return write
 
 
 class ModelRecords:
@@ -319,7 +325,8 @@ class ModelRecords:
 
     async def condense(self, events: Sequence[Event], *, prior: str, node_id: str) -> tuple[Body, str]:
         try:
-            asked = await self._caller.ask(forms.record("session", transcript(events), prior=prior), node_id)
+            question = forms.record("session", transcript(events), prior=prior)
+            answer, written_by = await self._caller.ask(question, node_id)
         except ContextTooLong:
             if len(events) < 2:
                 raise
@@ -327,12 +334,13 @@ class ModelRecords:
             first, _ = await self.condense(events[:middle], prior=prior, node_id=node_id)
             second, wrote = await self.condense(events[middle:], prior=prior, node_id=node_id)
             return fold([first, second]), wrote
-        return body_of(asked.answer), asked.written_by
+        return body_of(answer), written_by
 
     async def narrate(self, summaries: Sequence[str], *, node_id: str) -> str:
-        sections = "\n\n".join(f"Section {number}:\n{text}" for number, text in enumerate(summaries, 1))
+        sections = in_sections(summaries)
         question = forms.prose("session merge", sections, "record", content_type="conversation", prior="")
-        return _account((await self._caller.ask(question, node_id)).answer.summary)
+        answer, _ = await self._caller.ask(question, node_id)
+        return _account(answer.summary)
 
 
 def body_of(answer: RecordAnswer) -> Body:

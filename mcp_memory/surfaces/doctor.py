@@ -148,9 +148,10 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
     chosen = settings.summarizer
     if chosen.kind != "extractive":
-        from mcp_memory.models.caller import model_problems
+        from mcp_memory.models.caller import ModelSettings, model_problems
 
-        problems += model_problems(facts.models, chosen.kind, chosen.preferred, chosen.base_url, settings.api_key)
+        model = ModelSettings(chosen.kind, chosen.preferred, settings.api_key, chosen.base_url)
+        problems += model_problems(facts.models, model)
     home = user_folders(config.environment())
     installed: list[Entry] = []
     try:

@@ -7,10 +7,9 @@ import logging
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -20,16 +19,12 @@ from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of
 from mcp_memory.domain.segments import cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.errors import LeaseLost, NotFound, SummarizerError, UsageError
-from mcp_memory.models import tokens
-from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS
+from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS, summarize_text, write_extract
 from mcp_memory.pipeline.compact import PART_TOKENS
 from mcp_memory.pipeline.ingest import Done
 from mcp_memory.pipeline.rollup import is_open_at
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
-
-if TYPE_CHECKING:
-    from mcp_memory.models.summarizer import ModelWriter
 
 _RETRY_SECONDS = 0.25
 #: What goes with each text: the rules, the form of the answer, and the context before a segment.
@@ -165,33 +160,29 @@ async def summarize(app: App, options: argparse.Namespace) -> Answer:
 
     It is by the model that is set, or, if that cannot, in the text's own sentences, with the reason why.
     """
-    from mcp_memory.models.adaptive import AdaptiveSummarizer, PlainWriter
-
     # A file is no event: what goes to a model, or from here into another file, is cleared of secrets now.
     text = redact(_read(options.file))
-    prior = redact(_read(options.prior)) if options.prior else None
-    writer: ModelWriter | PlainWriter = PlainWriter()
+    prior = redact(_read(options.prior)) if options.prior else ""
     result = note = None
     if app.caller:
-        from mcp_memory.models.summarizer import ModelWriter
+        from mcp_memory.models.summarizer import prose_writer
 
-        writer = ModelWriter(app.caller)
         try:
-            result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, options.type)
+            result = await summarize_text(prose_writer(app.caller), text, prior, options.type)
         except SummarizerError as error:
-            writer, note = PlainWriter(), str(error)
+            note = str(error)
             logger.warning("%s The summary is extractive.", error)
-    if result is None:
-        result = await AdaptiveSummarizer(writer, tokens.count).summarize(text, prior, options.type)
+    result = result or await summarize_text(write_extract, text, prior, options.type)
+    metrics = result.metrics
     shape = {
-        "level": result.level.value,
-        "summary": result.summary,
-        "hierarchical": asdict(result.hierarchical) if result.hierarchical else None,
-        "input_tokens": result.input_tokens,
-        "output_tokens": result.output_tokens,
-        "compression_ratio": result.compression_ratio,
+        "level": metrics.depth.value,
+        "summary": result.text,
+        "hierarchical": result.layers,
+        "input_tokens": metrics.input_tokens,
+        "output_tokens": metrics.output_tokens,
+        "compression_ratio": metrics.compression_ratio,
         "content_type": options.type,
-        "written_by": writer.written_by if result.summary is not None else None,
+        "written_by": result.written_by,
         "note": note,
     }
     if options.json:
@@ -201,8 +192,8 @@ async def summarize(app: App, options: argparse.Namespace) -> Answer:
         front |= {key: shape[key] for key in ("content_type", "input_tokens", "output_tokens", "compression_ratio")}
         front |= {"written_by": shape["written_by"] or "nobody"}
         front |= {"created_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        return "\n".join([*output.front_matter(front), result.summary or ""])
-    return result.summary or f"Too short to summarize ({result.input_tokens} tokens)."
+        return "\n".join([*output.front_matter(front), result.text or ""])
+    return result.text or f"Too short to summarize ({metrics.input_tokens} tokens)."
 
 
 def _read(name: str) -> str:

@@ -9,10 +9,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.models import forms, tokens
-from mcp_memory.models.caller import Caller, Limits, fingerprint
+from mcp_memory.models import forms
+from mcp_memory.models.caller import Caller, ModelSettings
 from mcp_memory.models.forms import Prompt, SectionAnswer
-from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider
+from mcp_memory.models.providers import OpenAIProvider
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.work import SqliteLedger
 from tests.models.scripted import KEY, Respond, Scripted, scripted
@@ -66,14 +66,10 @@ async def asking(
         waits.append(seconds)
 
     with scripted(respond) as model:
-        chosen = make or (AnthropicProvider if kind == "anthropic" else OpenAIProvider)
-        provider = chosen(key, model.url(kind), timeout)
         async with Database.open(home / "memory.db") as database:
             ledger = SqliteLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
-            limits = Limits(
-                models, 256, timeout, concurrency, fingerprint=fingerprint(kind, models, model.url(kind), key)
-            )
-            caller = Caller(provider, ledger, limits, tokens.count, clock, sleep=sleep, chance=lambda: 0.5)
+            settings = ModelSettings(kind, models, key, model.url(kind), 256, timeout, concurrency)
+            caller = Caller(settings, ledger, clock, make=make, sleep=sleep, chance=lambda: 0.5)
             try:
                 yield Asking(caller, model, ledger, database, clock, waits)
             finally:

@@ -36,11 +36,11 @@ GOOD = honest
 @both
 async def test_a_good_answer_comes_in_the_form_that_was_asked_for(kind: str, tmp_path: Path) -> None:
     async with asking(tmp_path, kind, GOOD) as at:
-        asked = await at.caller.ask(question(), "toc:day:2026-01-05")
+        answer, written_by = await at.caller.ask(question(), "toc:day:2026-01-05")
         request = at.model.asked[0]
         rows = await at.rows()
-    assert isinstance(asked.answer, SectionAnswer)
-    assert asked.written_by == f"{kind}:test-model"
+    assert isinstance(answer, SectionAnswer)
+    assert written_by == f"{kind}:test-model"
     assert request.structured
     assert request.body.get("max_tokens") == 256
     assert KEY in request.headers["authorization"]
@@ -64,8 +64,8 @@ async def test_json_in_words_is_understood(kind: str, frame: str, tmp_path: Path
         return Said(frame.replace("{}", json.dumps(honest(asked))))
 
     async with asking(tmp_path, kind, in_words) as at:
-        asked = await at.caller.ask(question())
-        assert asked.answer.bullets
+        answer, _ = await at.caller.ask(question())
+        assert answer.bullets
         assert len(at.model.asked) == 1
 
 
@@ -294,8 +294,8 @@ async def test_the_next_model_is_asked_when_the_first_cannot(kind: str, tmp_path
         return Http(404, "no such model") if asked.model == "first" else honest(asked)
 
     async with asking(tmp_path, kind, picky, models=("first", "second")) as at:
-        asked = await at.caller.ask(question())
-        assert asked.written_by == f"{kind}:second"
+        _, written_by = await at.caller.ask(question())
+        assert written_by == f"{kind}:second"
         assert at.caller.name == f"{kind}:first"
         assert await at.outcomes() == ["model_missing", "ok"]
 
@@ -306,7 +306,7 @@ async def test_a_key_that_may_not_use_the_first_model_may_use_the_next(kind: str
         return Http(403, "your project has no access") if asked.model == "first" else honest(asked)
 
     async with asking(tmp_path, kind, picky, models=("first", "second")) as at:
-        assert (await at.caller.ask(question())).written_by == f"{kind}:second"
+        assert (await at.caller.ask(question()))[1] == f"{kind}:second"
         assert await at.outcomes() == ["auth", "ok"]
         assert (await at.caller.readiness()).width == 4
 

@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from mcp_memory.errors import AuthRefused, RateLimited, SummarizerError, TransportFailed
-from mcp_memory.models.caller import Backoff, Breaker, after_failure, retrying
+from mcp_memory.errors import AuthRefused, RateLimited, TransportFailed
+from mcp_memory.models.caller import Breaker, after_failure
+from tests.models.asking import asking, question
+from tests.models.scripted import Http, honest, in_turn
 
 pytestmark = pytest.mark.anyio
 
 
-class Failing:
-    """Fails with each of these errors in turn, then works."""
-
-    def __init__(self, *errors: SummarizerError) -> None:
-        self.errors = list(errors)
-        self.calls = 0
-        self.waits: list[float] = []
-
-    async def __call__(self) -> str:
-        self.calls += 1
-        if self.errors:
-            raise self.errors.pop(0)
-        return "done"
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
+async def test_a_passing_failure_is_tried_again_after_growing_waits_and_not_for_ever(tmp_path: Path) -> None:
+    async with asking(tmp_path, "openai", in_turn(*[Http(503)] * 3)) as at:
+        await at.caller.ask(question())
+        assert at.waits == [0.75, 1.5, 3.0]
+        at.waits.clear()
+        at.model.respond = lambda asked: Http(503)
+        with pytest.raises(TransportFailed):
+            await at.caller.ask(question("[1] user: something else that is long enough"))
+        assert at.waits == [0.75, 1.5, 3.0]
+        at.waits.clear()
+        at.caller.tries = 9
+        with pytest.raises(TransportFailed):
+            await at.caller.ask(question("[1] user: a third thing that is long enough"))
+        assert at.waits[4:] == [12.0, 15.0, 15.0, 15.0]
 
 
-async def test_a_passing_failure_is_tried_again_after_growing_waits() -> None:
-    call = Failing(*[TransportFailed("x")] * 3)
-    assert await retrying(call, Backoff(), call.sleep, lambda: 1.0) == "done"
-    assert call.waits == [1.0, 2.0, 4.0]
+async def test_a_wait_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
+    async with asking(tmp_path, "openai", lambda asked: Http(429, headers={"retry-after": "3600"})) as at:
+        with pytest.raises(RateLimited):
+            await at.caller.ask(question())
+        assert (len(at.model.asked), at.waits) == (1, [])
 
 
-async def test_waits_are_shortened_by_chance_and_bounded() -> None:
-    backoff = Backoff(first=1.0, longest=8.0)
-    assert [backoff.wait(failures, 0.0) for failures in (1, 2, 3, 4, 9)] == [0.5, 1.0, 2.0, 4.0, 4.0]
-
-
-async def test_the_wait_a_provider_names_is_obeyed() -> None:
-    call = Failing(RateLimited("x", 7.5))
-    await retrying(call, Backoff(), call.sleep, lambda: 0.5)
-    assert call.waits == [7.5]
-
-
-async def test_a_wait_that_is_too_long_is_not_waited_for() -> None:
-    call = Failing(RateLimited("x", 3_600))
-    with pytest.raises(RateLimited):
-        await retrying(call, Backoff(), call.sleep, lambda: 0.5)
-    assert (call.calls, call.waits) == (1, [])
-
-
-async def test_it_ends_after_so_many_tries_and_at_once_if_nothing_can_pass() -> None:
-    call = Failing(*[TransportFailed("x")] * 9)
-    with pytest.raises(TransportFailed):
-        await retrying(call, Backoff(tries=4), call.sleep, lambda: 0.5)
-    assert call.calls == 4
-    refused = Failing(AuthRefused("x"))
-    with pytest.raises(AuthRefused):
-        await retrying(refused, Backoff(), refused.sleep, lambda: 0.5)
-    assert refused.calls == 1
+async def test_it_ends_at_once_if_nothing_can_pass(tmp_path: Path) -> None:
+    async with asking(tmp_path, "openai", in_turn(Http(401), honest)) as at:
+        with pytest.raises(AuthRefused):
+            await at.caller.ask(question())
+        assert (len(at.model.asked), at.waits) == (1, [])
 
 
 def test_the_breaker_opens_at_the_third_failure_and_stays_open_longer_each_time() -> None:

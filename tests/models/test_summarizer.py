@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def summarizer(at: Asking) -> ModelSummarizer:
-    return ModelSummarizer(at.caller, ExtractiveSummarizer(), count)
+    return ModelSummarizer(at.caller, ExtractiveSummarizer())
 
 
 def excerpt(events: list[Event], evidence: Evidence) -> str:

@@ -112,13 +112,13 @@ def test_the_compression_ratio_is_clamped() -> None:
 
 
 def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
-    assert chunk_text("Short.", count) == ["Short."]
-    assert chunk_text(" \n\n ", count) == []
+    assert chunk_text("Short.") == ["Short."]
+    assert chunk_text(" \n\n ") == []
 
 
 def test_chunks_keep_to_their_size_and_together_hold_the_text() -> None:
     text = "\n\n".join(paragraphs(80))
-    chunks = chunk_text(text, count, 1_000, 100)
+    chunks = chunk_text(text, 1_000, 100)
     assert len(chunks) > 8
     assert all(count(chunk) <= 1_000 for chunk in chunks)
     cores = [chunks[0]] + [core(chunk, before) for before, chunk in zip(chunks, chunks[1:], strict=False)]
@@ -126,7 +126,7 @@ def test_chunks_keep_to_their_size_and_together_hold_the_text() -> None:
 
 
 def test_a_chunk_begins_with_the_end_of_the_one_before() -> None:
-    chunks = chunk_text("\n\n".join(paragraphs(80)), count, 1_000, 100)
+    chunks = chunk_text("\n\n".join(paragraphs(80)), 1_000, 100)
     for before, chunk in zip(chunks, chunks[1:], strict=False):
         overlap = chunk[: len(chunk) - len(core(chunk, before))]
         assert 20 < count(overlap) <= 100
@@ -134,66 +134,62 @@ def test_a_chunk_begins_with_the_end_of_the_one_before() -> None:
 
 
 def test_boundaries_are_paragraphs_where_there_are_some() -> None:
-    chunks = chunk_text("\n\n".join(paragraphs(80)), count, 1_000, 0)
+    chunks = chunk_text("\n\n".join(paragraphs(80)), 1_000, 0)
     assert all(chunk.endswith("\n\n") for chunk in chunks[:-1])
 
 
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
     text = " ".join(f"Sentence number {number} says a little more." for number in range(400))
-    chunks = chunk_text(text, count, 500, 0)
+    chunks = chunk_text(text, 500, 0)
     assert len(chunks) > 5
     assert all(chunk.rstrip().endswith("more.") for chunk in chunks)
 
 
 def test_an_endless_sentence_is_cut_anywhere() -> None:
     text = "x1y2z3" * 2_000
-    chunks = chunk_text(text, count, 500, 0)
+    chunks = chunk_text(text, 500, 0)
     assert "".join(chunks) == text
     assert all(count(chunk) <= 500 for chunk in chunks)
 
 
 def test_a_change_leaves_the_chunks_further_on_as_they_were() -> None:
     blocks = paragraphs(120)
-    before = chunk_text("\n\n".join(blocks), count, 1_000, 100)
+    before = chunk_text("\n\n".join(blocks), 1_000, 100)
     blocks[10] += " One more sentence that was not there before, about the deployment of the gateway."
-    after = chunk_text("\n\n".join(blocks), count, 1_000, 100)
+    after = chunk_text("\n\n".join(blocks), 1_000, 100)
     assert len(set(before) & set(after)) >= len(before) - 4
     assert set(before) != set(after)
 
 
 def test_text_that_is_added_leaves_all_chunks_but_the_last_ones() -> None:
     blocks = paragraphs(120)
-    before = chunk_text("\n\n".join(blocks), count, 1_000, 100)
-    after = chunk_text("\n\n".join([*blocks, *paragraphs(3)]), count, 1_000, 100)
+    before = chunk_text("\n\n".join(blocks), 1_000, 100)
+    after = chunk_text("\n\n".join([*blocks, *paragraphs(3)]), 1_000, 100)
     assert before[:-2] == after[: len(before) - 2]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=3_000), st.integers(20, 200))
 def test_any_text_can_be_cut_and_joined(text: str, size: int) -> None:
-    assert "".join(chunk_text(text, count, size, 0)) == (text if text.strip() else "")
+    assert "".join(chunk_text(text, size, 0)) == (text if text.strip() else "")
 
 
 def test_the_middle_is_left_out_and_head_and_tail_stay() -> None:
     text = "HEAD " + "middle " * 2_000 + "TAIL"
-    cut, removed = middle_truncate(text, 500)
+    cut = middle_truncate(text, 500)
     assert len(cut) <= 500
     assert cut.startswith("HEAD")
     assert cut.endswith("TAIL")
+    removed = int("".join(filter(str.isdigit, cut)))
     assert GAP.format(removed=removed) in cut
     assert removed == len(text) - (len(cut) - len(GAP.format(removed=removed)))
-    assert middle_truncate("short", 500) == ("short", 0)
-
-
-def test_the_fractions_share_the_room() -> None:
-    cut, _ = middle_truncate("a" * 5_000 + "b" * 5_000, 1_000, head_frac=0.6, tail_frac=0.2)
-    assert 2.5 < cut.count("a") / cut.count("b") < 4
+    assert middle_truncate("short", 500) == "short"
 
 
 def test_a_text_is_cut_to_tokens() -> None:
     text = " ".join(paragraphs(40))
-    assert count(truncate_to_tokens(text, count, 200)) <= 200
-    assert truncate_to_tokens("short", count, 200) == "short"
+    assert count(truncate_to_tokens(text, 200)) <= 200
+    assert truncate_to_tokens("short", 200) == "short"
 
 
 def test_groups_are_even() -> None:

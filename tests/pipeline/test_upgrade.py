@@ -17,7 +17,6 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Settings, SummarizerSettings
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.models.caller import Backoff
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.sqlite.database import Transaction
@@ -65,7 +64,7 @@ async def opened(
     settings = Settings(home=home, calendar=Calendar("UTC"), summarizer=chosen, api_key=KEY if model else "")
     async with open_app(settings, cwd=home, clock=clock or StoppedClock()) as app:
         if app.caller:
-            app.caller.backoff = Backoff(tries=1)
+            app.caller.tries = 1
         yield app
 
 

@@ -16,7 +16,6 @@ from anyio import to_thread
 from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings, SummarizerSettings
 from mcp_memory.domain.records import Record, body_text
-from mcp_memory.models.caller import Backoff
 from mcp_memory.pipeline import compact, upgrade
 from mcp_memory.store.sqlite.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
@@ -49,7 +48,7 @@ async def opened(
     )
     async with open_app(settings, cwd=home, clock=clock or StoppedClock(DURING)) as app:
         assert app.caller
-        app.caller.backoff = Backoff(tries=1)
+        app.caller.tries = 1
         yield app
 
 
