@@ -35,7 +35,6 @@ _QUESTION_MARK = re.compile(r"[?？](?=\W*$|\s)")
 _DIGIT = re.compile(r"\d")
 
 
-_WORD = re.compile(r"\b[a-z]+(?:'[a-z]+)?\b", re.A)
 _ANY_WORD = re.compile(r"\b[^\W\d_]+(?:'[^\W\d_]+)?\b")
 
 
@@ -44,16 +43,7 @@ def words_of(low: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(map(_WORDS.__getitem__, low.split())))
 
 
-def _words_of_chunk(chunk: str) -> tuple[str, ...]:
-    if not chunk.isascii():
-        return tuple(_ANY_WORD.findall(chunk))
-    if chunk.isalpha():
-        return (chunk,)
-    word, mark = chunk[:-1], chunk[-1:]
-    return (word,) if word.isalpha() and not (mark.isalnum() or mark == "_") else tuple(_WORD.findall(chunk))
-
-
-_WORDS = Memo(_words_of_chunk, 1 << 14)
+_WORDS = Memo(_ANY_WORD.findall, 1 << 14)
 
 
 def first_word(low: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
@@ -220,7 +220,9 @@ class Vocabulary:
             if code:
                 said.setdefault(weight, []).extend(found)
             else:
-                said.setdefault(weight, []).extend(_at_most(_OFTEN_ENOUGH, counts, found))
+                # A word is not weightier for filling one message.
+                often = (token for token, times in counts.items() for _ in range(min(times, _OFTEN_ENOUGH)))
+                said.setdefault(weight, []).extend(often)
                 self._runs.append(found)
         tokens = _weighed(said)
         known = list(map(_KNOWN.__getitem__, tokens))
@@ -294,27 +296,10 @@ def _tokens(text: str) -> list[str]:
 
 
 def _in_chunk(chunk: str) -> tuple[str, ...]:
-    return tuple([token if _KNOWN[token].stems else "" for token in _taken_apart(chunk)])
-
-
-def _taken_apart(chunk: str) -> Sequence[str]:
-    if chunk.isascii():
-        if chunk.isalpha():
-            return (chunk,)
-        word, stop = chunk[:-1], chunk[-1:]
-        if word.isalpha() and stop in ".,;:!?":
-            return (word, stop)
-    return cast("list[str]", _TOKEN.findall(chunk))
+    return tuple([token if _KNOWN[token].stems else "" for token in _TOKEN.findall(chunk)])
 
 
 _TOKENS = Memo(_in_chunk, 1 << 14)
-
-
-def _at_most(limit: int, counts: Counter[str], found: Sequence[str]) -> Sequence[str]:
-    """The tokens of one passage, each so many times at most: a word is not weightier for filling one message."""
-    if not counts or max(counts.values()) <= limit:
-        return found
-    return [token for token, count in counts.items() for _ in range(min(count, limit))]
 
 
 def _weighed(said: Mapping[float, Sequence[str]]) -> dict[str, float]:

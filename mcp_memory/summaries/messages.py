@@ -137,10 +137,6 @@ class Pasted(NamedTuple):
     log: bool
 
 
-def is_log_line(text: str, start: int, end: int) -> bool:
-    return _PATTERNS["log"].match(text, start, end) is not None
-
-
 @lru_cache(maxsize=1 << 9)
 def pasted_in(text: str) -> Sequence[Pasted]:
     """The pasted runs of lines in the windows of a message, in order."""

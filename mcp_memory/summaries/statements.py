@@ -18,7 +18,6 @@ from mcp_memory.domain.sentences import Form, Sentence, clipped, sentences
 from mcp_memory.domain.text import folded, has_unspaced_script
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.messages import (
-    is_log_line,
     own_words,
     pasted_error,
     pasted_in,
@@ -113,15 +112,11 @@ def said_by_person(
 
 
 def error_said(message: str, start: int, end: int, bonus: float = 0.0) -> Said:
-    return said(message, start, end, error_text(message[start:end]), Kind.ERROR, bonus, label=Kind.ERROR.label)
-
-
-def error_text(line: str) -> str:
-    return _ERROR_WORD.sub("", plain(line))
+    told = _ERROR_WORD.sub("", plain(message[start:end]))
+    return said(message, start, end, told, Kind.ERROR, bonus, label=Kind.ERROR.label)
 
 
 _PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
-_ANNOUNCES_ERROR = re.compile(r"\b(?:with|errors?|this|following|says|got|get|gives|fail(?:s|ed|ing)?)\W*$")
 _LONGEST_THOUGHT = MAX_BULLET - 20
 _SHORT_QUESTION = 50
 
@@ -129,12 +124,10 @@ _SHORT_QUESTION = 50
 _OPENS, _OPENS_AS_HEADING = 0.8, 1.2
 #: What a user lays down is kept.
 _LAID_DOWN = 0.5
-#: A question after the first turn matters less than the task and what came of it, a short one hardly at all.
-_ASIDE, _IN_PASSING = -0.7, -1.2
-#: So does a sentence that goes on from the one before it, and each part of a pasted plan or list.
-_GOES_ON, _HEADING_OR_ROW, _BENEATH_HEADINGS, _ITEM = -0.4, -1.2, -0.6, -0.4
-#: A report that comes with the error it is about.
-_WITH_ERROR = 1.0
+#: A question after the first turn matters less than the task and what came of it.
+_ASIDE = -0.7
+#: So does each part of a pasted plan or list.
+_HEADING_OR_ROW, _BENEATH_HEADINGS, _ITEM = -1.2, -0.6, -0.4
 #: A pasted error that is all a user says, and one with which a message opens; else the user's words tell more.
 _ERROR_ALONE, _ERROR_OPENS = 1.5, 1.0
 
@@ -153,36 +146,14 @@ def said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
     if named:
         yield from _thoughts_told(message, text, sentences(text), later, speaker_of(text))
         return
-    found = [one for one in sentences(own_words(text)) if not is_log_line(text, one.start, one.end)]
+    found = list(sentences(own_words(text)))
     logs = (run for run in pasted_in(text) if run.log)
     # The first pasted log that names an error.
     if error := next(((log.start, span) for log in logs if (span := pasted_error(text, log))), None):
-        told, found = _told_with_error(message, found, *error)
-        yield told
+        log, span = error
+        opens = not any(one.end <= log for one in found)
+        yield error_said(message, *span, _ERROR_ALONE if not found else _ERROR_OPENS if opens else 0.0)
     yield from _thoughts_told(message, text, found, later, "")
-
-
-def _told_with_error(
-    message: str, found: list[Sentence], log: int, span: tuple[int, int]
-) -> tuple[Said, list[Sentence]]:
-    """The error at `span` of a log that begins at `log`, and the sentences that are left to be told beside it."""
-    before = max((index for index, one in enumerate(found) if one.end <= log), default=-1)
-    if before >= 0 and (announced := _announced(message, found[before], span)):
-        return announced, found[:before] + found[before + 1 :]
-    bonus = _ERROR_ALONE if not found else _ERROR_OPENS if before < 0 else 0.0
-    return error_said(message, *span, bonus), found
-
-
-def _announced(message: str, before: Sentence, span: tuple[int, int]) -> Said | None:
-    """A pasted error with the sentence before it, if that only announces it: `the build fails with`."""
-    body = plain(message[before.start : before.end])
-    error = error_text(message[slice(*span)])
-    fits = len(body) + len(error) <= MAX_BULLET and span[1] - before.start <= MAX_EXCERPT
-    if not fits or not _ANNOUNCES_ERROR.search(folded(body)):
-        return None
-    told = cues.without_politeness(cues.without_interjection(body)).rstrip(": ")
-    label = Kind.REPORT.label
-    return said(message, before.start, span[1], f"{told}: {error}", Kind.REPORT, _WITH_ERROR, label=label)
 
 
 def _thoughts_told(message: str, text: str, found: Sequence[Sentence], later: bool, speaker: str) -> Iterator[Said]:
@@ -209,12 +180,9 @@ def _thoughts_told(message: str, text: str, found: Sequence[Sentence], later: bo
 def _user_bonus(body: str, kind: Kind, form: Form, later: bool, first: bool, structured: bool) -> float:
     """What a thought is worth beside others of its kind: `first` in its message, or in one `structured` by headings."""
     asks = later and kind is Kind.REQUEST and cues.asks_only(body)
-    if asks and len(body) <= _SHORT_QUESTION:
-        return _IN_PASSING
     value = _LAID_DOWN if kind is Kind.RULE else _ASIDE if asks else 0.0
     if first:
         return value + (_OPENS_AS_HEADING if form == "heading" else _OPENS)
-    value += _GOES_ON if cues.CONNECTED.match(body) else 0.0
     if form in ("heading", "row"):
         return value + _HEADING_OR_ROW
     if structured:
@@ -265,10 +233,6 @@ def _parted(text: str, parts: list[Sentence]) -> list[list[Sentence]]:
     return thoughts
 
 
-# A line before code that is left out.
-_SHOWS = re.compile(
-    r"\b(?:shows?|see|prints?|outputs?|is|are|be|like|with|has|have|includes?|returns?|gives?|run|use)$"
-)
 _FOUND_OUT = re.compile(
     r"(?:(?:i )?(?:found|see) (?:it|the (?:bug|issue|problem|cause|culprit))|got it|(?:here's |that's )?the "
     r"(?:issue|problem|cause) is clear)(?: now)?\W*",
@@ -373,8 +337,6 @@ def _statements(text: str) -> Iterator[_Statement]:
                 continue
             body, taken = _with_items(text, body, end, found[index + 1 :])
             announces = taken == end
-            if announces and _SHOWS.search(body):
-                continue
         elif form == "prose" and index + 1 < len(found):
             body, taken = _with_next(text, body, sentence, found[index + 1])
         else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import ELLIPSIS, folded, has_unspaced_script, one_line, similar, terms
+from mcp_memory.domain.text import folded, has_unspaced_script, similar, terms
 from mcp_memory.summaries import cues
 from mcp_memory.summaries.keywords import Vocabulary, WeighedText, stems_of
 from mcp_memory.summaries.messages import call_of, plain, spoken
@@ -311,7 +311,7 @@ def _stands_before(option: Option, best: Option) -> bool:
 
 def _completed(best: Option, options: Sequence[Option]) -> str:
     """A title of few words together with what else was said of the matter."""
-    if word_count(best.text) >= _SHORTEST or has_unspaced_script(best.text) or not _is_one(best.text):
+    if word_count(best.text) >= _SHORTEST or has_unspaced_script(best.text):
         return ""
     told = terms(best.text)
     others = [
@@ -351,14 +351,9 @@ def _short_ones(options: Sequence[Option], reads: float = _WHOLE) -> list[Option
     for option in options:
         text = option.text
         least = NAMING + text.startswith(("The ", "A ", "An "))
-        if _is_one(text) and least <= word_count(text) <= _SHORT and readability(text) >= reads:
+        if least <= word_count(text) <= _SHORT and readability(text) >= reads:
             short.append(option)
     return sorted(short, key=lambda option: option.rank)
-
-
-def _is_one(text: str) -> bool:
-    """Whether it is no list and has no parts, which another half would be taken for one more of."""
-    return not any(mark in text for mark in (": ", ", ", "; "))
 
 
 def _lowered(text: str, source: str) -> str:
@@ -379,12 +374,9 @@ def _enriched(best: Option, found: Sequence[Candidate], vocabulary: Vocabulary) 
     enough = worth(title, vocabulary.weights) >= TELLS_ENOUGH and not is_generic(title)
     if words > _LONG or (words >= _TERSE and enough):
         return title
-    edited = [name for name in _worked_on(found, "Edited") if name not in title]
+    edited = [name for name in _edited(found) if name not in title]
     if edited and cues.opens_with_task(folded(title)):
         return f"{title} in {' and '.join(edited[: 2 if words + 4 <= MAX_WORDS else 1])}"
-    ran = _worked_on(found, "Ran")
-    if ran and title.startswith("Edited") and words <= _TERSE:
-        return f"{title} and ran {one_line(ran[0].replace('`', ''), 40).rstrip(ELLIPSIS)}"
     if words >= _TERSE:
         return _distinguished(title, _names(found, vocabulary))
     # A word or two with what else was talked about.
@@ -407,14 +399,14 @@ def _names(found: Sequence[Candidate], vocabulary: Vocabulary) -> Iterable[str]:
     """What was worked on: what the user named, files that were changed, then what one would look for."""
     known = vocabulary.keywords(_MATTERS)
     said = " ".join(pick.shown for pick in found if pick.event.role is Role.USER)
-    ordered = dict.fromkeys([*(name for name in known if name in said), *_worked_on(found, "Edited"), *known])
+    ordered = dict.fromkeys([*(name for name in known if name in said), *_edited(found), *known])
     return [name for name in ordered if " " not in name and names_something(name)]
 
 
-def _worked_on(found: Sequence[Candidate], verb: str) -> list[str]:
-    """The files that were edited, or the commands that ran, as far as a bullet names them."""
+def _edited(found: Sequence[Candidate]) -> list[str]:
+    """The files that were edited, as far as a bullet names them."""
     for pick in found:
-        if pick.kind is Kind.DID and (call := call_of(pick.event)) and call.verb == verb:
+        if pick.kind is Kind.DID and (call := call_of(pick.event)) and call.verb == "Edited":
             calls = [call, *(call_of(event) for event, _, _ in pick.more)]
             return [plain(call.target) for call in calls if call]
     return []

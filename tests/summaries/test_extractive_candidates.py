@@ -47,20 +47,6 @@ def test_of_tests_that_ran_again_only_the_last_run_is_told() -> None:
     ]
 
 
-def test_a_report_is_told_together_with_the_error_it_announces() -> None:
-    pasted = (
-        "next: the staging deploy fails with\n\nError: creating bucket: BucketAlreadyExists: logs-eu is taken\n\n"
-        "  with module.storage.bucket.logs[0],\n  on modules/storage/main.tf line 12\n"
-    )
-    events = conversation(("user", pasted))
-    (pick,) = candidates(events)
-    assert pick.shown.startswith("Reported: ")
-    assert "staging deploy fails with: creating bucket: BucketAlreadyExists: logs-eu is taken" in pick.shown
-    cited = pasted[pick.start : pick.end]
-    assert "deploy fails with" in cited
-    assert cited.endswith("logs-eu is taken")
-
-
 def test_a_quiet_commit_is_told_by_its_message() -> None:
     assert "Committed: Cache the price list" in told(("tool", "Bash: git commit -qam 'Cache the price list'\n"))
     failed = told(("tool", "Bash: git commit -qam 'Cache the price list'\nExit code 1\nerror: hook declined it"))
