@@ -244,7 +244,8 @@ def section(
 ) -> Prompt[SectionAnswer]:
     """Summarize a stretch of conversation, or one section of it."""
     task = _told("section", least=bullets[0], most=bullets[1], keywords=keywords, kinds=_kinds())
-    before = _fenced("before", context, "What was said just before; it is not to be cited")
+    said_before = f"What was said just before; it is not to be cited:\n{_fenced('before', context)}"
+    before = said_before if context.strip() else ""
     return _question(purpose, task, transcript, SectionAnswer, prior, before)
 
 
@@ -294,13 +295,14 @@ def _kinds() -> str:
 
 
 def _question(purpose: str, task: str, material: str, form: type[A], prior: str, *parts: str) -> Prompt[A]:
-    name = _fence_name("material", material)
+    fenced = _fenced("material", material)
+    opening, _, _ = fenced.partition("\n")
     schema = form.model_json_schema()
-    rules = _told("rules", open=f"<{name}>", close=f"</{name}>")
+    rules = _told("rules", open=opening, close=f"</{opening[1:]}")
     shape = _told("form", form=json.dumps(_example(schema, schema), ensure_ascii=False))
-    earlier = _fenced("earlier", prior, "The summary so far, a record like the material")
-    fenced = f"<{name}>\n{printable(material).strip(chr(10))}\n</{name}>"
-    prompt = "\n\n".join(part for part in [earlier, *parts, fenced] if part)
+    if prior.strip():
+        parts = (f"The summary so far, a record like the material:\n{_fenced('earlier', prior)}", *parts)
+    prompt = "\n\n".join(part for part in [*parts, fenced] if part)
     return Prompt(purpose, "\n\n".join([task, rules, shape]), prompt, form)
 
 
@@ -315,14 +317,7 @@ def _example(schema: dict[str, Any], whole: dict[str, Any]) -> Any:
     return 1 if schema["type"] == "integer" else "…"
 
 
-def _fenced(kind: str, text: str, label: str) -> str:
-    if not text.strip():
-        return ""
-    name = _fence_name(kind, text)
-    return f"{label}:\n<{name}>\n{printable(text).strip(chr(10))}\n</{name}>"
-
-
-def _fence_name(kind: str, text: str) -> str:
-    """A tag that the text cannot close, since it would have to hold its own hash."""
+def _fenced(kind: str, text: str) -> str:
+    """A text between tags that it cannot close, since it would have to hold its own hash."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5, person=b"fence").hexdigest()
-    return f"{kind}-{digest}"
+    return f"<{kind}-{digest}>\n{printable(text).strip(chr(10))}\n</{kind}-{digest}>"

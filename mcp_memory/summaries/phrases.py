@@ -43,9 +43,6 @@ _POINTS_AT_NOTHING = re.compile(
     r"while|which|would|should|could|works?|always|until|there|first|about)\b)(?:\w{5,}|test|file|code|repo|page|week))"
 )
 _SOME_ONE = re.compile(r"\bthe (?:\w+ ){0,2}ones?\b|\b(?:last|other|remaining) (?:two|three|four|few)\b")
-_POINTING = re.compile(
-    r"(?:this|that|these) (?:is|was|are|will|should|means?|still|also|fails|could|can|would|makes|does)\b"
-)
 _CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\s\+\s|\w=\w|\w\(")
 _DASH = re.compile(r"\s[-–—]\s")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:so|because|which|whether|since|although)\b")
@@ -104,9 +101,7 @@ def _by_shape(title: str) -> float:
     words = words_of(low)
     first = first_word(low)
     value = (0.45 if _is_vague(low, words) else 1.0) * (_SAYS_NOTHING if _fits_anything(title, words) else 1.0)
-    if first in _WORDS["showing"] and _POINTING.match(low):
-        value *= 0.4
-    elif first in cues.REACTIONS or low.startswith("thank you"):
+    if first in cues.REACTIONS:
         value *= 0.5
     breaks = len(_BROKEN.findall(title)) - (_LABELLED.match(low) is not None)
     value *= (0.6 if _CODE.search(title) else 1.0) * 0.75 ** min(breaks, 2)
@@ -132,7 +127,6 @@ MAX_CHARS = 90
 # `explain what the limiter does` is whole.
 _ENDS_QUESTION, _ASKED = frozenset({"does", "is", "are", "do"}), frozenset({"what", "how", "where", "why"})
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
-_OURS = re.compile(r" our (?!own\b)")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "")
 _DOTTED = re.compile(r"(?:\.|--?)\w")
@@ -171,8 +165,6 @@ def finished(title: str) -> str:
     title = title.lstrip(".- ") if title[:1] in ".-" and not _DOTTED.match(title) else title
     if word_count(title) > 3 and (filler := _FILLER.match(folded(title))):
         title = title[filler.end() :]
-    if " our " in title:
-        title = _OURS.sub(" the ", title)
     if len(title) > MAX_CHARS:
         title = title[:MAX_CHARS]
     if title.count("{") != title.count("}"):
@@ -221,7 +213,6 @@ _SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
 _ARTICLES = ("the ", "a ", "an ")
 _LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
-_TEST_ID = re.compile(r"\b(?:FAILED|ERROR|FAIL:?|--- FAIL:)\s+|[\w./\\-]+\.\w{1,4}::(?:\w+::)*(?=\w)")
 _COMPLAINTS, _COMPLAINT = ("error", "warning"), re.compile(r"(?:error|warning)(?:\[\w+\])?: (?=\S)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _COLON_IT = re.compile(r":\s(?:it|this)(?=\s[a-z]+s\s)")
@@ -295,8 +286,6 @@ def _tidied(sentence: str) -> str:
         text = _SYMBOLS.sub("", text)
     if "(" in text or "[" in text or "（" in text:
         text = _PARENTHESIS.sub("", text)
-    if "::" in text or "FAIL" in text or "ERROR" in text:
-        text = _TEST_ID.sub("", text)
     if text.count("/") > 1:
         text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
     if ":" in text:
@@ -393,7 +382,7 @@ def headline(sentence: str, weights: Mapping[str, float]) -> str:
 def worth(title: str, weights: Mapping[str, float]) -> float:
     """How much a title tells: the weight of what it names, each thing once however many words its name has."""
     if has_unspaced_script(title):
-        return _unspaced_worth(title, weights)
+        return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
     told: dict[tuple[str, ...], float] = {}
     for word in title.split():
         parts = _named_by(word)
@@ -409,10 +398,6 @@ def worth(title: str, weights: Mapping[str, float]) -> float:
 @lru_cache(maxsize=1 << 13)
 def _named_by(word: str) -> tuple[str, ...]:
     return stems_of(word.strip("`'\".,;:()"))
-
-
-def _unspaced_worth(title: str, weights: Mapping[str, float]) -> float:
-    return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
 
 
 def rated(sentence: str, weights: Mapping[str, float], *, asked: bool = False) -> list[tuple[float, str]]:
