@@ -17,11 +17,10 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Index, Settings
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.projects import Wish
-from mcp_memory.domain.terms import IndexEntry, Pool, Within, terms_of
+from mcp_memory.domain.terms import IndexEntry, Pool, Within, index_words, terms_of
 from mcp_memory.domain.text import porter
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.port import ReadStore
-from mcp_memory.store.whoosh.searcher import index_words
 from tests.store.whoosh.indexed import without_fallback
 from tests.support import StoppedClock, conversation, learn, needs_whoosh, pool, said, tell
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import heapq
 import json
 import math
-import re
-import unicodedata
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.domain.terms import WEIGHTS, Ranked, Term, Within, anywhere, scannable
-from mcp_memory.domain.text import porter
+from mcp_memory.domain.terms import WEIGHTS, Ranked, Term, Within, anywhere, index_words, scannable
 
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"
@@ -181,29 +178,3 @@ def _in_a_row(reader: Any, field: str, phrase: Sequence[str]) -> Iterator[tuple[
             if places := set.intersection(*at):
                 yield document, float(len(places))
         lead.next()
-
-
-#: What is longer is no word that anyone would ask for, but a key or a blob; its beginning finds it.
-_LONGEST_WORD = 64
-_WORD = re.compile(r"[^\W_]+")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-
-
-class _Plain(dict[int, str]):
-    """Latin letters without their accents, found out once for each; in other scripts a mark makes another letter."""
-
-    def __missing__(self, code: int) -> str:
-        apart = unicodedata.normalize("NFD", chr(code))
-        self[code] = plain = apart[0] if len(apart) > 1 and apart[0].isascii() else chr(code)
-        return plain
-
-
-_PLAIN = _Plain()
-
-
-def index_words(text: str) -> list[str]:
-    """The words of a text as the index's tokenizer sees them: lower case, without accents, stemmed, in their order."""
-    low = text.lower()
-    if not low.isascii():
-        low = _ACCENTS.sub("", low.translate(_PLAIN))
-    return [porter(word[:_LONGEST_WORD]) for word in _WORD.findall(low)]
