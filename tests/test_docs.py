@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from mcp_memory import __version__, config
-from mcp_memory.capture.redaction.rules import RULES
+from mcp_memory.capture.redaction.values import RULES
 from mcp_memory.clients import CLIENTS, default_places, installable
 from mcp_memory.clients.port import Folders
 from mcp_memory.domain.events import EventType

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
 from mcp_memory.capture.redaction import redact, redact_json
 from mcp_memory.capture.redaction.names import FOREIGN, WORDS
-from mcp_memory.capture.redaction.rules import RULES
+from mcp_memory.capture.redaction.values import RULES
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=400)
 

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.capture.redaction import redact
-from mcp_memory.capture.redaction.rules import RULES, SHORTEST, VERDICTS
-from mcp_memory.capture.redaction.values import is_dummy
+from mcp_memory.capture.redaction.values import RULES, SHORTEST, VERDICTS, is_dummy
 
 #: What only looks ahead makes no text.
 _AHEAD = re.compile(r"\(\?=[^)]*\)")

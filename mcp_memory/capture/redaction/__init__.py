@@ -1,6 +1,6 @@
 """Taking secrets out of texts before they reach the disk, for the hook and for every importer.
 
-`rules` is the table of rules, `names` and `values` judge names and values, `assignments` reads what follows a name,
+`values` has the table of rules and judges values, `names` judges names, `assignments` reads what follows a name,
 `structures` what its place tells. Here they are put to work: what they find is replaced by a mark of its kind. A rule
 is looked at only when the text holds one of its triggers; most texts hold none.
 """
@@ -12,9 +12,8 @@ from functools import lru_cache
 
 from mcp_memory.capture.redaction.assignments import assigned, foreign
 from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
-from mcp_memory.capture.redaction.rules import PREFIXED, RULES, SHORTEST
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
-from mcp_memory.capture.redaction.values import Clean, is_field, is_reference, is_value
+from mcp_memory.capture.redaction.values import PREFIXED, RULES, SHORTEST, Clean, is_field, is_reference, is_value
 from mcp_memory.capture.settings import lazy
 
 __all__ = ["Clean", "redact", "redact_json"]
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from mcp_memory.capture.redaction.rules import Verdict
+    from mcp_memory.capture.redaction.values import Verdict
 
     Span = tuple[int, int, str]
     _Sign = TypeVar("_Sign", str, bytes)
