@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 
 import pytest
 
@@ -85,3 +86,22 @@ def test_only_the_engine_knows_sqlite(path: str) -> None:
 def test_modules_stay_small(folder: str) -> None:
     long = {str(path.relative_to(REPO)): len(path.read_text().splitlines()) for path in (REPO / folder).rglob("*.py")}
     assert not {path: lines for path, lines in long.items() if lines > 450}
+
+
+def test_the_house_stays_one_that_can_be_seen() -> None:
+    """Few rooms, hardly a tiny one, and one meaning for each name; engines and ports may share names of files."""
+    sizes = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    rooms = {path: lines for path, lines in sizes.items() if path.name != "__init__.py" or lines > 5}
+    assert len(rooms) <= 125
+    assert sum(lines < 80 for lines in rooms.values()) <= 15
+    trees = {path: ast.parse(path.read_text()) for path in rooms}
+    places = {
+        (node.name.lstrip("_"), path)
+        for path in rooms
+        for node in ast.walk(trees[path])
+        if isinstance(node, ast.ClassDef)
+    }
+    classes = Counter(name for name, _ in places)
+    assert [name for name, count in classes.items() if count > 1] == []
+    files = Counter(path.name for path in rooms if path.parent.parent != PACKAGE / "store")
+    assert {name for name, count in files.items() if count > 1} <= {"__init__.py", "port.py"}

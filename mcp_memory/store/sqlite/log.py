@@ -136,7 +136,7 @@ def claim_of(tx: Transaction, root: str, label: str) -> Claim:
 
 
 class LogPart:
-    """Implements the LogStore port."""
+    """Adding events, which is idempotent, and trying it out: that part of the Store port."""
 
     _database: Database
 

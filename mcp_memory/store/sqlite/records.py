@@ -105,7 +105,7 @@ _MONTH_MS = 30 * 86_400_000
 
 
 class RecordPart:
-    """Implements the RecordStore port."""
+    """Records of sessions: that part of the Store port."""
 
     _database: Database
 

@@ -177,7 +177,7 @@ _WAITING = f"""
 
 
 class WorkPart:
-    """Implements the WorkStore port."""
+    """What waits, and who may do it: that part of the Store port."""
 
     _database: Database
 
