@@ -19,6 +19,7 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
+from mcp_memory.domain.nodes import NOTE_KINDS, Kind
 from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
@@ -196,10 +197,12 @@ class App:
 
         return Contexts(self.answers)
 
-    async def remember(self, text: str, pin: bool = False, project: str | None = None) -> Event:
+    async def remember(self, text: str, pin: bool = False, project: str | None = None, kind: str = Kind.NOTE) -> Event:
         """Store a note; it can be found at once. The same words at the same moment are one note."""
         if not text.strip():
             raise UsageError("There is nothing to remember: the text is empty.")
+        if kind not in NOTE_KINDS:
+            raise UsageError(f"{kind[:40]!r} is not a kind of note; known are {', '.join(NOTE_KINDS)}.")
         root, label = self.home_root, self.home_label
         # A session stays in the project it began in, so its name is the project's own place, not one that leads there.
         known = project or await self.store.project_of_root(root, label)
@@ -217,7 +220,7 @@ class App:
             event_type=EventType.NOTE,
             role=Role.USER,
             text=text.strip(),
-            metadata={"pin": True} if pin else {},
+            metadata={"kind": str(kind)} | ({"pin": True} if pin else {}),
         )
         event = self.intaker.prepare([captured])[0]
         await self.store.add([Intake((event,), root, label)])

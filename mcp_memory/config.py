@@ -227,6 +227,11 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Notes:
+    ask: bool = flag(True)
+
+
+@dataclass(frozen=True, slots=True)
 class Privacy:
     isolate: bool = flag(False)
 
@@ -260,6 +265,7 @@ class Settings:
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
     compaction: Compaction = field(default_factory=Compaction)
+    notes: Notes = field(default_factory=Notes)
     privacy: Privacy = field(default_factory=Privacy)
     backup: Backup = field(default_factory=Backup)
     index: Index = field(default_factory=Index)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from mcp_memory.domain.events import Event, parse_ulid, ulid
+from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, NodeRef, Position
 from mcp_memory.errors import SEE_GRIPS, BadId
 
@@ -114,6 +115,21 @@ class Kind(StrEnum):
     def shown(self, text: str) -> str:
         """A text of this kind as people and agents read it."""
         return f"{self.label}: {text}" if self.label else text
+
+
+#: What a note may be said to be; its bullets are of that kind.
+NOTE_KINDS = (Kind.NOTE, Kind.DECISION, Kind.OUTCOME, Kind.RULE, Kind.OPEN)
+
+
+def note_kind(event: Event) -> Kind:
+    """The kind that a note was given."""
+    return next((kind for kind in NOTE_KINDS if kind == event.metadata.get("kind")), Kind.NOTE)
+
+
+def note_shown(event: Event, most: int) -> str:
+    """A note as people and agents read it where it is plain that it is one; at most so many characters of it."""
+    kind, text = note_kind(event), safe(event.text, most)
+    return text if kind is Kind.NOTE else kind.shown(text)
 
 
 @dataclass(frozen=True, slots=True)

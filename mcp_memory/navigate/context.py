@@ -24,7 +24,7 @@ from mcp_memory.domain.budget import (
     with_count,
 )
 from mcp_memory.domain.events import MESSAGES, EventQuery, parse_ulid
-from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, parse_grip_id
+from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, note_shown, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
@@ -245,7 +245,7 @@ class Contexts:
         pinned = EventQuery(focus.project, pinned=True, last=20, at=at)
         notes = await self.answers.reader.events(pinned) if self.request.include_memo else []
         if notes:
-            lines = [f"Pinned notes of {focus.project}:", *(f"- {safe(note.text, 400)}" for note in notes)]
+            lines = [f"Pinned notes of {focus.project}:", *(f"- {note_shown(note, 400)}" for note in notes)]
             blocks.append(self._block("memo", f"memo:{focus.project}", len(notes), lines))
         itself = focus.ref if focus.event_key is None and focus.session_id is None else None
         above = [ref for ref in chain if ref.level in self.request.levels and ref != itself]

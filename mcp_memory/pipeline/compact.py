@@ -28,7 +28,7 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
-from mcp_memory.domain.nodes import BriefSource, Depth, depth_of
+from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, note_shown
 from mcp_memory.domain.records import (
     Account,
     Body,
@@ -319,7 +319,7 @@ def project_brief(source: BriefSource, budget: int, count: Callable[[str], int])
         return ""
     introduction = "\n".join(lexicon.sections("briefs")["project"])
     head = f'<memory project="{source.slug}">\n{introduction}\n'
-    lines = [f"Pinned: {safe(event.text, 300)}" for event in source.notes]
+    lines = [f"Pinned: {note_shown(event, 300)}" for event in source.notes]
     for day in source.days:
         lines.append(f"{day.node_id} {safe(day.title, 160)}")
         lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from operator import attrgetter, is_not
 
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary
+from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary, note_kind
 from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import ELLIPSIS, folded, one_line, printable, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
@@ -304,8 +304,8 @@ def _of_event(event: Event, later: bool, last: bool, worked: bool, named: bool) 
     """What an event says: `later` than in the first turn, `last` in its turn, after something was changed or not."""
     text = event.text
     if event.event_type is EventType.NOTE:
-        found = sentences(text)
-        return [said(text, a, b, plain(text[a:b]), Kind.NOTE, label=Kind.NOTE.label) for a, b, _, _ in found]
+        found, kind = sentences(text), note_kind(event)
+        return [said(text, a, b, plain(text[a:b]), kind, label=kind.label) for a, b, _, _ in found]
     if event.event_type is EventType.COMPACTION:
         return list(said_by_summary(text))
     if event.role is Role.USER:

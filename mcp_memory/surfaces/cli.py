@@ -54,7 +54,8 @@ class Names:
         if self._default:
             yield self._default
         table = load(self._table)
-        yield from table() if callable(table) else table
+        # As plain words: argparse shows how a value is written, and a member of an enumeration is more than its name.
+        yield from (str(name) for name in (table() if callable(table) else table) if name != self._default)
 
 
 def load(name: str) -> Any:

@@ -189,10 +189,10 @@ async def timeline(answers: Answers, options: argparse.Namespace) -> Answer:
 
 
 async def note(app: App, options: argparse.Namespace) -> Answer:
-    event = await app.remember(options.text, options.pin, options.project)
+    event = await app.remember(options.text, options.pin, options.project, options.kind)
     grip_id = f"grip:{event.timestamp_ms}:{event.event_id}"
     if options.json:
-        return {**event_shape(event), "grip_id": grip_id, "pin": options.pin}
+        return {**event_shape(event), "grip_id": grip_id, "kind": options.kind, "pin": options.pin}
     return f"Remembered as {grip_id}."
 
 

@@ -126,7 +126,7 @@ def build_server(memory: Memory) -> MemoryServer:
     server = MemoryServer(
         NAME,
         title="Memory",
-        instructions=lexicon.text("instructions"),
+        instructions=instructions(memory.settings),
         version=__version__,
         tools=tools_of(memory),
         lifespan=lifespan,
@@ -136,6 +136,12 @@ def build_server(memory: Memory) -> MemoryServer:
     resources.publish(server, memory)
     server.serve_subscriptions(subscriptions)
     return server
+
+
+def instructions(settings: Settings) -> str:
+    """What every agent that connects is told: how to ask memory and, unless the user minds, what to tell it."""
+    asking = f"\n{lexicon.text('asking')}" if settings.notes.ask else ""
+    return lexicon.text("instructions") + asking
 
 
 @dataclass(slots=True)
@@ -156,7 +162,7 @@ class Memory:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._attempt = _Attempt()
         self._greeted, self._asked = anyio.Event(), anyio.Event()
         #: The server was told to end: streams that would go on for ever end first.
@@ -229,7 +235,7 @@ class Memory:
         None in its place is left so, as it is while a backup is being brought.
         """
         replaced = isinstance(attempt.error, StoreReplaced)
-        while not attempt.again.is_set() and not (replaced and self._settings.database.exists()):
+        while not attempt.again.is_set() and not (replaced and self.settings.database.exists()):
             with anyio.move_on_after(LOOK_SECONDS if replaced else math.inf):
                 await attempt.again.wait()
         if self._attempt is attempt:
@@ -241,7 +247,7 @@ class Memory:
         async with AsyncExitStack() as stack:
             with anyio.CancelScope(shield=True):
                 # Interrupted half-way, opening would leave a connection's thread behind.
-                app = await stack.enter_async_context(opener(self._settings))
+                app = await stack.enter_async_context(opener(self.settings))
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(app.pipeline.run, name="pipeline")

@@ -51,6 +51,7 @@ Around = Annotated[int, Field(description="how many events of the session, 0 to 
 Budget = Annotated[int, Field(description="the answer is at most so long")]
 Cursor = Annotated[str | None, Field(description="goes on where an earlier answer ended")]
 Text = Annotated[str, Field(description="one self-contained fact, decision or preference")]
+NoteKind = Annotated[str, Field(description="note, decision, outcome, rule or open")]
 Pin = Annotated[bool, Field(description="show it at the start of every session")]
 Focus = Annotated[str | None, Field(description="a node, grip, event or session id; default: the latest day")]
 Ask = Annotated[str | None, Field(description="words that choose the focus, instead of an id")]
@@ -247,12 +248,12 @@ class Tools:
         return await self.answer(budget_tokens, page)
 
     @tool("Keep a note", "save a decision, preference or fact for later sessions", writes=True)
-    async def remember(self, text: Text, pin: Pin = False, project: Project = None) -> str:
+    async def remember(self, text: Text, kind: NoteKind = "note", pin: Pin = False, project: Project = None) -> str:
         """Keep a note for later sessions: a decision, a preference, a fact the user wants remembered."""
         app = await self.memory.app()
         if project:
             await app.answers.scope(project)
-        event = await app.remember(text, pin, project)
+        event = await app.remember(text, pin, project, kind)
         app.pipeline.wake.set()
         shown = " It is shown at the start of every session." if pin else ""
         return f"Remembered as grip:{event.timestamp_ms}:{event.event_id}; teleport finds it from now on.{shown}"

@@ -181,10 +181,10 @@ def test_notes_travel_to_another_memory_as_the_same_events_and_stay_pinned_at_ho
     (there,) = other.json("export", "--project", "*")["lines"]
     same = ("event_id", "session_id", "project", "client", "timestamp", "role", "text", "source_ids")
     assert {name: there[name] for name in same} == {name: before[0][name] for name in same}
-    assert (there["event_type"], there["metadata"]) == ("user_message", {})
+    assert (there["event_type"], there["metadata"]) == ("user_message", {"kind": "note"})
     assert shell.json("import", str(target), "--client", "jsonl")["events_new"] == 0
     assert shell.json("export", "--project", "*")["lines"] == before
-    assert before[0]["metadata"] == {"pin": True}
+    assert before[0]["metadata"] == {"kind": "note", "pin": True}
     shell.json("process")
     assert "Pinned notes of work:\n- The bridge opens at nine." in shell.run("context").stdout
 

@@ -38,6 +38,7 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
         (["toc", "--project", "nowhere"], 1, "alpha"),
         (["import", "does-not-exist.jsonl"], 1, "does not exist"),
         (["remember", "   "], 2, "empty"),
+        (["remember", "x", "--kind", "poem"], 2, "'note', 'decision', 'outcome', 'rule', 'open'"),
         (["search", "login", "--budget", "-5"], 2, "--budget must be"),
         (["toc", "--budget", "0", "--json"], 2, "--budget must be"),
         (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE", "--before", "-1", "--json"], 2, "from 0 to 20"),

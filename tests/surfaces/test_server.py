@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -20,7 +21,7 @@ from mcp_memory.app import open_app
 from mcp_memory.capture.inbox import Row, spool
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.clients import CLIENTS
-from mcp_memory.config import Settings
+from mcp_memory.config import Notes, Settings
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.surfaces import server
 from mcp_memory.surfaces.server import Memory, build_server
@@ -42,7 +43,7 @@ async def test_both_eras_offer_all_tools_resources_and_prompts(settings: Setting
     async with connected(settings, era) as client:
         assert client.server_info is not None
         assert client.server_info.name == "memory"
-        assert client.instructions == lexicon.text("instructions")
+        assert client.instructions == server.instructions(settings)
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
         static = {resource.uri for resource in (await client.list_resources()).resources}
         templates = (await client.list_resource_templates()).resource_templates
@@ -61,9 +62,23 @@ async def test_both_eras_offer_all_tools_resources_and_prompts(settings: Setting
         assert "refresh" in await ask(client, "teleport", query="refresh tokens")
 
 
-def test_instructions_fit_into_what_clients_load() -> None:
-    assert len(lexicon.text("instructions").encode()) < 2_048
+def test_instructions_fit_into_what_clients_load(settings: Settings) -> None:
+    assert len(server.instructions(settings).encode()) < 2_048
     assert all(name in lexicon.text("instructions") for name in TOOLS)
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_agents_are_asked_for_a_line_at_the_end_of_their_work_unless_the_user_minds(
+    settings: Settings, era: Era
+) -> None:
+    sentence = lexicon.text("asking")
+    async with connected(settings, era) as client:
+        assert client.instructions
+        assert client.instructions.endswith(sentence)
+    async with connected(replace(settings, notes=Notes(ask=False)), era) as client:
+        assert client.instructions == lexicon.text("instructions")
+        assert sentence.strip() not in client.instructions
+        assert "Remembered" in await ask(client, "remember", text="Kept all the same.", kind="outcome")
 
 
 async def test_tools_publish_closed_schemas_hints_and_annotations(settings: Settings) -> None:

@@ -152,6 +152,7 @@ def shortened(name: str) -> str:
         ("teleport", {"query": "x", "kind": "page"}, ["'page' is not a kind", "segment"]),
         ("teleport", {"query": "x", "project": "atlantis"}, ["atlantis", "tidepool-api", "'*' for all"]),
         ("remember", {"text": "  "}, ["empty"]),
+        ("remember", {"text": "x", "kind": "poem"}, ["'poem' is not a kind", "note, decision, outcome, rule, open"]),
     ],
 )
 @pytest.mark.parametrize("era", ["auto", "legacy"])
