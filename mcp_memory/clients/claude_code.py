@@ -17,7 +17,7 @@ from mcp_memory.clients.claude_tools import (
     is_own,
     result_text,
     said,
-    tool_event,
+    tool_events,
     typed,
 )
 from mcp_memory.clients.lines import (
@@ -88,7 +88,7 @@ def _tool(call: HookCall) -> Reading | None:
     result = failure_text(call.payload.get("error")) if failed else result_text(name, given, response)
     stopped = call.payload.get("is_interrupt") or object_of(call.payload, "tool_response").get("interrupted")
     return call.reading(
-        tool_event(call, tool_id, name, given, result, (tool_id,), failed=failed, is_interrupt=stopped is True)
+        *tool_events(call, tool_id, name, given, result, (tool_id,), failed=failed, is_interrupt=stopped is True)
     )
 
 
@@ -258,7 +258,7 @@ class _ClaudeTranscript(TranscriptReader):
             return [line.tell("", EventType.COMPACTION, text, **facts)] if text and not line.agent else []
         blocks = line.blocks()
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        events = [told for block in results if (told := self._tool_result(line, block, len(results) == 1))]
+        events = [told for block in results for told in self._tool_result(line, block, len(results) == 1)]
         said_there = [block.get("text") for block in blocks if block.get("type") == "text"]
         texts = [text for text in said_there if isinstance(text, str)]
         if any(map(interrupted, texts)):
@@ -298,7 +298,7 @@ class _ClaudeTranscript(TranscriptReader):
         self.remember("injected", digest(text), line.ms, _PENDING_PROMPTS)
         return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
 
-    def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> Captured | None:
+    def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> list[Captured]:
         tool_id = text_of(block, "tool_use_id")
         if not tool_id:
             raise UnreadableLine("tool_use_id is missing")
@@ -306,7 +306,7 @@ class _ClaudeTranscript(TranscriptReader):
         name, given, use_uuid = self._use(tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
         self.fresh.append(tool_id)
         if is_own(name, given):
-            return None
+            return []
         content, response = block.get("content"), line.value.get("toolUseResult")
         # The tool's own object tells more than what the model saw of it.
         own = response if alone and isinstance(response, dict) else None
@@ -318,10 +318,10 @@ class _ClaudeTranscript(TranscriptReader):
         else:
             result = result_text(name, given, response if content is None else content)
         if not name and not result:
-            return None
+            return []
         stopped = own is not None and own.get("interrupted") is True
         origin, ids = replace(line, facts=line.metadata()), (line.uuid, use_uuid)
-        return tool_event(origin, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
+        return tool_events(origin, tool_id, name, given, result, ids, failed=failed, is_interrupt=stopped)
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
         """Name and input of a call, and the name of the line that made it."""

@@ -12,7 +12,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_memory.clients.lines import Origin, objects_of, text_of
+from mcp_memory.clients.commits import recorded
+from mcp_memory.clients.lines import Origin, object_of, objects_of, one_line, text_of
+from mcp_memory.clients.replies import (
+    ERROR_TAG,
+    PLAN,
+    answers_seen,
+    asked_in,
+    questions_text,
+    refusal,
+    refused,
+    refusing,
+)
 from mcp_memory.domain.events import Captured, EventType
 
 SHORT = 200
@@ -32,14 +43,13 @@ _TELLING_FIELD = {
     "WebSearch": "query",
     "Task": "description",
     "Agent": "description",
-    "ExitPlanMode": "plan",
 }
 _LINE_NUMBER = re.compile(r"^ *\d+(?:→|\t)", re.MULTILINE)
-_ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
 _NOTHING_SAID = frozenset({"(Bash completed with no output)", "Tool ran without output"})
 _FOUND_FILES = re.compile(r"\AFound \d+ files?(?: limit: \d+)?\n")
 _AGENT_FOOTER = re.compile(r"\n*agentId: \S+ \(.*", re.DOTALL)
-_MARKS = {"completed": "x", "in_progress": "~"}
+_MARKS = {"completed": "x", "in_progress": "~", "deleted": "-", "cancelled": "-"}
+_APPROVED = re.compile(r".*\n#+ Approved Plan[^\n]*:\n", re.DOTALL)
 
 #: Blocks that the client or a hook writes into a user's message.
 _INJECTED = (
@@ -140,23 +150,33 @@ def is_own(name: str, given: Mapping[str, Any], server: object = "") -> bool:
     return name == "Bash" and bool(_OWN_COMMAND.search(text_of(given, "command")))
 
 
-def tool_event(
+def tool_events(
     origin: Origin,
     tool_id: str,
     name: str,
     given: Mapping[str, Any],
     result: str,
     source_ids: tuple[str, ...],
+    *,
+    failed: bool,
     **facts: object,
-) -> Captured:
-    """One call: its headline, then the result if there is any."""
-    text = "\n".join(filter(None, (headline(name, given, origin.cwd), result)))
+) -> list[Captured]:
+    """One call: its headline, then the result if there is any; and what the user typed instead of allowing it."""
+    words = refusal(result) if failed else None
+    if words is not None:
+        result, words = refused(name, given, words)
+    text = "\n".join(filter(None, (headline(name, given, origin.cwd), result))).rstrip()
     files = touched(name, given, origin.cwd)
-    return origin.event(f"tool:{tool_id}", EventType.TOOL_RESULT, text, source_ids, tool=name, files=files, **facts)
+    facts = {"tool": name, "files": files, "failed": failed, "refused": words is not None, **facts}
+    call = origin.event(f"tool:{tool_id}", EventType.TOOL_RESULT, text, source_ids, **facts)
+    return [call, *refusing(origin, tool_id, name, words or "", source_ids)]
 
 
 def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
-    """One line that names the call: the tool, and what of its input tells most."""
+    """One line that names the call: the tool, and what of its input tells most.
+
+    After that of a command that commits stand the message, and an empty line before what comes back.
+    """
     if not name:
         return ""
     if name.startswith("mcp__"):
@@ -166,6 +186,8 @@ def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
         short = text_of(given, "command").strip().partition("\n")[0].rstrip()
         if len(short) > _LONG_COMMAND:
             short = clip(one_line(text_of(given, "description")) or short, _LONG_COMMAND)
+        if told := recorded(text_of(given, "command")):
+            return f"{name}: {short}\n{told}\n"
     elif name in _FILE_TOOLS:
         short = relative(_file(given), cwd)
     elif name in ("Grep", "Glob"):
@@ -173,6 +195,10 @@ def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
         short = f"{short} in {where}" if where and where != cwd else short
     elif name == "TodoWrite":
         short = ""
+    elif name == PLAN:
+        short = clip(text_of(given, "plan").strip().partition("\n")[0].lstrip("# "), SHORT)
+    elif asked := asked_in(given):
+        short = clip(one_line(text_of(asked[0], "question")), SHORT)
     else:
         short = one_line(text_of(given, _TELLING_FIELD.get(name, "")))
         short = clip(short or (compact(given) if given else ""), SHORT)
@@ -200,7 +226,7 @@ def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
 
 def failure_text(error: object) -> str:
     """What a failed call gave back."""
-    return _ERROR_TAG.sub("", without_injected(blocks_text(error))).strip()
+    return ERROR_TAG.sub("", without_injected(blocks_text(error))).strip()
 
 
 def blocks_text(content: object) -> str:
@@ -243,7 +269,9 @@ def _from_object(given: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         nothing = "No matches found" if result.get("mode") in ("content", "count") else "No files found"
         return text_of(result, "content") or "\n".join(names) or nothing
     if isinstance(result.get("answers"), dict):
-        return "\n".join(f"{question} → {answer}" for question, answer in result["answers"].items())
+        said = object_of(result, "annotations")
+        notes = {question: text_of(object_of(said, question), "notes") for question in said}
+        return questions_text(asked_in(result) or asked_in(given), result["answers"], notes)
     if isinstance(result.get("results"), list):
         return "\n".join(filter(None, map(_web_hit, result["results"])))
     for field in ("result", "content", "plan", "new_source", "output", "message", "text"):
@@ -266,6 +294,11 @@ def _from_view(name: str, given: Mapping[str, Any], text: str) -> str:
         return _FOUND_FILES.sub("", text)
     if name in ("Task", "Agent"):
         return _AGENT_FOOTER.sub("", text)
+    if name == PLAN:
+        return (_APPROVED.sub("", text) if _APPROVED.match(text) else text_of(given, "plan")) or text
+    if asked := asked_in(given):
+        answers, notes = answers_seen(asked, text)
+        return questions_text(asked, answers, notes) if answers or notes else text
     return "" if text.strip() in _NOTHING_SAID else text
 
 
@@ -304,10 +337,6 @@ def relative(path: str, cwd: str) -> str:
     if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("/", "\\"):
         return path[len(root) + 1 :]
     return path
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def clip(text: str, limit: int) -> str:

@@ -24,6 +24,7 @@ from mcp_memory.clients.lines import (
     objects_of,
     text_of,
 )
+from mcp_memory.clients.replies import REFUSED
 from mcp_memory.domain.events import Captured, EventType
 
 #: The client says these in the user's name.
@@ -46,6 +47,7 @@ _HEADER = re.compile(
 _EXIT = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
 _RUNNING = re.compile(r"^Process running with session ID (\d+)", re.MULTILINE)
 _ABORTED = "aborted by user"
+_DECLINED = re.compile(r"(?:(?:exec command|patch) )?rejected by user\.?")
 _PENDING = 64
 #: A call: the tool's name and its input.
 ToolCall = tuple[str, dict[str, Any]]
@@ -131,7 +133,8 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
     if not name or name in _BOOKKEEPING or claude_tools.is_own(name, given, server):
         return None
     result, files = output.text.strip("\n").rstrip(), list[str]()
-    failed = output.failed or bool(output.exit_code)
+    refused = bool(_DECLINED.fullmatch(result.strip()))
+    failed = refused or output.failed or bool(output.exit_code)
     if name == "apply_patch":
         patch = text_of(given, "command")
         files = [relative(path.strip(), origin.cwd) for path in dict.fromkeys(_PATCHED.findall(patch))]
@@ -145,16 +148,19 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
     else:
         head = claude_tools.headline(name, given, origin.cwd)
         files = [relative(text_of(given, "path"), origin.cwd)] if name == "view_image" else []
-    if output.exit_code:
+    if refused:
+        result = REFUSED
+    elif output.exit_code:
         result = f"Exit code {output.exit_code}\n{result}".rstrip()
     return origin.event(
         f"tool:{tool_id}",
         EventType.TOOL_RESULT,
-        "\n".join(filter(None, (head, result))),
+        "\n".join(filter(None, (head, result))).rstrip(),
         (tool_id,),
         tool=name,
         files=files,
         failed=failed,
+        refused=refused,
         is_interrupt=output.text == _ABORTED,
     )
 

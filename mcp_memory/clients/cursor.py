@@ -20,7 +20,6 @@ from mcp_memory.clients.claude_tools import (
     blocks_text,
     clip,
     compact,
-    one_line,
     relative,
     without_injected,
 )
@@ -31,6 +30,7 @@ from mcp_memory.clients.lines import (
     hook_readers,
     json_of,
     object_of,
+    one_line,
     peek,
     read_hook,
     shortened,
@@ -150,7 +150,7 @@ def _tool_call(call: HookCall, name: str, given: Mapping[str, Any], result: str,
     elif kind in _WRITERS:
         result = text_of(given, "contents") or text_of(given, "content") or result
     head = f"{name}: {short}".rstrip(": ")
-    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
+    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))).rstrip())
     tool_id = call.text("tool_use_id")
     key = f"tool:{tool_id}" if tool_id else f"tool:{call.text('turn_id')}:{digest(text)}"
     files = [relative(path, call.cwd)] if path and kind not in ("grep", "glob", "ls") else []

@@ -20,7 +20,6 @@ from mcp_memory.clients.claude_tools import (
     clip,
     compact,
     compact_summary,
-    one_line,
     relative,
     without_injected,
 )
@@ -36,6 +35,7 @@ from mcp_memory.clients.lines import (
     milliseconds,
     object_of,
     objects_of,
+    one_line,
     parse,
     peek,
     read_hook,
@@ -187,7 +187,7 @@ def _tool_event(
         head = claude_tools.headline("Bash", given, cwd).replace("Bash", _SHELL, 1)
     if error:
         result = _FENCE.sub("", error).strip()
-    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))))
+    text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))).rstrip())
     key = f"tool:{tool_id or f'{origin.ms}:{digest(text)}'}"
     facts = {"tool": name, "files": files, "failed": failed, **facts}
     return origin.event(key, EventType.TOOL_RESULT, text, (tool_id,), **facts)

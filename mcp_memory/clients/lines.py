@@ -384,6 +384,10 @@ def objects_of(value: object, key: str) -> list[Mapping[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def json_of(text: object) -> object:
     """What JSON in a string says; None if it is none."""
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_memory.capture.hook import VSCODE, is_own_tool, plain
 from mcp_memory.clients import claude_code
-from mcp_memory.clients.claude_tools import compact, said, tool_event, typed
+from mcp_memory.clients.claude_tools import compact, said, tool_events, typed
 from mcp_memory.clients.lines import (
     TRANSCRIPT,
     Origin,
@@ -114,4 +114,4 @@ class _VSCodeTranscript(TranscriptReader):
         name, given = _call(text_of(made[0], "toolName"), object_of(made[0], "arguments")) if made else ("", {})
         if is_own_tool(name, VSCODE) or not call or not (name or result):
             return []
-        return [tool_event(origin, call, name, given, result, (call,), failed=data.get("success") is False)]
+        return tool_events(origin, call, name, given, result, (call,), failed=data.get("success") is False)

@@ -20,7 +20,7 @@ def same(hooked: Captured, told: Captured) -> bool:
     fields = ("client", "session_id", "source_key", "event_type", "role", "text")
     assert [getattr(hooked, field) for field in fields] == [getattr(told, field) for field in fields]
     assert (hooked.metadata["via"], told.metadata["via"]) == ("hook", "transcript")
-    shared = ("prompt_id", "cwd", "tool", "files", "failed")
+    shared = ("prompt_id", "cwd", "tool", "files", "failed", "refused", "refuses")
     assert [hooked.metadata.get(name) for name in shared] == [told.metadata.get(name) for name in shared]
     return True
 
@@ -59,6 +59,14 @@ WRITTEN: dict[str, Any] = {
 AGENT = {"status": "completed", "agentId": "a7", "content": [{"type": "text", "text": "31 crates."}], "totalTokens": 9}
 FOUND = {"mode": "files_with_matches", "filenames": ["a.py", "b.py"], "numFiles": 2}
 TODOS = [{"content": "Mend", "status": "in_progress", "activeForm": "Mending"}]
+QUESTION = {"question": "Which?", "options": [{"label": "A", "description": "The first."}, {"label": "B"}]}
+ANSWERED = {"questions": [QUESTION], "answers": {"Which?": "A"}}
+ASKED = 'User has answered your questions: "Which?"="A". You can now continue with the user\'s answers in mind.'
+PLAN = "# Mend the fence\n\nBoth gates."
+APPROVED = f"User has approved your plan. You can now start coding.\n\n## Approved Plan:\n{PLAN}"
+COMMIT = {"command": "git commit -m Mend -m Now"}
+COMMITTED = "Bash: git commit -m Mend -m Now\nCommit message: Mend\nNow"
+PLANNED = f"ExitPlanMode: Mend the fence\n{PLAN}"
 DONE = "The file note.txt has been updated successfully."
 TOOLS = [
     ("Bash", {"command": "greet"}, SHELL, "hello\ncareful", "Bash: greet\nhello\ncareful"),
@@ -76,6 +84,16 @@ TOOLS = [
         [{"type": "text", "text": "31 crates."}, {"type": "text", "text": "agentId: a7 (to go on)\n<usage>9</usage>"}],
         "Agent: Count\n31 crates.",
     ),
+    ("Bash", COMMIT, SHELL, "hello\ncareful", f"{COMMITTED}\n\nhello\ncareful"),
+    ("Bash", COMMIT, SILENT, "", COMMITTED),
+    (
+        "AskUserQuestion",
+        {"questions": [QUESTION]},
+        ANSWERED,
+        ASKED,
+        "AskUserQuestion: Which?\nQuestion: Which?\nChosen: A — The first.\nNot chosen: B",
+    ),
+    ("ExitPlanMode", {"plan": PLAN}, {"plan": PLAN, "isAgent": False}, APPROVED, PLANNED),
     ("WebFetch", {"url": "http://a.org"}, {"result": "A page."}, "A page.", "WebFetch: http://a.org\nA page."),
 ]  # fmt: skip
 
@@ -134,6 +152,16 @@ def test_a_failure(
     (event,) = transcript.write(transcript.use(name, {}), result).events()
     assert hooked.text.endswith(error)
     assert same(hooked, event)
+
+
+def test_a_refusal(payload: Payload, transcript: Transcript) -> None:
+    error = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nNo."
+    told = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1", "error": error}
+    hooked = CLIENTS["claude-code"].hook(payload("PostToolUseFailure", **told), 1).events
+    result = transcript.result(error, f"Error: {error}", failed=True, promptId="p1")
+    events = transcript.write(transcript.use("Bash", {"command": "ls"}), result).events()
+    assert [event.text for event in hooked] == ["Bash: ls\nRefused by the user.", "No."]
+    assert all(map(same, hooked, events))
 
 
 def test_the_last_words_of_a_turn_have_the_transcripts_text(payload: Payload, transcript: Transcript) -> None:

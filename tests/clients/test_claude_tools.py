@@ -59,7 +59,7 @@ def test_a_long_input_is_clipped() -> None:
         ({"result": "A page.", "code": 200}, "A page."),
         ({"results": [{"content": [{"title": "T", "url": "u"}]}, "So it is."]}, "T u\nSo it is."),
         ({"oldTodos": [], "newTodos": [{"content": "a", "status": "completed"}, {"content": "b"}]}, "[x] a\n[ ] b"),
-        ({"questions": [], "answers": {"Which?": "The left."}}, "Which? → The left."),
+        ({"questions": [], "answers": {"Which?": "The left."}}, "Question: Which?\nChosen: The left."),
         ({"plan": "# Plan"}, "# Plan"),
         ({"success": True}, '{"success":true}'),
         ([{"type": "text", "text": "a"}, {"type": "image"}, {"resource": {"text": "b"}}], "a\n[image]\nb"),
