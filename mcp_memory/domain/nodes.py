@@ -90,11 +90,14 @@ class Kind(StrEnum):
     #: What someone says in a talk between people; the text begins with the name.
     SAID = "said", "", 1.2, 1.2, 0.2
     CAUSE = "cause", "", 2.0, 1.1, -0.1, "why something happened"
-    DECISION = "decision", "", 2.0, 1.1, 0.5, "what was chosen"
+    DECISION = "decision", "Decided", 2.0, 1.1, 0.5, "what the user chose or agreed to"
+    CORRECTION = "correction", "Corrected", 2.0, 1.1, 0.5, "what the user set right"
+    FIXED = "fixed", "Fixed", 1.9, 1.15, 0.4, "what was wrong and is mended"
+    REFUSED = "refused", "Refused", 1.0, 0.5, 0.0, "what the user turned down"
     OUTCOME = "outcome", "", 1.9, 1.15, 0.4, "what was done"
     COMMIT = "commit", "Committed", 1.9, 1.15, 0.4
-    OPEN = "open", "", 1.5, 0.9, 0.0, "what is left"
-    RULE = "rule", "", 1.5, 0.8, 0.0, "what holds from now on"
+    OPEN = "open", "Open", 1.5, 0.9, 0.0, "what is left"
+    RULE = "rule", "Rule", 1.5, 0.8, 0.0, "what holds from now on"
     FIGURE = "figure", "", 1.3, 0.7
     FINDING = "finding", "", 1.3, 1.0, -0.3, "what was found out"
     ERROR = "error", "Error", 1.0, 1.1

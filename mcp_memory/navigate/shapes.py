@@ -40,6 +40,7 @@ def node_shape(node: Node, scope: Scope) -> dict[str, Any]:
     return {
         "node_id": scope.id_of(node.node_id, node.project),
         "level": node.level.label,
+        **({"session_id": node.session_id} if node.session_id else {}),
         "title": node.title,
         "start_time": iso(node.start_ms),
         "end_time": iso(node.end_ms),

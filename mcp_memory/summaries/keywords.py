@@ -23,13 +23,10 @@ from mcp_memory.domain.text import (
     without_tags,
 )
 from mcp_memory.lexicon import Expression
+from mcp_memory.summaries.calls import Call, Source, call_of, error_span, told_by_call
 from mcp_memory.summaries.cues import is_trivial
 from mcp_memory.summaries.messages import (
-    Call,
-    call_of,
-    commit_span,
     own_words,
-    pasted_error,
     pasted_in,
     speakers,
     spoken,
@@ -394,7 +391,7 @@ def _of_user(message: str, weight: float, by_user: float) -> Iterator[WeighedTex
         return
     for run in pasted_in(text):
         yield WeighedText(text[run.start : run.end], _PASTED, code=True)
-        if run.log and (span := pasted_error(text, run)):
+        if run.log and (span := error_span(text[: run.end], run.start)):
             yield WeighedText(text[slice(*span)], by_user)
     yield from _whole(own_words(text), weight)
 
@@ -405,10 +402,8 @@ def _whole(text: str, weight: float) -> Iterator[WeighedText]:
 
 
 def _committed(event: Event) -> Iterator[WeighedText]:
-    """The subject of a commit."""
-    call = call_of(event)
-    if call and call.verb == "Ran" and (subject := commit_span(event.text, call.head)):
-        yield WeighedText(event.text[slice(*subject)].partition("] ")[2], _COMMITTED)
+    """The subjects of commits, plans and answers."""
+    yield from (WeighedText(told.text, _COMMITTED) for told in told_by_call(event) if told.source > Source.TODO)
 
 
 def _targets(events: Sequence[Event]) -> Iterator[WeighedText]:

@@ -1,387 +1,396 @@
-"""What is said in a message that may become a bullet: its words, their kind and their exact place.
+"""What a conversation says, as statements: of what kind each is, how it is meant, who said it and where it stands.
 
-A user says whole thoughts, an assistant sentences, each by its kind and by where it stands; a summary that hands a
-conversation over tells the task.
+They are found by structure: who speaks, what closes a turn, what was asked and answered, what a tool did and whether it
+was refused. Wording decides only how a sentence is meant. What holds of them is settled in `truth`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
-from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.sentences import Form, Sentence, clipped, sentences
-from mcp_memory.domain.text import folded, has_unspaced_script
-from mcp_memory.summaries import cues
+from mcp_memory.domain.nodes import Evidence, Kind, note_kind
+from mcp_memory.domain.sentences import Form, sentences
+from mcp_memory.domain.text import folded, has_unspaced_script, terms
+from mcp_memory.summaries.calls import Source, call_of, error_span, lasting_errors, told_by_call, was_refused
 from mcp_memory.summaries.messages import (
     own_words,
-    pasted_error,
     pasted_in,
     plain,
     readable,
     speaker_of,
+    speakers,
     spoken,
 )
-from mcp_memory.summaries.phrases import with_capital
 
-MAX_BULLET = 220
-MAX_EXCERPT = 300
-_NOUNS_FOLLOW = frozenset(
-    "the a an my our your their this that these those it them us people users some every all".split()
-)
-_ERROR_WORD = re.compile(r"^error:\s+", re.I)
+SAYS = lexicon.expressions("claims")
+MAX_TEXT = 220
 
 
-class Said(NamedTuple):
-    """Words of a message that are worth keeping: where they stand in it, how they are shown, and what they matter.
+class Mood(StrEnum):
+    """How a sentence is meant. Only facts are told as such."""
 
-    `label` is shown before the text: who said it, or what it is. `more` are further places in the same message.
+    FACT = "fact"
+    GUESS = "guess"
+    OPTION = "option"
+    PROPOSAL = "proposal"
+    QUESTION = "question"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Characters `start` to `end` of an event, and what they tell; `more` is what else it rests on.
+
+    `place` counts the statements of its message from 0. `lead` is the heading or line that it stands under.
     """
 
-    start: int
-    end: int
-    label: str
-    text: str
     kind: Kind
-    bonus: float = 0.0
-    listed: bool = False
-    more: tuple[tuple[int, int], ...] = ()
-
-
-class Candidate(NamedTuple):
-    """A possible bullet. `order` is its place in the segment, `turn` the user message it follows."""
-
+    text: str
     event: Event
     start: int
     end: int
-    label: str
-    text: str
-    kind: Kind
-    order: int
     turn: int
-    bonus: float = 0.0
-    listed: bool = False
-    more: tuple[tuple[Event, int, int], ...] = ()
-
-    @property
-    def shown(self) -> str:
-        return f"{self.label}: {self.text}" if self.label else self.text
+    source: Source
+    mood: Mood = Mood.FACT
+    form: Form = "prose"
+    place: int = 0
+    lead: str = ""
+    more: tuple[Evidence, ...] = ()
 
     @property
     def by_user(self) -> bool:
-        """Whether a user said it, or a summary tells that one did."""
-        return self.event.role is Role.USER or self.event.event_type is EventType.COMPACTION
+        return self.event.role is Role.USER
+
+    @property
+    def terms(self) -> frozenset[str]:
+        return terms(self.text)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return (Evidence(self.event.key, self.start, self.end), *self.more)
 
 
-def said(
-    message: str,
-    start: int,
-    end: int,
-    text: str,
-    kind: Kind,
-    bonus: float = 0.0,
-    *,
-    label: str = "",
-    listed: bool = False,
-) -> Said:
-    if end - start > MAX_EXCERPT:
-        cut = message.rfind(" ", start, start + MAX_EXCERPT)
-        end = cut if cut > start + MAX_EXCERPT // 2 else start + MAX_EXCERPT
-    text = text if cues.is_question(text) or text.endswith("!") else text.rstrip(" .:;,：。")
-    lead = f"{label}: " if label else ""
-    return Said(start, end, label, clipped(f"{lead}{text}", MAX_BULLET)[len(lead) :], kind, bonus, listed)
+@dataclass(slots=True)
+class Exchange:
+    """What a user said, and all that came of it until the user spoke again."""
+
+    number: int
+    asked: list[Event] = field(default_factory=list)
+    said: list[Event] = field(default_factory=list)
+    calls: list[Event] = field(default_factory=list)
+    interrupted: bool = False
+    statements: list[Statement] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return any(map(changes_something, self.calls))
+
+    @property
+    def closing(self) -> Event | None:
+        """The last message, unless work went on after it."""
+        last = self.said[-1] if self.said else None
+        return None if last is None or (self.calls and follows(self.calls[-1], last)) else last
 
 
-def said_by_person(
-    message: str, start: int, end: int, body: str, kind: Kind, bonus: float = 0.0, speaker: str = ""
-) -> Said:
-    """What a user said, marked by who said it or by what it is."""
-    if speaker:
-        return said(message, start, end, body, kind, bonus, label=speaker)
-    text = cues.without_interjection(body)
-    if kind is not Kind.REQUEST:
-        return said(message, start, end, text, kind, bonus, label=kind.label or Kind.REMARK.label)
-    asked = cues.without_politeness(text)
-    # `I want the map to …` needs its verb.
-    needs_verb = asked != text and cues.first_word(asked.lower()) in _NOUNS_FOLLOW
-    return said(message, start, end, text if needs_verb else asked, kind, bonus, label=kind.label)
+def follows(event: Event, other: Event) -> bool:
+    return event.timestamp_ms > other.timestamp_ms
 
 
-def error_said(message: str, start: int, end: int, bonus: float = 0.0) -> Said:
-    told = _ERROR_WORD.sub("", plain(message[start:end]))
-    return said(message, start, end, told, Kind.ERROR, bonus, label=Kind.ERROR.label)
-
-
-_PLAN = re.compile(r"(?:plan|task|todo)\s*:\s*", re.I)
-_LONGEST_THOUGHT = MAX_BULLET - 20
-_SHORT_QUESTION = 50
-
-#: What a message opens with says what it is about, the more so in a heading.
-_OPENS, _OPENS_AS_HEADING = 0.8, 1.2
-#: What a user lays down is kept.
-_LAID_DOWN = 0.5
-#: A question after the first turn matters less than the task and what came of it.
-_ASIDE = -0.7
-#: So does each part of a pasted plan or list.
-_HEADING_OR_ROW, _BENEATH_HEADINGS, _ITEM = -1.2, -0.6, -0.4
-#: A pasted error that is all a user says, and one with which a message opens; else the user's words tell more.
-_ERROR_ALONE, _ERROR_OPENS = 1.5, 1.0
-
-#: Kinds beside which a passing question is a thought of its own.
-_FIRM = frozenset({Kind.REQUEST, Kind.RULE, Kind.REPORT})
-
-
-def said_by_user(message: str, later: bool, named: bool) -> Iterator[Said]:
-    """What a user says; `later` than in the first turn, a question matters less.
-
-    Where people talk to each other, each message is `named` by its speaker, and nothing is taken for a pasted log.
-    """
-    text = spoken(message)
-    if not text.strip():
-        return
-    if named:
-        yield from _thoughts_told(message, text, sentences(text), later, speaker_of(text))
-        return
-    found = list(sentences(own_words(text)))
-    logs = (run for run in pasted_in(text) if run.log)
-    # The first pasted log that names an error.
-    if error := next(((log.start, span) for log in logs if (span := pasted_error(text, log))), None):
-        log, span = error
-        opens = not any(one.end <= log for one in found)
-        yield error_said(message, *span, _ERROR_ALONE if not found else _ERROR_OPENS if opens else 0.0)
-    yield from _thoughts_told(message, text, found, later, "")
-
-
-def _thoughts_told(message: str, text: str, found: Sequence[Sentence], later: bool, speaker: str) -> Iterator[Said]:
-    first = True
-    structured = any(sentence.form == "heading" for sentence in found)
-    for start, end, form in _thoughts(text, found):
-        if first and speaker and text.startswith(speaker, start):
-            start += len(speaker) + len(": ")
-        body = plain(text[start:end])
-        if not readable(body) or (body.endswith(":") and body.count(" ") < 3):
+def turns_of(events: Sequence[Event]) -> list[Exchange]:
+    """The turns of a conversation; the first one has no request if the user's stands before it."""
+    turns = [Exchange(0)]
+    for event in events:
+        current = turns[-1]
+        if event.event_type is EventType.ASSISTANT_STOP:
+            current.interrupted |= event.metadata.get("is_interrupt") is True
+        elif not event.says_something or event.event_type is EventType.NOTE:
             continue
-        if form == "heading":
-            body = _PLAN.sub("", body)
-        if body.endswith(":") and cues.is_label(body):
-            continue
-        kind = Kind.REQUEST if form == "heading" else Kind.SAID if speaker else cues.user_kind(body)
-        if kind is Kind.NOISE:
-            continue
-        bonus = cues.chat_value(body) if speaker else _user_bonus(body, kind, form, later, first, structured)
-        yield said_by_person(message, start, end, body, kind, bonus, speaker)
-        first = False
+        elif event.role is Role.USER:
+            if current.said or current.calls or current.interrupted:
+                current = Exchange(len(turns))
+                turns.append(current)
+            current.asked.append(event)
+        elif event.role is Role.ASSISTANT:
+            current.said.append(event)
+        elif event.role is Role.TOOL:
+            current.calls.append(event)
+    return turns
 
 
-def _user_bonus(body: str, kind: Kind, form: Form, later: bool, first: bool, structured: bool) -> float:
-    """What a thought is worth beside others of its kind: `first` in its message, or in one `structured` by headings."""
-    asks = later and kind is Kind.REQUEST and cues.asks_only(body)
-    value = _LAID_DOWN if kind is Kind.RULE else _ASIDE if asks else 0.0
-    if first:
-        return value + (_OPENS_AS_HEADING if form == "heading" else _OPENS)
-    if form in ("heading", "row"):
-        return value + _HEADING_OR_ROW
-    if structured:
-        return value + _BENEATH_HEADINGS
-    return value + (_ITEM if form == "item" else 0.0)
+def changes_something(event: Event) -> bool:
+    """Whether it is the result of a call that edited a file or committed."""
+    call = call_of(event)
+    if call is None or was_refused(event):
+        return False
+    return call.verb == "Edited" or (call.verb == "Ran" and "git commit" in call.target)
 
 
-def _thoughts(text: str, found: Iterable[Sentence]) -> Iterator[tuple[int, int, Form]]:
-    """Neighbouring short sentences of one paragraph as one, since a user's thought rarely fits into one sentence."""
-    for _, block in groupby(found, key=lambda sentence: sentence.block):
-        parts = list(block)
-        start, end, _, _ = parts[-1]
-        if len(parts) > 1 and text[end - 1] == ":" and cues.is_label(text[start:end]):
-            parts = parts[:-1]  # it only announces a list
-        for thought in _parted(text, parts):
-            # As few bullets as may be, each as long as it may be.
-            while thought:
-                count = len(thought)
-                while count > 1 and thought[count - 1].end - thought[0].start > _LONGEST_THOUGHT:
-                    count -= 1
-                yield thought[0].start, thought[count - 1].end, thought[0].form
-                thought = thought[count:]
+def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exchange]:
+    """The turns of a segment with their statements, in the order in which they were said."""
+    named = bool(speakers([*context, *events]))
+    turns = turns_of(events)
+    for turn in turns:
+        turn.statements += _told_in(turn, named)
+    for event in events:
+        # What a summary hands over is the task with which a session begins, and of no later segment.
+        if event.event_type is EventType.COMPACTION and not context:
+            turns[0].statements += _handed_over(event)
+        elif event.event_type is EventType.NOTE and event.says_something:
+            turns[-1].statements += _noted(event, turns[-1].number)
+        elif event.event_type == "session_title":
+            place = (0, len(event.text), turns[-1].number)
+            turns[-1].statements.append(Statement(Kind.HEADING, plain(event.text), event, *place, Source.TITLE))
+    for event, start, end in lasting_errors([call for turn in turns for call in turn.calls]):
+        told = plain(event.text[start:end])
+        turns[-1].statements.append(Statement(Kind.ERROR, told, event, start, end, turns[-1].number, Source.ACTION))
+    return turns
 
 
-def _parted(text: str, parts: list[Sentence]) -> list[list[Sentence]]:
-    """The sentences of a paragraph, parted where a passing question stands beside what the user lays down or asks for.
-
-    An `ok` or `go on` at its ends is left out.
-    """
-    if len(parts) < 2:
-        return [parts]
-    #: The kind of each sentence, none for a short question.
-    kinds: list[Kind | None] = []
-    for part in parts:
-        body = plain(text[part.start : part.end])
-        asks = cues.is_question(body) and len(body) <= _SHORT_QUESTION and cues.asks_only(body)
-        kinds.append(None if asks else cues.user_kind(body))
-    while len(parts) > 1 and kinds[-1] is Kind.NOISE:
-        parts, kinds = parts[:-1], kinds[:-1]
-    while len(parts) > 1 and kinds[0] is Kind.NOISE:
-        parts, kinds = parts[1:], kinds[1:]
-    thoughts = [[parts[0]]]
-    for before, kind, part in zip(kinds, kinds[1:], parts[1:], strict=False):
-        if (before is None) is (kind is None) or not {before, kind} & _FIRM:
-            thoughts[-1].append(part)
+def _told_in(turn: Exchange, named: bool) -> Iterator[Statement]:
+    for event in turn.asked:
+        yield from said_by_user(event, turn.number, named)
+    for event in turn.said:
+        if named:
+            yield from said_by_user(event, turn.number, named)
         else:
-            thoughts.append([part])
-    return thoughts
+            yield from said_by_assistant(event, turn.number, event is turn.closing, turn.changed)
+    for event in turn.calls:
+        for kind, source, start, end, text in told_by_call(event):
+            yield Statement(kind, text, event, start, end, turn.number, source)
 
 
-_FOUND_OUT = re.compile(
-    r"(?:(?:i )?(?:found|see) (?:it|the (?:bug|issue|problem|cause|culprit))|got it|(?:here's |that's )?the "
-    r"(?:issue|problem|cause) is clear)(?: now)?\W*",
-    re.I,
-)
-_KEY_SECTION = re.compile(r"\b(?:cause|fix|fixes|solution|decision|resolution|conclusion|recommendation)\b")
-_SHORT_CODE = re.compile(r"\s*```\w*\n([^\n`]{1,120}(?:\n[^\n`]{1,60})?)\n\s*```")
-_LINK_ONLY = re.compile(r"\[[^\]]*\]\([^)]*\)\W*$")
-_SHORTEST = 6
-
-#: The last message of a turn tells what came of it.
-_ENDS_TURN = 0.35
-#: A heading that stands above all others of its message says what that is about.
-_TOPMOST = 1.0
-_UNDER_KEY_HEADING = 0.4
-_GIVES_REASON = 0.3
-#: A figure cannot be guessed from the rest.
-_EXACT = 0.2
-#: What a plain statement loses in a list that reports what was done: it is one of many.
-_REPORTED = 0.4
-#: What a sentence loses that leans on the one before it, one that merely goes on from it, and one that announces more.
-_LEANS, _CONNECTS, _ANNOUNCES = 0.4, 0.3, 0.5
-#: The later an item stands in a list, the less it matters, down to a limit.
-_LISTED = {"prose": 0.0, "item": 0.1, "row": 0.2}
-_LISTED_MOST = 0.6
+def _noted(event: Event, turn: int) -> Iterator[Statement]:
+    """What someone asked to be remembered, of the kind that was given with it."""
+    kind = note_kind(event)
+    for place, unit in enumerate(units(event.text)):
+        yield Statement(kind, unit.text, event, unit.start, unit.end, turn, Source.NOTE, place=place)
 
 
-class _Statement(NamedTuple):
-    """A sentence, or a lead with its items, as it is told; `announces` says that what it leads to is left out."""
+def _handed_over(event: Event) -> Iterator[Statement]:
+    """The first request that stands below a heading for requests in the summary of what came before."""
+    asked = lexicon.expressions("facets")["summary_head"]
+    found = sentences(event.text)
+    for head, task in zip(found, found[1:], strict=False):
+        if head.end - head.start > 60 or not asked.fullmatch(folded(event.text[head.start : head.end])):
+            continue
+        body = plain(event.text[task.start : task.end])
+        who = lexicon.expressions("facets")["says_who"].match(folded(body))
+        body = body[who.end() :] if who else body
+        if readable(body):
+            yield Statement(Kind.REQUEST, body, event, task.start, task.end, 0, Source.MESSAGE)
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A sentence of a message, or a lead with its items; `lead` is the heading or line above it."""
 
     start: int
     end: int
-    body: str
+    text: str
     form: Form
-    announces: bool = False
+    block: int
+    lead: str
 
 
-def said_by_assistant(text: str, last: bool, worked: bool) -> Iterator[Said]:
-    """What an assistant says: in the `last` message of a turn or before, after tools `worked` in it or not."""
-    # What the heading above a sentence says of it: that it is about a cause, or the key to the whole message.
-    about_cause = key = found_out = False
-    listed = 0
-    ends = _ENDS_TURN if last else 0.0
-    for start, end, body, form, announces in _statements(text):
-        if form == "heading":
-            low = body.lower()
-            about_cause, key = "cause" in low, _KEY_SECTION.search(low) is not None
-            if not cues.is_label(body) and body.count(" ") > 1:
-                topmost = text[:start] == "# " or text[max(0, start - 3) : start] == "\n# "
-                yield said(text, start, end, body, Kind.HEADING, ends + (_TOPMOST if topmost else 0.0))
-            continue
-        kind = cues.assistant_kind(body)
-        reported = kind is Kind.STATED and form != "prose" and last and worked
-        if kind is Kind.STATED:
-            # A plain statement is told by its place: under a heading, or in a list after something was done.
-            cause, outcome = found_out or about_cause, reported and body.count(" ") > 4
-            kind = Kind.CAUSE if cause else Kind.OUTCOME if outcome else Kind.STATED
-        found_out = _FOUND_OUT.fullmatch(body) is not None
-        # No more than the name of a file, as in `File: config.go`, or a link.
-        short = len(body) < _SHORTEST or (body.count(" ") < 2 and not has_unspaced_script(body))
-        if kind is Kind.NOISE or short or (text[start] == "[" and _LINK_ONLY.match(text, start, end)):
-            continue
-        listed = 0 if form == "prose" else listed + 1
-        bonus = ends + (_UNDER_KEY_HEADING if key else 0.0)
-        bonus += _GIVES_REASON if kind is Kind.DECISION and cues.gives_reason(body) else 0.0
-        bonus += _EXACT if kind not in (Kind.FIGURE, Kind.PLANNED) and cues.gives_figures(body) else 0.0
-        bonus -= (
-            (_REPORTED if reported else 0.0)
-            + _leaning(body, kind)
-            + (_ANNOUNCES if announces else 0.0)
-            + min(_LISTED[form] * listed, _LISTED_MOST)
-        )
-        tells = cues.plan_of(body) if kind in (Kind.PLANNED, Kind.DECISION) else cues.finding(cues.unopened(body))
-        yield said(text, start, end, with_capital(tells), kind, bonus, listed=bool(listed))
-
-
-def _leaning(body: str, kind: Kind) -> float:
-    """What a sentence loses that needs what stood before it, or that only announces what is about to be decided."""
-    low = folded(body)
-    announced = _LEANS if kind is Kind.DECISION and cues.LET_ME.match(folded(cues.unopened(body))) else 0.0
-    if cues.POINTS_BACK.match(low):
-        return announced + _LEANS
-    return announced + (_CONNECTS if cues.CONNECTED.match(low) else 0.0)
-
-
-def _statements(text: str) -> Iterator[_Statement]:
-    """Headings and sentences in order, each with what only makes sense after it; labels of what is left out are not."""
+@lru_cache(maxsize=1 << 10)
+def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
+    """The sentences of a message, cleaned; a lead and its items are one if they fit together."""
     found = sentences(text)
+    made: list[Thought] = []
+    heading = lead = ""
     taken = 0
-    for index, sentence in enumerate(found):
-        start, end, form, _ = sentence
+    for index, (start, end, form, block) in enumerate(found):
         if start < taken:
             continue
         body = plain(text[start:end])
+        if not body:
+            continue
         if form == "heading":
-            yield _Statement(start, end, body, form)
+            heading, lead = body, ""
+            made.append(Thought(start, end, body, form, block, ""))
             continue
-        announces = False
-        if body.endswith((":", "：")):
-            body = body.rstrip(":： ")
-            if cues.is_label(body):
+        if form == "prose":
+            lead = ""
+        if body.endswith((":", "：")) or (form == "prose" and _is_bold_line(text, start, end)):
+            head = body.rstrip(":： ")
+            joined, stop = _with_items(text, head, end, found[index + 1 :], longest)
+            if stop > end and not _is_label(head):
+                made.append(Thought(start, stop, joined, form, block, lead or heading))
+                taken = stop
                 continue
-            body, taken = _with_items(text, body, end, found[index + 1 :])
-            announces = taken == end
-        elif form == "prose" and index + 1 < len(found):
-            body, taken = _with_next(text, body, sentence, found[index + 1])
-        else:
-            taken = end
-        yield _Statement(start, taken, body, form, announces)
+            lead = head
+            if _is_label(head) or stop == end:
+                continue
+        made.append(Thought(start, end, body, form, block, lead or heading))
+    return tuple(made)
 
 
-def _with_items(text: str, lead: str, end: int, following: Sequence[Sentence]) -> tuple[str, int]:
-    """A lead that stood before a colon together with what it announces, list items or a line of code, if they fit."""
+def _is_bold_line(text: str, start: int, end: int) -> bool:
+    return text.startswith("**", start) and text[start:end].rstrip().endswith("**") and text[start:end].count("**") == 2
+
+
+def _is_label(head: str) -> bool:
+    low = folded(head)
+    return head.count(" ") < 2 or SAYS["label"].fullmatch(low) is not None or SAYS["empty"].fullmatch(low) is not None
+
+
+def _with_items(
+    text: str, head: str, end: int, following: Sequence[tuple[int, int, Form, int]], longest: int
+) -> tuple[str, int]:
+    """A lead together with the items below it, if all of them fit."""
     items: list[str] = []
-    room = MAX_BULLET - len(f"{lead}:")
-    for _, parts in groupby(following, key=lambda part: part.block):
-        first, *rest = parts
-        stop = rest[-1].end if rest else first.end
-        if first.form != "item" or stop - first.start > room:
+    stop, room = end, longest - len(head) - 2
+    block = -1
+    for start, last, form, number in following:
+        if form != "item":
             break
-        items.append(plain(text[first.start : stop]).rstrip(".;:"))
-        room -= len(items[-1])
-        end = stop
-    if not items and (code := _SHORT_CODE.match(text, end)):
-        items, end = [f"`{plain(code[1]).replace('`', '')}`"], code.end(1)
-    return (f"{lead}: {'; '.join(items)}" if items else lead), end
+        body = plain(text[start:last]).rstrip(".;:")
+        if number == block:
+            items[-1] = f"{items[-1]}. {body}"
+        else:
+            items.append(body)
+        block, stop = number, last
+        if sum(map(len, items)) + 2 * len(items) > room:
+            return head, end
+    return (f"{head}: {'; '.join(items)}", stop) if items else (head, end)
 
 
-def _with_next(text: str, body: str, this: Sentence, following: Sentence) -> tuple[str, int]:
-    """A sentence together with the next one when that one only makes sense after it."""
-    raw = text[following.start : following.end]
-    fits = following.block == this.block and following.end - this.start <= MAX_BULLET and not raw.rstrip().endswith(":")
-    if fits and cues.CONNECTED.match(raw) and cues.assistant_kind(body) not in (Kind.NOISE, Kind.PLANNED):
-        return f"{body} {plain(raw)}", following.end
-    return body, this.end
+def unopened(body: str) -> str:
+    """A sentence without praise before it and marks after it."""
+    opening = SAYS["opening"].match(folded(body))
+    if opening and len(body) - opening.end() > 12:
+        body = body[opening.end() :]
+    body = body if body.endswith(("?", "!", "？")) else body.rstrip(" .:;,：。")
+    return body[:1].upper() + body[1:] if body[:1].islower() and body.partition(" ")[0].isalpha() else body
 
 
-_LONGEST_HEAD = 60
+@lru_cache(maxsize=1 << 12)
+def mood_of(body: str, lead: str = "") -> Mood:
+    """How an assistant means a sentence, by its wording and the line above it."""
+    low = folded(body)
+    if body.endswith(("?", "？")):
+        return Mood.QUESTION
+    if SAYS["option"].match(low) or (
+        lead and (SAYS["option"].match(folded(lead)) or SAYS["either"].search(folded(lead)))
+    ):
+        return Mood.OPTION
+    opening = SAYS["opening"].match(low)
+    start = opening.end() if opening else 0
+    if SAYS["empty"].fullmatch(low) or SAYS["empty"].fullmatch(low, start) or SAYS["step"].match(low, start):
+        return Mood.STEP
+    if SAYS["proposes"].match(low, start):
+        return Mood.PROPOSAL
+    if SAYS["condition"].match(low, start) or SAYS["guess"].search(low):
+        return Mood.GUESS
+    return Mood.FACT
 
 
-def said_by_summary(text: str) -> Iterator[Said]:
-    """The first request that stands below a heading for requests."""
-    for head, task in pairwise(sentences(text)):
-        low = folded(text[head.start : head.end])
-        if len(low) > _LONGEST_HEAD or not lexicon.expressions("facets")["summary_head"].fullmatch(low):
+def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> Iterator[Statement]:
+    """What an assistant says: in the message that closes a turn what came of it, before that what was found out."""
+    place = 0
+    source = Source.CLOSING if closing else Source.PASSING
+    found = units(event.text)
+    for unit in found:
+        if unit.form == "heading" or not _tells(unit.text):
             continue
-        body = plain(text[task.start : task.end])
-        told = lexicon.expressions("facets")["says_who"].match(folded(body))
-        body = body[told.end() :] if told else body
-        if readable(body):
-            yield said_by_person(text, task.start, task.end, body, Kind.REQUEST)
-        return
+        mood = mood_of(unit.text, unit.lead)
+        low = folded(unit.text)
+        kind = Kind.STATED
+        if mood is Mood.FACT:
+            if SAYS["cause"].search(low):
+                kind = Kind.CAUSE
+            elif SAYS["open"].search(low):
+                kind = Kind.OPEN
+            elif SAYS["done"].match(low) or (closing and changed and unit.form == "item"):
+                kind = Kind.OUTCOME
+            elif not closing:
+                kind = Kind.FINDING
+        text = unopened(unit.text)
+        yield Statement(kind, text, event, unit.start, unit.end, turn, source, mood, unit.form, place, unit.lead)
+        place += 1
+
+
+def _tells(body: str) -> bool:
+    if not readable(body):
+        return False
+    return has_unspaced_script(body) or (len(body) > 11 and body.count(" ") > 1)
+
+
+_THOUGHT = 170
+
+
+def asked_for(body: str, mood: Mood) -> tuple[str, Mood]:
+    """A request without `can you` before it; then it is no question any more."""
+    polite = SAYS["polite"].match(folded(body))
+    if not polite or len(body) - polite.end() < 8:
+        return body, mood
+    rest = body[polite.end() :]
+    if mood is Mood.QUESTION and "?" not in rest[:-1]:
+        rest, mood = rest.rstrip("? "), Mood.FACT
+    return rest, mood
+
+
+def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
+    """What a user says: neighbouring short sentences as one thought; what was pasted is not the user's own."""
+    text = spoken(event.text)
+    name = speaker_of(text) if named else ""
+    words = text if named else own_words(text)
+    place = 0
+    for unit in _thoughts(words):
+        body = unit.text
+        if name and body.startswith(f"{name}: "):
+            body = body.removeprefix(f"{name}: ")
+        if not readable(body):
+            continue
+        kind = Kind.SAID if named else user_kind(body, unit.form)
+        mood = Mood.QUESTION if body.endswith(("?", "？")) else Mood.FACT
+        if not named:
+            if unit.form == "item" and unit.lead and SAYS["either"].search(folded(unit.lead)):
+                mood = Mood.OPTION
+            body, mood = asked_for(body, mood)
+        text_told = f"{name}: {unopened(body)}" if name else unopened(body)
+        yield Statement(
+            kind, text_told, event, unit.start, unit.end, turn, Source.MESSAGE, mood, unit.form, place, unit.lead
+        )
+        place += 1
+    if not named and not place:
+        for log in pasted_in(text):
+            if log.log and (span := error_span(text[: log.end], log.start)):
+                body = plain(text[slice(*span)])
+                yield Statement(Kind.REPORT, body, event, *span, turn, Source.MESSAGE)
+                return
+
+
+def _thoughts(text: str) -> Iterator[Thought]:
+    """The sentences of a user's message, short neighbours of one paragraph as one."""
+    held: Thought | None = None
+    for unit in units(text, _THOUGHT):
+        fits = held and held.form == unit.form == "prose" and held.block == unit.block
+        if held and fits and unit.end - held.start <= _THOUGHT and not unit.text.endswith("?"):
+            held = replace(held, end=unit.end, text=f"{held.text} {unit.text}")
+        else:
+            if held:
+                yield held
+            held = unit
+    if held:
+        yield held
+
+
+def user_kind(body: str, form: Form) -> Kind:
+    """What a user's sentence is, by its wording."""
+    low = folded(body)
+    if SAYS["agrees"].fullmatch(low):
+        return Kind.NOISE
+    if form == "heading":
+        return Kind.REQUEST
+    if SAYS["rule"].search(low):
+        return Kind.RULE
+    if SAYS["problem"].search(low):
+        return Kind.REPORT
+    return Kind.REQUEST

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Upgrade
-from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment
+from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment, opens_task
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
@@ -31,6 +31,7 @@ _DIRTY = """
 _MARKS = f"""
     WITH place (session, since_ms, start_ms, first) AS (VALUES {{places}})
     SELECT e.session, e.id, e.key, e.timestamp_ms, e.tokens, e.type,
+           CASE e.type WHEN 'user_message' THEN substr(e.text, 1, 300) END,
            (e.timestamp_ms, e.id) >= (place.start_ms, place.first)
     FROM place CROSS JOIN event e ON e.session = place.session AND e.timestamp_ms >= place.since_ms
     WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end')
@@ -159,11 +160,11 @@ async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
 def _marks(rows: Sequence[Row], own: int) -> list[Mark]:
     """What is to be cut, or what comes before that. A session's end is a property of what was said last before it."""
     found: list[Mark] = []
-    for number, key, timestamp_ms, tokens, kind, belongs in rows:
+    for number, key, timestamp_ms, tokens, kind, words, belongs in rows:
         if belongs != own:
             continue
         if kind != EventType.SESSION_END:
-            found.append(Mark(key, timestamp_ms, tokens, number=number))
+            found.append(Mark(key, timestamp_ms, tokens, opens_task=bool(words) and opens_task(words), number=number))
         elif found:
             found[-1] = replace(found[-1], ends_session=True)
     return found

@@ -1,0 +1,242 @@
+"""What the calls of tools tell: plans, answers to questions, commits, to-dos, how tests ended, which errors stayed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from mcp_memory import lexicon
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Kind
+from mcp_memory.domain.text import ELLIPSIS
+from mcp_memory.summaries.messages import plain
+
+_PATTERNS = lexicon.expressions("messages")
+_HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
+_FAILING = ("E", "T", "f", "")
+_FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
+_RESULT_LINE = re.compile(
+    r"^[^\n]{0,60}?(?<![\w.-])\d[\d,]*(?: of \d[\d,]*)? (?:\w+ )?"
+    r"(?:passed|passing|failed|failing|failures?)\b[^\n]{0,120}$",
+    re.M,
+)
+_PATH = re.compile(r"[\w.@~+/\\:-]+")
+_ERROR_WORDS = (
+    *("error", "exception", "panic:", "fatal:", "fail", "undefined:", "not found"),
+    *("cannot", "missing", "denied", "expected", "invalid", "⨯", "✗", "✘"),
+)
+_LINE_NOISE = re.compile(r"^[\s│|>•⨯✗✘*=-]+|^\[[\w:.-]+\]\s*|^\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*")
+_IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[._/]\w|['\"`]\w")
+_LINE = re.compile(r"[^\n]+")
+_NEXT_LINE = re.compile(r"\n+([^\n]+)")
+_MAX_ERRORS = 20
+_WINDOW = 2_000
+
+
+class Call(NamedTuple):
+    """One tool call: `verb` says what was done, `target` to what; `head` is where its first line ends."""
+
+    tool: str
+    verb: str
+    target: str
+    head: int
+    failed: bool
+
+
+def call_of(event: Event) -> Call | None:
+    """The call behind a tool result whose first line reads `Tool: input`."""
+    return _parsed(event.text)
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> Call | None:
+    match = _HEAD.match(text)
+    if not match:
+        return None
+    tool, target = match[1], (match[2] or "").strip()
+    name = tool.lower()
+    failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
+    verb = next((verb.capitalize() for verb, tools in lexicon.word_lists("tools").items() if name in tools), "Used")
+    if verb in ("Edited", "Read"):
+        return Call(tool, verb, basename(target), match.end(), failed)
+    if target.startswith(("{", "[")):
+        return None  # bookkeeping of the agent, such as its list of to-dos
+    return Call(tool, verb, target, match.end(), failed)
+
+
+def basename(path: str) -> str:
+    """The last name of a path; what follows a blank is not part of it."""
+    match = _PATH.match(path)
+    name = (match[0] if match else path).rstrip("/\\:")
+    return name[max(name.rfind("/"), name.rfind("\\")) + 1 :].rstrip(ELLIPSIS)
+
+
+def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
+    """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
+    best, best_score = None, 0
+    length = len(text)
+    whole = length - start <= 2 * _WINDOW
+    for low, high in [(start, length)] if whole else [(start, start + _WINDOW), (length - _WINDOW, length)]:
+        for first, last in islice(_error_lines(text, low, high), _MAX_ERRORS):
+            while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
+                first, last = following.span(1)
+            score = _telling(text[first:last])
+            if score > best_score and (span := _without_noise(text, first, last)):
+                best, best_score = span, score
+    return best
+
+
+def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The lines of a stretch of output that speak of an error."""
+    if 0 < low < high and "\n" not in (text[low - 1], text[low]):
+        # The stretch begins within a line, whose rest would mislead.
+        stop = text.find("\n", low, high)
+        low = high if stop < 0 else stop
+    # Most output holds none of the words, which is sooner told of all of it at once.
+    stretch = text[low:high]
+    small = stretch.lower()
+    if not any(word in small for word in _ERROR_WORDS) and not _PATTERNS["error_code"].search(stretch):
+        return
+    for line in _LINE.finditer(text, low, high):
+        said = line[0]
+        if _PATTERNS["error_said"].search(said.lower()) or _PATTERNS["error_code"].search(said):
+            yield line.span()
+
+
+def _telling(line: str) -> int:
+    """How well a line names an error; 0 for one that only says that something failed."""
+    if _PATTERNS["dull_error"].search(line) or len(line.strip()) < 12:
+        return 0
+    named = _PATTERNS["names_error"].search(line) is not None
+    return 1 + 2 * named + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
+
+
+def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
+    while noise := _LINE_NOISE.match(text[start:end]):
+        start += noise.end()
+    end = start + len(text[start:end].rstrip())
+    return (start, end) if end - start >= 8 else None
+
+
+class Source(IntEnum):
+    """Where a statement comes from; a higher one was more surely written as a conclusion."""
+
+    ACTION = 0
+    PASSING = 1
+    CLOSING = 2
+    MESSAGE = 3
+    TODO = 4
+    COMMIT = 5
+    TITLE = 6
+    PULL_REQUEST = 7
+    PLAN = 8
+    ANSWER = 9
+    NOTE = 10
+
+
+class Told(NamedTuple):
+    """What characters `start` to `end` of a call's text tell."""
+
+    kind: Kind
+    source: Source
+    start: int
+    end: int
+    text: str
+
+
+_LABELLED = re.compile(r"^(Commit message|Pull request|Question|Chosen|Note): ([^\n]+)$", re.M)
+_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] (?!Merge )([^\n]{8,})$", re.M)
+_MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
+_TODO = re.compile(r"^\[([x~> ])\] ([^\n]{8,})$", re.M)
+_ANSWERED = re.compile(r"^([^\n→]{8,}) → ([^\n]+)$", re.M)
+# The call gives the plan on one line, where the next heading ends the first one.
+_PLAN_HEAD = re.compile(r"\w+: #{1,3} (\S[^#]{6,80}?) (?=#)")
+_PLAN_LINE = re.compile(r"^#{1,3} (?!Approved Plan)(\S[^\n]{6,90})$", re.M)
+_PLAN_WORD = re.compile(r"(?:(?:implementation |fix )?plan|task)\s*(?::|for|to|[–—-])\s+", re.I)
+_PREAMBLE = re.compile(r"^(?:cd [^&;]+(?:&&|;)\s*|\w+=\S+\s+)+")
+_SOME_FAILED = re.compile(r"\b[1-9][\d,]* (?:\w+ )?(?:failed|failing|failures?|errors?)\b")
+
+
+def was_refused(event: Event) -> bool:
+    """Whether the user turned the call down."""
+    return event.metadata.get("refused") is True or "doesn't want to proceed" in event.text[:_WINDOW]
+
+
+def without_plan(heading: str) -> str:
+    """The heading of a plan without that word."""
+    return _PLAN_WORD.sub("", heading) if _PLAN_WORD.match(heading) else heading
+
+
+def told_by_call(event: Event) -> Iterator[Told]:
+    """What one call concludes: a plan that was agreed to, the answer to a question, a commit, steps, tests' counts."""
+    call = call_of(event)
+    if call is None or was_refused(event):
+        return
+    text = event.text
+    if call.tool == "ExitPlanMode":
+        if match := _PLAN_LINE.search(text, call.head, call.head + _WINDOW) or _PLAN_HEAD.match(text, 0, call.head):
+            yield Told(Kind.REQUEST, Source.PLAN, *match.span(1), without_plan(plain(match[1])))
+    elif call.tool == "AskUserQuestion":
+        yield from _answers(text)
+    elif call.verb == "Ran" and not call.failed:
+        yield from _from_command(text, call)
+    if text.startswith("[", call.head + 1):
+        for step in _TODO.finditer(text, call.head, call.head + 2 * _WINDOW):
+            kind = Kind.STEP if step[1] == "x" else Kind.PLANNED
+            yield Told(kind, Source.TODO, *step.span(2), plain(step[2]))
+
+
+def _answers(text: str) -> Iterator[Told]:
+    """Each question with what the user chose or said instead."""
+    asked: re.Match[str] | None = None
+    for line in _LABELLED.finditer(text):
+        if line[1] == "Question":
+            asked = line
+        elif line[1] in ("Chosen", "Note") and asked:
+            yield Told(Kind.DECISION, Source.ANSWER, *line.span(2), f"{plain(asked[2])} → {plain(line[2])}")
+    if asked is None:
+        for pair in _ANSWERED.finditer(text):
+            yield Told(Kind.DECISION, Source.ANSWER, *pair.span(), f"{plain(pair[1])} → {plain(pair[2])}")
+
+
+def _from_command(text: str, call: Call) -> Iterator[Told]:
+    """A commit that landed, a pull request, or what a run of tests came to."""
+    for line in _LABELLED.finditer(text, 0, _WINDOW):
+        if line[1] == "Pull request":
+            yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), plain(line[2]))
+            return
+    if "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]:
+        found = _COMMIT_LINE.search(text, call.head, call.head + _WINDOW)
+        message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
+        span = found.span(1) if found else message.span(2) if message else None
+        if span is None and (match := _MESSAGE.search(text, 0, call.head)):
+            span = match.span(2)
+        if span:
+            yield Told(Kind.COMMIT, Source.COMMIT, *span, plain(text[slice(*span)]))
+            return
+    start = max(call.head, len(text) - _WINDOW)
+    span = None
+    for line in _RESULT_LINE.finditer(text, start) if "pass" in text[start:] or "fail" in text[start:] else ():
+        span = line.span()
+    if span and (clean := _without_noise(text, *span)):
+        yield Told(Kind.RESULT, Source.ACTION, *clean, plain(text[slice(*clean)]).strip("= "))
+
+
+def lasting_errors(calls: Sequence[Event]) -> list[tuple[Event, int, int]]:
+    """The errors of failed commands that did not succeed when they, or the like, ran again."""
+    succeeded: set[str] = set()
+    found: list[tuple[Event, int, int]] = []
+    for event in reversed(calls):
+        call = call_of(event)
+        if call and call.verb == "Ran":
+            name = " ".join(_PREAMBLE.sub("", call.target).split()[:2])
+            if not call.failed:
+                succeeded.add(name)
+            elif name not in succeeded and not was_refused(event) and (span := error_span(event.text, call.head)):
+                succeeded.add(name)
+                found.append((event, *span))
+    return found[::-1]
