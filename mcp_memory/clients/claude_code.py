@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp_memory.capture.hook import CLAUDE_CODE
 from mcp_memory.clients.claude_tools import (
+    clip,
     compact_summary,
     failure_text,
     interrupted,
@@ -29,12 +30,16 @@ from mcp_memory.clients.lines import (
     digest,
     growing,
     hook_readers,
+    milliseconds,
     object_of,
+    one_line,
+    parse,
     peek,
     read_hook,
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
+from mcp_memory.clients.replies import PLAN, refusal
 from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
@@ -47,8 +52,16 @@ _TYPES = frozenset("user assistant system attachment progress queue-operation pr
 #: Lines without a session that a transcript may begin with, each with a field that only it has.
 _OPENERS = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
 #: Of a long line only the beginning is looked at: it is most often there, and else the line is parsed for nothing.
-_DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment|summary)"'), 600
+_DULL, _HEAD = re.compile(rb'"type":"(?:progress|file-history-snapshot|attachment)"'), 600
 _TELLING = (b'"user"', b'"assistant"', b'"queue-operation"', b'"compact_boundary"')
+#: The client's titles of a session, and the field of each that holds it.
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+_TITLE_CHARS = 300
+_PENDING_TITLES = 64
+#: How far back the line that a title names is looked for.
+_LOOKED_BACK = 2 << 20
+#: How a plan is handed on that the user wants carried out with nothing else in the context.
+_CARRY_OUT = "Implement the following plan:"
 _PENDING_TOOLS = 64
 _PENDING_PROMPTS = 20
 _SAME_PROMPT_MS = 120_000
@@ -200,11 +213,22 @@ def _names(value: Mapping[str, Any]) -> tuple[str, str]:
 
 class _ClaudeTranscript(TranscriptReader):
     def take(self, value: dict[str, Any]) -> list[Captured]:
+        events, waiting = self._take(value), self.memory.get("titles", {})
+        for name in (text_of(value, "uuid"), text_of(value, "sessionId")) if waiting and "timestamp" in value else ():
+            for title in self.kept(waiting.get(name)):
+                self.fresh.append(name)
+                events += self._titled(self._line(value), title)
+        return events
+
+    def _take(self, value: dict[str, Any]) -> list[Captured]:
         kind = value.get("type")
         if kind == "user":
             return self._user(self._line(value))
         if kind == "assistant":
-            return self._assistant(self._line(value))
+            line = self._line(value)
+            return self._planned() + self._assistant(line)
+        if text_of(value, "type") in _TITLES:
+            return self._title(value)
         if kind == "queue-operation":
             return self._queue(self._line(value))
         if kind == "system" and value.get("subtype") == "compact_boundary":
@@ -219,17 +243,21 @@ class _ClaudeTranscript(TranscriptReader):
         return []
 
     def settle(self) -> None:
-        """Forget the calls that the line answered."""
-        for tool_id in self.fresh:
-            self.memory["tools"].pop(tool_id, None)
+        """Forget the calls that the line answered, and the titles that waited for it."""
+        for name in self.fresh:
+            self.memory.get("tools", {}).pop(name, None)
+            self.memory.get("titles", {}).pop(name, None)
+            if name == PLAN:
+                self.memory.pop(PLAN, None)
 
     def rest(self) -> Iterator[Captured]:
         """A subagent has finished when its last line is a text: then this is its answer."""
+        yield from self._planned()
+        self.memory.pop(PLAN, None)
         agents = self.memory.get("agents", {})
         for agent, (place, ms) in list(agents.items()):
-            for line in self._again(place):
-                cwd = line.text("cwd") or self.memory.get("cwd", "")
-                ended = _Line(CLAUDE_CODE, line.session_id, ms, TRANSCRIPT, cwd, uuid=line.uuid, agent=agent)
+            for line in self._lines(self.kept(place)):
+                ended = _Line(CLAUDE_CODE, line.session_id, ms, TRANSCRIPT, line.cwd, uuid=line.uuid, agent=agent)
                 for _, text in line.said()[-1:]:
                     yield ended.tell(f"agent-stop:{agent}", EventType.SUBAGENT_STOP, text)
             agents.pop(agent, None)
@@ -248,6 +276,49 @@ class _ClaudeTranscript(TranscriptReader):
                     self.memory["side"] = names[1]
                 agent = str(self.memory.get("side") or names[1])
         return _Line(CLAUDE_CODE, names[0], ms, TRANSCRIPT, cwd, {}, value, names[1], agent)
+
+    def _title(self, value: Mapping[str, Any]) -> list[Captured]:
+        """A title. One of them is of what ends with a line that it names, and mostly stands before it.
+
+        Or of another session, whose file holds that line. One that comes before any time is known waits as well.
+        """
+        leaf, session = text_of(value, "leafUuid"), text_of(value, "sessionId")
+        line = self._earlier(leaf) if leaf else self._line(value) if session and "ms" in self.memory else None
+        if line is None and (leaf or session):
+            self.remember("titles", leaf or session, self.keep(value), _PENDING_TITLES)
+        return self._titled(line, value) if line else []
+
+    def _titled(self, line: _Line, told: Mapping[str, Any]) -> list[Captured]:
+        source = text_of(told, "type")
+        title = clip(one_line(text_of(told, _TITLES.get(source, ""))), _TITLE_CHARS)
+        if not title or line.agent:
+            return []
+        key = f"title:{source}:{digest(text_of(told, 'leafUuid') + title)}"
+        return [line.event(key, EventType.SESSION_TITLE, title, source=source)]
+
+    def _earlier(self, uuid: str) -> _Line | None:
+        """The line of this name, if it is among those read before."""
+        start = max(0, self.state.offset - _LOOKED_BACK)
+        with suppress(OSError), self.path.open("rb") as file:
+            file.seek(start)
+            data = file.read(self.state.offset - start)
+            if found := re.search(rb'"uuid":\s?"%b"' % re.escape(uuid.encode("utf-8", "replace")), data):
+                begin, end = data.rfind(b"\n", 0, found.start()) + 1, data.find(b"\n", found.end())
+                return next(self._lines(parse(data[begin:end])[0]), None)
+        return None
+
+    def _planned(self, prompt: str = "") -> list[Captured]:
+        """A plan that was turned down without a word, once it is known what the user did then.
+
+        To go on with it in a fresh context is told as a refusal too, and the plan as the next prompt.
+        """
+        if PLAN not in self.memory:
+            return []
+        self.fresh.append(PLAN)
+        (place, tool_id), accepted = self.memory[PLAN], prompt.startswith(_CARRY_OUT)
+        blocks = ((line, block) for line in self._lines(self.kept(place)) for block in line.blocks())
+        plans = [(line, block) for line, block in blocks if block.get("tool_use_id") == tool_id]
+        return [event for line, block in plans for event in self._tool_result(line, block, False, accepted)]
 
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
@@ -269,6 +340,7 @@ class _ClaudeTranscript(TranscriptReader):
             text = "[image]"
         if not text:
             return events
+        events += self._planned(text)
         if line.agent:
             return [*events, line.tell(f"agent-start:{line.agent}", EventType.SUBAGENT_START, text)]
         name, prompt_id = digest(text), line.text("promptId")
@@ -298,20 +370,27 @@ class _ClaudeTranscript(TranscriptReader):
         self.remember("injected", digest(text), line.ms, _PENDING_PROMPTS)
         return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
 
-    def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> list[Captured]:
+    def _tool_result(
+        self, line: _Line, block: Mapping[str, Any], alone: bool, accepted: bool | None = None
+    ) -> list[Captured]:
         tool_id = text_of(block, "tool_use_id")
         if not tool_id:
             raise UnreadableLine("tool_use_id is missing")
         self.memory.get("agents", {}).pop(line.agent, None)
         name, given, use_uuid = self._use(tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
+        failed = block.get("is_error") is True and not accepted
+        if failed and name == PLAN and accepted is None and refusal(failure_text(block.get("content"))) == "":
+            self.memory[PLAN] = [self.keep(line.value), tool_id]
+            return []
         self.fresh.append(tool_id)
         if is_own(name, given):
             return []
         content, response = block.get("content"), line.value.get("toolUseResult")
         # The tool's own object tells more than what the model saw of it.
         own = response if alone and isinstance(response, dict) else None
-        failed = block.get("is_error") is True
-        if failed:
+        if accepted:
+            result = text_of(given, "plan")
+        elif failed:
             result = failure_text(content) or failure_text(response)
         elif own is not None and not name.startswith("mcp__"):
             result = result_text(name, given, own)
@@ -325,7 +404,7 @@ class _ClaudeTranscript(TranscriptReader):
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:
         """Name and input of a call, and the name of the line that made it."""
-        for line in self._again(self.memory.setdefault("tools", {}).get(tool_id)):
+        for line in self._lines(self.kept(self.memory.setdefault("tools", {}).get(tool_id))):
             for block in line.blocks():
                 if block.get("type") == "tool_use" and block.get("id") == tool_id:
                     return text_of(block, "name"), object_of(block, "input"), line.uuid
@@ -358,11 +437,13 @@ class _ClaudeTranscript(TranscriptReader):
             for index, text in texts
         ]
 
-    def _again(self, place: object) -> Iterator[_Line]:
-        """A line of an answer that was read before."""
-        for value in self.kept(place):
+    def _lines(self, values: list[Any]) -> Iterator[_Line]:
+        """Lines that were read before, without what they changed then."""
+        for value in values:
             with suppress(UnreadableLine):  # the file may have been written anew since
                 session_id, uuid = _names(value)
-                line = _Line(CLAUDE_CODE, session_id, 0, TRANSCRIPT, value=value, uuid=uuid)
+                ms = milliseconds(value.get("timestamp")) or self.memory.get("ms", 0)
+                cwd = text_of(value, "cwd") or self.memory.get("cwd", "")
+                line = _Line(CLAUDE_CODE, session_id, ms, TRANSCRIPT, cwd, value=value, uuid=uuid)
                 line.blocks()
                 yield line

@@ -24,6 +24,7 @@ from mcp_memory.clients.lines import (
     hook_readers,
     json_of,
     object_of,
+    one_line,
     peek,
     read_hook,
     stop_event,
@@ -251,6 +252,10 @@ class _Rollout(TranscriptReader):
             twins: list[str] = self.memory.setdefault("twins", [])
             twins.append(text_of(item, "id"))
             del twins[:-_TWINS]
+        elif kind == "thread_name_updated" and not self.memory.get("agent"):
+            title = one_line(text_of(payload, "thread_name"))
+            key = f"title:thread:{digest(title)}"
+            return [self._origin(ms).event(key, EventType.SESSION_TITLE, title, source="thread")] if title else []
         elif kind == "exec_command_end":
             return self._calls.record({**payload, "type": "CommandExecution"}, self._origin(ms, turn))
         elif kind == "task_started" and turn:

@@ -45,6 +45,7 @@ from mcp_memory.clients.lines import (
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
+from mcp_memory.clients.replies import REFUSED
 from mcp_memory.domain.events import Captured, EventType
 
 _CLIENT = "gemini"
@@ -70,6 +71,7 @@ _SHELL_ERROR = re.compile(r"^(?:Error|Stderr): (?!\(none\))[^\n]+", re.MULTILINE
 _WORKSPACE = re.compile(r"\*\*Workspace Directories:\*\*\n\s*- ([^\n]+)")
 _SNAPSHOT = re.compile(r"<state_snapshot>.*</state_snapshot>", re.DOTALL)
 _CANCELLED = "Request cancelled"
+_DENIED = re.compile(r"\[Operation Cancelled\] Reason: User (?:did not allow|denied)")
 _DONE = frozenset({"success", "error", "cancelled"})
 _RECENT = 200
 
@@ -237,7 +239,16 @@ class _Chat(TranscriptReader):
         if isinstance(folders, list) and folders and isinstance(folders[0], str):
             memory["cwd"] = folders[0]
         self.moment(value.get("startTime"))
-        return [event for message in objects_of(value, "messages") for event in self._message(message)]
+        said = [event for message in objects_of(value, "messages") for event in self._message(message)]
+        return said + self._titled(value)
+
+    def _titled(self, value: Mapping[str, Any]) -> list[Captured]:
+        """The title that the client gives to a session when the next one begins."""
+        title = one_line(text_of(value, "summary"))
+        if not title or self.memory.get("agent"):
+            return []
+        key = f"title:summary:{digest(title)}"
+        return [self._origin({}).event(key, EventType.SESSION_TITLE, title, source="summary")]
 
     def _changed(self, changed: Mapping[str, Any]) -> list[Captured]:
         """The history written anew, as it is on a resume. What was said before has been told; a summary has not."""
@@ -247,7 +258,7 @@ class _Chat(TranscriptReader):
                 self.memory.setdefault("cwd", found[1].strip())
             if snapshot := _SNAPSHOT.search(text):
                 return self._compaction(message, snapshot[0])
-        return []
+        return self._titled(changed)
 
     def _compaction(self, message: Mapping[str, Any], snapshot: str) -> list[Captured]:
         text = compact_summary(re.sub(r"</?state_snapshot>", "", snapshot))
@@ -305,7 +316,9 @@ class _Chat(TranscriptReader):
         if _is_own(name, given):
             return around
         stopped = call.get("status") == "cancelled"
-        return [*around, _tool_event(origin, call_id, name, given, result, error, is_interrupt=stopped)]
+        refused = stopped and bool(_DENIED.match(error))
+        facts = {"refused": refused, "is_interrupt": stopped and not refused}
+        return [*around, _tool_event(origin, call_id, name, given, result, REFUSED if refused else error, **facts)]
 
     def _agents(self, call: Mapping[str, Any], given: Mapping[str, Any], result: str, origin: Origin) -> list[Captured]:
         """What a call says of subagents: its session's file tells who was sent, a subagent's own how it ended."""

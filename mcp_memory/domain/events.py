@@ -63,6 +63,7 @@ class EventType(StrEnum):
     SUBAGENT_STOP = "subagent_stop"
     COMPACTION = "compaction"
     NOTE = "note"
+    SESSION_TITLE = "session_title"
     SESSION_END = "session_end"
 
 

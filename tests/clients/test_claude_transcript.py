@@ -372,11 +372,14 @@ SOMETHING = st.recursive(
     max_leaves=6,
 )
 ODD_LINES = st.fixed_dictionaries(
-    {"type": st.sampled_from(["user", "assistant", "system", "queue-operation"]), "sessionId": st.just("s1")},
+    {
+        "type": st.sampled_from(["user", "assistant", "system", "queue-operation", "summary", "ai-title"]),
+        "sessionId": st.just("s1"),
+    },
     optional=dict.fromkeys(
         (
             "message uuid timestamp cwd isSidechain agentId parentUuid toolUseResult promptId isCompactSummary subtype "
-            "compactMetadata operation content forkedFrom gitBranch"
+            "compactMetadata operation content forkedFrom gitBranch summary aiTitle leafUuid"
         ).split(),
         SOMETHING,
     ),

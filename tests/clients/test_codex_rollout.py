@@ -349,3 +349,25 @@ def test_files_are_named_from_the_working_directory_on_windows_too(tmp_path: Pat
     rollout.write(rollout.item("custom_tool_call_output", call_id="c1", output="Success. Updated."))
     (event,) = rollout.events()
     assert (event.text, event.metadata["files"]) == ("apply_patch: src\\a.py", ["src\\a.py"])
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_call_that_the_user_declined_is_refused(rollout: Rollout, recorded: bool) -> None:
+    declined = "exec command rejected by user"
+    ended = rollout.ran(declined, -1) if recorded else rollout.output(declined)
+    (event,) = rollout.write(rollout.call("rm -r farm"), ended).events()
+    assert event.text == "Bash: rm -r farm\nRefused by the user."
+    assert (event.metadata["refused"], event.metadata["failed"]) == (True, True)
+
+
+def test_a_declined_patch_is_refused(rollout: Rollout) -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n-x\n+y\n*** End Patch"
+    call = rollout.item("custom_tool_call", name="apply_patch", call_id="c1", input=patch)
+    output = rollout.item("custom_tool_call_output", call_id="c1", output="patch rejected by user")
+    (event,) = rollout.write(call, output).events()
+    assert (event.text, event.metadata["refused"]) == ("apply_patch: a.py\nRefused by the user.", True)
+
+
+def test_a_commit_has_its_message(rollout: Rollout) -> None:
+    (event,) = rollout.write(rollout.call("git commit -m Mend"), rollout.output(WRAPPED)).events()
+    assert event.text == "Bash: git commit -m Mend\nCommit message: Mend\n\nhello"

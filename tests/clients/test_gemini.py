@@ -326,3 +326,17 @@ def test_every_recorded_payload_is_known() -> None:
         told = " ".join(event.text for event in (*hooked.events, *hooked.fallback))
         assert "INJECTED" not in told, path.name
         assert "untrusted_context" not in told, path.name
+
+
+def test_a_call_that_the_user_did_not_allow_is_refused(tmp_path: Path) -> None:
+    chat = Chat(tmp_path)
+    error = "[Operation Cancelled] Reason: User did not allow tool call"
+    refused = called("run_shell_command", {"command": "rm -r farm"}, error=error, status="cancelled")
+    stopped = called("read_file", {}, error="[Operation Cancelled] Reason: x", call_id="c2", status="cancelled")
+    first, second = chat.write(chat.reply("", refused, stopped)).events()
+    assert first.text == "run_shell_command: rm -r farm\nRefused by the user."
+    assert first.metadata["refused"]
+    assert first.metadata["failed"]
+    assert "is_interrupt" not in first.metadata
+    assert second.metadata["is_interrupt"]
+    assert "refused" not in second.metadata

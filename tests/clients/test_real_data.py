@@ -37,6 +37,7 @@ def test_real_transcripts_give_every_prompt_text_and_tool_result(events: list[Ca
         "user_message": 87,
         "assistant_stop": 5,
         "compaction": 2,
+        "session_title": 5,  # of 41 titles these name a line of the same file
     }
 
 

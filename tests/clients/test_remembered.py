@@ -19,11 +19,12 @@ WORD = "quaggaword"
 
 
 def claude(folder: Path) -> Transcript:
-    """A call, a queued prompt and a subagent's answer, each some lines before the line that tells it."""
+    """A title, a call, a queued prompt and a subagent's answer, each some lines before the line that tells it."""
     script = Transcript(folder / "s1.jsonl", "claude-code")
     queued = {"type": "queue-operation", "sessionId": "s1", "timestamp": "2026-03-01T10:00:30Z"}
     side = {"isSidechain": True, "agentId": "a7"}
     script.write(
+        {"type": "summary", "summary": f"The login of {WORD}", "leafUuid": "u6"},
         script.say("user", "Begin."),
         script.use("Bash", {"command": f"login --user {WORD}"}),
         {**queued, "operation": "enqueue", "content": f"And tell {WORD}."},

@@ -29,7 +29,11 @@ _LONGEST_DAYS = {Level.YEAR: 380, Level.MONTH: 40, Level.WEEK: 8, Level.DAY: 2, 
 _PROJECT = "(SELECT id FROM project WHERE slug = ?)"
 #: The latest version that belongs to an earlier view, in place of the current one.
 _THEN = "v.id = (SELECT id FROM node_version WHERE node = n.id AND id <= ? ORDER BY version DESC LIMIT 1)"
-_SAYS = "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_end') AND e.text <> ''"
+#: Whether something was said or done; a title that the client gave is neither.
+_SAYS = (
+    "e.type NOT IN ('session_start', 'assistant_stop', 'subagent_start', 'session_title', 'session_end') "
+    "AND e.text <> ''"
+)
 _SESSIONS = """
     SELECT session_id FROM session WHERE session_id BETWEEN ?1 AND ?2
       AND (?3 IS NULL OR project = (SELECT id FROM project WHERE slug = ?3))
