@@ -23,7 +23,7 @@ from mcp_memory.clients.claude_tools import (
     relative,
     without_injected,
 )
-from mcp_memory.clients.cursor_transcript import looks_exported, read_export, read_transcript, said, said_key, typed
+from mcp_memory.clients.cursor_transcript import read_transcript, said, said_key, typed
 from mcp_memory.clients.lines import (
     HookCall,
     digest,
@@ -37,6 +37,7 @@ from mcp_memory.clients.lines import (
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
+from mcp_memory.clients.specstory import looks_exported, read_export
 from mcp_memory.domain.events import Captured, EventType
 
 _AFTER = "hook-after"

@@ -1,16 +1,15 @@
-"""Transcripts of Cursor's agent, and conversations that SpecStory exported to Markdown, as events.
+"""Transcripts of Cursor's agent as events.
 
 A line of a transcript has a role and a message, and no more: no name, no time, no result of a tool. The file's own time
 stands in. A message is known by its words: the first time they are said in a conversation by these alone, later by how
-many times they were. An export may be of any client's conversation: then the same words are one event. What tools gave
-back is left out of it, because the export words it anew, and a call that a hook captured would become a second memory.
+many times they were.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from mcp_memory.clients.lines import (
     growing,
     milliseconds,
     modified_ms,
-    rewritten,
     shortened,
     text_of,
 )
@@ -49,21 +47,6 @@ _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
 #: The times that the client writes are whole minutes: near by, the file's own is better.
 _LIVE_MS = 120_000
 _ABORTED = re.compile(r"abort|cancel|interrupt", re.IGNORECASE)
-
-_EXPORT = "export"
-_CLIENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
-_SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
-_TITLE = re.compile(r"#{1,2} .*?\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?\s*$")
-_SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?(?:\s*\(([^)]*)\))?\*\*_\s*$")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d(?:[:-]\d\d)?\s*(?:Z|[+-]\d\d:?\d\d)?")
-_MODEL = re.compile(r"(?:model )?([\w.:/-]*[A-Za-z][\w.:/-]*)")
-_FENCE = re.compile(r"\s*(```+|~~~+)")
-#: What an agent did or thought between two things it said.
-_BETWEEN = re.compile(
-    r"<think>.*?</think>|<tool-use\b.*?</tool-use>|<details>\s*<summary>\s*(?:Tool use:|Thought Process).*?</details>",
-    re.DOTALL,
-)
-_CUT = "\0"
 
 
 def typed(text: str) -> str:
@@ -212,122 +195,3 @@ def _matching(folder: Path, name: str) -> Path | None:
             if found:
                 return found
     return None
-
-
-def looks_exported(path: Path) -> bool:
-    """Whether the file's beginning is that of an export."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096).decode("utf-8", "replace")
-    except OSError:
-        return False
-    return "SpecStory" in head[:400] or any(_SPEAKER.match(line) for line in head.splitlines())
-
-
-def read_export(path: Path, state: TranscriptState) -> Iterator[Captured | BadLine]:
-    """The events of the whole file, if it has changed since it was read."""
-    for data in rewritten(path, state):
-        empty = True
-        for event in _Export(path).read(data.decode("utf-8", "replace")):
-            empty = False
-            yield event
-        if empty:
-            yield BadLine(str(path), 1, "no message of a conversation found")
-
-
-class _Export:
-    """Reads one export. Times are rough in it: what has none follows what came before."""
-
-    def __init__(self, path: Path) -> None:
-        # An export lies in `.specstory/history` of the directory that it was made in.
-        made = (str(folder.parent) for folder in path.parents if folder.name == ".specstory")
-        self._cwd = next(made, str(path.parent))
-        self._client, self._session = CURSOR, f"specstory:{path.stem}"
-        self._ms = modified_ms(path)
-        self._timed = False
-        self._counts: dict[str, int] = {}
-
-    def read(self, text: str) -> Iterator[Captured]:
-        speaker: re.Match[str] | None = None
-        body: list[str] = []
-        fence = ""
-        for line in text.splitlines():
-            if not fence and (found := _SPEAKER.match(line)):
-                yield from self._message(speaker, body)
-                speaker, body = found, []
-            elif not fence and (session := _SESSION.match(line)):
-                yield from self._message(speaker, body)
-                speaker, words = None, session[1].lower()
-                self._client = next((name for word, name in _CLIENTS.items() if word in words), CURSOR)
-                self._session = session[2]
-                self._counts.clear()
-                self._set_time(_TIME.search(session[3] or ""))
-            elif speaker is None:
-                self._set_time(_TITLE.match(line))
-            else:
-                body.append(line)
-                fence = _fence_after(fence, line)
-        yield from self._message(speaker, body)
-
-    def _set_time(self, found: re.Match[str] | None) -> None:
-        stamp = _TIME.search(found[found.lastindex or 0]) if found else None
-        if not stamp:
-            return
-        told = stamp[0].strip().replace("_", " ")
-        clock = told[11:].replace("Z", "+00:00").replace(" ", "")
-        clock = re.sub(r"^(\d\d)-(\d\d)(?:-(\d\d))?", lambda m: ":".join(filter(None, m.groups())), clock)
-        try:
-            moment = datetime.fromisoformat(f"{told[:10]}T{clock}")
-        except ValueError:
-            return
-        ms = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-        self._ms = max(self._ms, ms) if self._timed else ms
-        self._timed = True
-
-    def _message(self, speaker: re.Match[str] | None, body: list[str]) -> Iterator[Captured]:
-        if speaker is None or speaker[2]:  # the second part marks a subagent
-            return
-        facts, text = speaker[3] or "", "\n".join(body)
-        self._set_time(_TIME.search(facts))
-        if speaker[1] == "User":
-            role, event_type, model = "user", EventType.USER_MESSAGE, None
-            texts = [typed(re.sub(r"\n---\s*\Z", "", text.strip()))]
-        else:
-            role, event_type = "assistant", EventType.ASSISTANT_MESSAGE
-            model = _MODEL.match(_TIME.sub("", facts).strip())
-            texts = [said(reply) for reply in _replies(text)]
-        for text in filter(None, texts):
-            self._ms += 1
-            key = said_key(role, text)
-            self._counts[key] = times = self._counts.get(key, 0) + 1
-            named = {"model": model[1] if model else ""}
-            origin = Origin(self._client, self._session, self._ms, _EXPORT, self._cwd, named)
-            yield origin.event(said_key(role, text, times), event_type, text)
-
-
-def _fence_after(fence: str, line: str) -> str:
-    """The fence that is open after the line: what looks like a speaker inside one is a quotation."""
-    found = _FENCE.match(line)
-    if not found:
-        return fence
-    if not fence:
-        return found[1]
-    return "" if found[1].startswith(fence) and not line.strip().strip("`~") else fence
-
-
-def _replies(body: str) -> list[str]:
-    """What was said between what was done: a rule inside a reply belongs to it, one around a tool does not."""
-    parts: list[str] = []
-    goes_on = False
-    for part in re.split(r"\n---[ \t]*(?=\n|\Z)", "\n" + _BETWEEN.sub(_CUT, body)):
-        for index, piece in enumerate(part.split(_CUT)):
-            text = piece.strip()
-            goes_on = goes_on and index == 0
-            if not text or text.startswith("Tool use: **"):
-                goes_on = False
-            elif goes_on:
-                parts[-1] += f"\n\n---\n\n{text}"
-            else:
-                parts.append(text)
-                goes_on = True
-    return parts

@@ -25,6 +25,7 @@ from mcp_memory.domain.events import Captured, EventType, Role
 #: How an event reached us.
 HOOK: Final = "hook"
 TRANSCRIPT: Final = "transcript"
+EXPORT: Final = "export"
 #: Who speaks in an event of a type; what is not listed the client says itself.
 _ROLES = {
     EventType.USER_MESSAGE: Role.USER,

@@ -13,6 +13,7 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS, jsonl
 from mcp_memory.clients.port import BadLine, Folders, TranscriptState
 from mcp_memory.domain.events import Captured
+from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
@@ -175,6 +176,51 @@ async def test_a_dry_run_knows_what_was_forgotten_and_what_was_captured_live(tmp
         await database_of(app).write(Transaction.run, "DELETE FROM event WHERE text = 'And the figs'")
         promised, done = await both(app, write(tmp_path / "copy.jsonl", json_lines(live)), both_ways)
         assert counts(promised) == counts(done)
+
+
+def call(text: str, via: str, second: int = 1, **fields: Any) -> dict[str, Any]:
+    line = said(text, f"2026-03-02T09:00:{second:02}Z", role="tool", metadata={"via": via}, **fields)
+    return line | {"source_id": f"{via}-{text}"}
+
+
+async def test_an_export_tells_of_tools_only_where_no_other_source_did(tmp_path: Path) -> None:
+    stop = {"event_type": "assistant_stop", "metadata": {"via": "export"}}
+    exported = [call("Bash: dig\ndeep", "export"), call("Bash: mend\nok", "export", 30), call("x", "export", 40) | stop]
+    other = write(tmp_path / "other.jsonl", [line | {"session_id": "other"} for line in exported])
+    for source in ("hook", "transcript"):
+        async with memory(tmp_path / source) as app:
+            own = write(tmp_path / f"{source}.jsonl", [call("Bash: dig\n2 ft", source)])
+            files = (
+                own,
+                write(tmp_path / f"{source}-export.jsonl", [*exported, said("Thanks.", "2026-03-02T09:01:00Z")]),
+            )
+            promised, done = await both(app, *files, other)
+            assert counts(promised) == counts(done)
+            assert done.events_new == len([own, "Thanks.", *exported])
+            again, done = await both(app, *(write(tmp_path / f"{path.name}-copy", json_lines(path)) for path in files))
+            assert counts(again) == counts(done)
+            assert done.events_new == 0
+
+
+async def test_a_call_that_an_export_told_is_not_told_again_by_its_transcript(tmp_path: Path) -> None:
+    exported = write(tmp_path / "export.jsonl", [call("Bash: dig\ndeep", "export")])
+    own = [call("Bash: dig\n2 ft", "transcript", 50), call("Bash: mend\nok", "transcript", 51)]
+    async with memory(tmp_path / "home") as app:
+        promised, done = await both(app, exported, write(tmp_path / "own.jsonl", own))
+        assert counts(promised) == counts(done)
+        assert done.events_new == 2
+
+
+@pytest.mark.parametrize(("first", "then"), [("hook", "export"), ("export", "transcript")])
+async def test_a_call_that_was_forgotten_does_not_come_back_in_other_words(
+    tmp_path: Path, first: str, then: str
+) -> None:
+    async with memory(tmp_path / "home") as app:
+        await load(app, write(tmp_path / "a.jsonl", [call("Bash: dig\nburied gold", first)]))
+        await app.store.forget(Wish(match="buried gold"), dry_run=False)
+        again = await load(app, write(tmp_path / "b.jsonl", [call("Bash: dig\ngold", then, 9)]))
+        assert again.events_new == 0
+        assert (await load(app, write(tmp_path / "c.jsonl", [call("Bash: mend\ngold", then, 9)]))).events_new == 1
 
 
 def json_lines(path: Path) -> list[Any]:

@@ -19,7 +19,7 @@ from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.store.sqlite.database import Transaction, marks, note_erasure
-from mcp_memory.store.sqlite.log import CUT_ANEW, EVENT, words_keys
+from mcp_memory.store.sqlite.log import CALL, CUT_ANEW, EVENT, words_keys
 from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
 from mcp_memory.store.sqlite.records import drop_records, forget_records
 
@@ -208,7 +208,8 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
             columns = event_columns(event.role, event.kind, event.text)
             tx.run(DROP_INDEX, (event.number * 4 + EVENT, *columns))
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
-        words += words_keys(*told, json.loads(event.metadata).get("via", ""), around=0)
+        for via in (json.loads(event.metadata).get("via", ""), CALL):
+            words += words_keys(*told, via, around=0)
     tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(event.key,) for event in events])
     tx.run_many("INSERT OR IGNORE INTO forgotten_words (key) VALUES (?)", [(key,) for key in words])
     for start in range(0, len(events), _CHUNK):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -61,8 +61,15 @@ def event_of(row: Row) -> Event:
 
 #: Within this time, the same words of the same role told by hook and transcript are one event.
 SAME_WITHIN_MS = 120_000
-#: By which ways an event is told.
-_SOURCES = ("hook", "hook-after", "transcript", "export")
+#: By which ways an event is told. An export words anew what was done: only its first lines are those of the others.
+_EXPORT = "export"
+_SOURCES = ("hook", "hook-after", "transcript", _EXPORT)
+#: Under this, instead of its source, a call that was forgotten is known by its first line alone.
+CALL = "call"
+#: What was done, and not said.
+_DONE = frozenset({EventType.TOOL_RESULT, EventType.ASSISTANT_STOP})
+#: The client's name and the one it gave a session.
+SessionName = tuple[str, str]
 EVENT = 0
 _CHUNK = 500
 
@@ -87,6 +94,11 @@ _SESSION = (
 )
 _NEARBY = (
     "SELECT key, timestamp_ms, type, role, text, metadata FROM event WHERE session = ? AND timestamp_ms BETWEEN ? AND ?"
+)
+#: Whether a source that knows calls by their names has told of tools in a session.
+_TOOLS_TOLD = (
+    "SELECT 1 FROM session s JOIN event e ON e.session = s.id WHERE s.client = ? AND s.session_id = ? AND e.type = "
+    "'tool_result' AND json_extract(e.metadata, '$.via') IN ('hook', 'hook-after', 'transcript') LIMIT 1"
 )
 _NAME_IT = "INSERT OR IGNORE INTO meta (key, value) VALUES ('memory', lower(hex(randomblob(8))))"
 _IDENTITY = """
@@ -165,13 +177,16 @@ class LogPart:
     def trial(self) -> Trial:
         """Sorts events out as `add` does, and keeps what that would store in mind."""
         known: dict[bytes, tuple[str, ...]] = {}
-        told: dict[tuple[str, str], _Twins] = {}
+        told: dict[SessionName, _Twins] = {}
+        with_tools = set[SessionName]()
 
         def sort_out(tx: Transaction, intakes: Sequence[Intake]) -> list[Intake]:
             known.update(_told(tx, intakes))
+            with_tools.update(_with_tools(intakes))
             fresh = []
             for intake in intakes:
                 events = [event for event in intake.events if event.key not in known]
+                events = _worth_telling(tx, events, with_tools)
                 if events:
                     name = (events[0].client, events[0].session_id)
                     # A session stays in the project it began in.
@@ -188,12 +203,13 @@ class LogPart:
 
 
 def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
-    known = _told(tx, intakes)
+    known, with_tools = _told(tx, intakes), _with_tools(intakes)
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
     for intake in intakes:
         retold += [(event.key, event) for event in intake.events if event.key in known]
         events = [event for event in intake.events if event.key not in known]
+        events = _worth_telling(tx, events, with_tools)
         if not events:
             continue
         name = (events[0].client, events[0].session_id)
@@ -263,6 +279,22 @@ def _known(tx: Transaction, keys: Sequence[bytes]) -> dict[bytes, tuple[str, ...
     return known
 
 
+def _with_tools(intakes: Sequence[Intake]) -> set[SessionName]:
+    """The sessions of whose tools a source tells that knows them by name."""
+    events = (event for intake in intakes for event in intake.events)
+    tools = (event for event in events if event.event_type is EventType.TOOL_RESULT)
+    return {(event.client, event.session_id) for event in tools if event.metadata.get("via") in _SOURCES[:-1]}
+
+
+def _worth_telling(tx: Transaction, events: list[Event], with_tools: Set[SessionName]) -> list[Event]:
+    """The events without what an export says was done, if another source tells or has told of the session's tools."""
+    sure = [event for event in events if event.metadata.get("via") != _EXPORT or event.event_type not in _DONE]
+    if len(sure) == len(events):
+        return events
+    name = (events[0].client, events[0].session_id)
+    return sure if name in with_tools or tx.fetch(_TOOLS_TOLD, name) else events
+
+
 def _nearby(tx: Transaction, session: int, events: Sequence[Event]) -> list[Row]:
     times = [event.timestamp_ms for event in events]
     return tx.fetch(_NEARBY, (session, min(times) - SAME_WITHIN_MS, max(times) + SAME_WITHIN_MS))
@@ -287,8 +319,8 @@ class _Twins:
         others = [other for other in self._told if other and other != via]
         if not others or not via or event.event_type in LIFECYCLE:
             return None
-        wanted = _fingerprint(event.event_type, event.role, event.text)
         for other in others:
+            wanted = _fingerprint(event.event_type, event.role, _compared(event.event_type, event.text, other))
             for when, key in self._by_words(other).get(wanted, ()):
                 if abs(when - event.timestamp_ms) <= SAME_WITHIN_MS:
                     return key
@@ -303,7 +335,8 @@ class _Twins:
         seen = self._seen.setdefault(via, {})
         told = self._told[via]
         for timestamp_ms, key, kind, role, text in told:
-            seen.setdefault(_fingerprint(kind, role, text), []).append((timestamp_ms, key))
+            words = _fingerprint(kind, role, _compared(kind, text, via))
+            seen.setdefault(words, []).append((timestamp_ms, key))
         told.clear()
         return seen
 
@@ -315,13 +348,18 @@ def _fingerprint(kind: str, role: str, text: str) -> tuple[str, bytes]:
     return role, hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
+def _compared(kind: str, text: str, via: str) -> str:
+    """The part of a text by which an event of that source is known as the same."""
+    return text.partition("\n")[0] if via in (_EXPORT, CALL) and kind == EventType.TOOL_RESULT else text
+
+
 def words_keys(
     client: str, session_id: str, kind: str, role: str, text: str, timestamp_ms: int, via: str, *, around: int
 ) -> list[bytes]:
     """Hashes of what an event says and about when, by which another source that tells it is known after it is gone."""
-    if not via or kind in LIFECYCLE or not text.strip():
+    if not via or kind in LIFECYCLE or not text.strip() or (via == CALL and kind != EventType.TOOL_RESULT):
         return []
-    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, _fingerprint(kind, role, text)
+    slot, (who, words) = timestamp_ms // SAME_WITHIN_MS, _fingerprint(kind, role, _compared(kind, text, via))
     slots = range(slot - around, slot + around + 1)
     return [event_key(client, session_id, "\x1f".join(("words", via, str(one), who, words.hex()))) for one in slots]
 
@@ -330,7 +368,8 @@ def _is_forgotten(tx: Transaction, event: Event) -> bool:
     """Whether another source told the same about the same time, and it was forgotten."""
     via = event.metadata.get("via", "")
     told = (event.client, event.session_id, event.event_type, event.role, event.text, event.timestamp_ms)
-    keys = [key for other in _SOURCES if via and other != via for key in words_keys(*told, other, around=1)]
+    others = [other for other in _SOURCES if via and other != via] + [CALL] * (via == _EXPORT)
+    keys = [key for other in others for key in words_keys(*told, other, around=1)]
     return bool(keys and tx.fetch(f"SELECT 1 FROM forgotten_words WHERE key IN ({marks(keys)}) LIMIT 1", keys))
 
 
