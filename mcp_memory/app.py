@@ -19,7 +19,7 @@ from mcp_memory.config import Settings
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
-from mcp_memory.domain.nodes import NOTE_KINDS, Kind
+from mcp_memory.domain.nodes import NOTE_KINDS, Kind, revised
 from mcp_memory.domain.segments import Rules, busy
 from mcp_memory.errors import NotFound, SettingsError, UsageError, how_to_add
 from mcp_memory.models import tokens
@@ -229,6 +229,7 @@ class App:
     async def status(self) -> dict[str, Any]:
         """What is stored and what waits."""
         from mcp_memory.navigate.shapes import iso, picked
+        from mcp_memory.summaries import ExtractiveSummarizer
 
         counts, places = await self.store.counts(busy(self.clock.now_ms())), self.settings
         local, index, found = await self.inbox.counts(), await self.index.state(), await self.store.compactions()
@@ -264,6 +265,8 @@ class App:
             "lease": counts.lease,
             "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],
         }
+        if progress := revised(counts.revisions, ExtractiveSummarizer.revision):
+            facts["rebuilding_summaries"] = dict(zip(("done", "of"), progress, strict=True))
         if local.unknown:
             payloads = f"{local.unknown} payloads are" if local.unknown > 1 else "1 payload is"
             facts["note"] = f"{payloads} of no known form: `mcp-memory doctor` says of which client, and what to do"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -184,6 +185,10 @@ class RollupSummary:
     metrics: Metrics | None = None
 
 
+#: Who signs what no model wrote.
+EXTRACTIVE = "extractive"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One version of one node."""
@@ -207,6 +212,8 @@ class Node:
     metrics: Metrics | None = None
     #: How much lies beneath: the tokens of conversation.
     weight: int = 0
+    #: That of the extractive summarizer which writes it; none if a model does.
+    revision: int | None = None
 
     @property
     def level(self) -> Level:
@@ -308,6 +315,15 @@ class Stale:
     children: tuple[Node, ...]
     versions: tuple[int, ...]
     current_hash: str | None
+
+
+def revised(nodes: Mapping[int, int], revision: int) -> tuple[int, int] | None:
+    """How many nodes are of a revision of the extractive summarizer, of how many it should write; None if all are.
+
+    `nodes` are their numbers by revision.
+    """
+    done, total = sum(count for number, count in nodes.items() if number >= revision), sum(nodes.values())
+    return (done, total) if done < total else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,11 @@ class Summarizer(Protocol):
         """Who signs the summary: `extractive`, `anthropic:<model>`, …"""
         ...
 
+    @property
+    def revision(self) -> int:
+        """Of its extractive summaries: a higher one than before has those of the tree written anew."""
+        ...
+
     async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
         """Summarize `events`. `context` came before them, may be understood with them, and is never cited.
 

@@ -111,6 +111,10 @@ class ModelSummarizer:
     def name(self) -> str:
         return self._caller.name
 
+    @property
+    def revision(self) -> int:
+        return self._short.revision
+
     async def readiness(self) -> Readiness:
         return await self._caller.readiness()
 

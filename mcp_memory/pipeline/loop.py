@@ -18,7 +18,7 @@ from mcp_memory.errors import LeaseLost, MemoryFault, StoreReplaced
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.compact import Compactor
 from mcp_memory.pipeline.ingest import Done, Intaker, drain_spool, ingest
-from mcp_memory.pipeline.rollup import rollup
+from mcp_memory.pipeline.rollup import revise, rollup
 from mcp_memory.pipeline.segment import segment, summarize
 from mcp_memory.pipeline.upgrade import Upgrades
 from mcp_memory.store.inbox_port import Inbox
@@ -61,8 +61,11 @@ class Pipeline:
     wake: anyio.Event = field(default_factory=anyio.Event)
     _warned: str = field(default="", init=False)
 
-    async def round(self) -> Done:
-        """One round of all stages, under the lease that the caller holds."""
+    async def round(self, *, revising: bool = True) -> Done:
+        """One round of all stages, under the lease that the caller holds.
+
+        `revising`: also write anew what an earlier revision of the summarizer wrote, which can be read meanwhile.
+        """
         share = Share(self.lease, time.monotonic() + ROUND_SECONDS)
         now = self.clock.now_ms()
         # Read anew, since a rebuild may have changed it, here or in another process.
@@ -88,24 +91,27 @@ class Pipeline:
             await self.compactor.refresh_briefs(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
+        if revising and not done.anything:
+            done.nodes = await revise(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
         return done
 
-    async def waits(self) -> bool:
+    async def waits(self, *, revising: bool = True) -> bool:
         """Whether a round would find anything to do."""
         now = self.clock.now_ms()
         if self._spooled() or await self.inbox.rows(1):
             return True
-        if await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms):
+        revision = self.summarizer.revision if revising else 0
+        if await self.store.has_work(now, busy(now, self.quiet_ms), now - self.rules.gap_ms, revision):
             return True
         return await self.index.behind()
 
-    async def until_idle(self) -> Done:
+    async def until_idle(self, *, revising: bool = True) -> Done:
         """Run rounds until nothing is left to do."""
         total = Done()
         if not await self.lease.acquire():
             raise LeaseLost("Another process runs the pipeline.")
         async with self.lease.kept():
-            while (done := await self.round()).anything:
+            while (done := await self.round(revising=revising)).anything:
                 total.add(done)
         return total
 

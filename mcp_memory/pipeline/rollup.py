@@ -12,14 +12,16 @@ from datetime import tzinfo
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.nodes import Node, RollupSummary, Stale, Upgrade
+from mcp_memory.domain.nodes import EXTRACTIVE, Node, RollupSummary, Stale, Upgrade
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.segment import SO_FAR, counted
+from mcp_memory.pipeline.segment import SO_FAR, counted, write_segments
 from mcp_memory.store.port import Share, Store
 
 BATCH = 64
+#: Nodes that are written anew at once, after which a round looks for what is new.
+REVISED = 32
 UPWARD = (Level.DAY, Level.WEEK, Level.MONTH, Level.YEAR)
 _NOTHING = RollupSummary("", (), ())
 
@@ -38,15 +40,42 @@ async def rollup(
     for level in UPWARD:
         while stale := await store.stale(level, BATCH):
             nodes = [await _next_version(item, summarizer, zone, now_ms) for item in stale]
-            made = [(item, node) for item, node in zip(stale, nodes, strict=True) if node and not node.removed]
-            sizes = [sum(child.tokens for child in item.children) for item, _ in made]
-            sized = iter(counted([node for _, node in made], sizes, count_all))
-            nodes = [next(sized) if node and not node.removed else node for node in nodes]
-            await store.save_rollups(list(zip(stale, nodes, strict=True)), share.token)
+            await store.save_rollups(_sized(stale, nodes, count_all), share.token)
             written += sum(node is not None for node in nodes)
             if written >= BATCH or (share.is_over() and written):
                 return written
     return written
+
+
+async def revise(
+    store: Store,
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count_all: CountAll,
+    now_ms: int,
+    share: Share,
+) -> int:
+    """Write anew a batch of what an earlier revision of the summarizer wrote; returns how many nodes were written.
+
+    Each node is written once: a period when nothing beneath it waits any more. What a model wrote is left alone.
+    """
+    jobs, periods = await store.outdated(summarizer.revision, REVISED)
+    written, odd = await write_segments(jobs, store.save_revised, summarizer, zone, count_all, now_ms, share)
+    # What was told of an odd one before stands.
+    await store.leave_outdated([job.segment.key for job in odd], summarizer.revision, share.token)
+    nodes = [await _next_version(replace(item, current_hash=""), summarizer, zone, now_ms) for item in periods]
+    await store.save_rollups(_sized(periods, nodes, count_all), share.token, revised=True)
+    return written + len(odd) + len(nodes)
+
+
+def _sized(
+    stale: Sequence[Stale], nodes: Sequence[Node | None], count_all: CountAll
+) -> list[tuple[Stale, Node | None]]:
+    """Periods and their next versions, with the tokens counted."""
+    made = [(item, node) for item, node in zip(stale, nodes, strict=True) if node and not node.removed]
+    sizes = [sum(child.tokens for child in item.children) for item, _ in made]
+    sized = iter(counted([node for _, node in made], sizes, count_all))
+    return [(item, next(sized) if node and not node.removed else node) for item, node in zip(stale, nodes, strict=True)]
 
 
 async def _next_version(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_ms: int) -> Node | None:
@@ -57,10 +86,10 @@ async def _next_version(stale: Stale, summarizer: Summarizer, zone: tzinfo, now_
     wanted = input_hash(children, is_open, summarizer.name)
     if children and wanted != stale.current_hash:
         summary = await summarizer.rollup(stale.ref.level, named(children))
-        return rollup_node(stale, children, summary, is_open, wanted, summarizer.name, zone, now_ms)
+        return rollup_node(stale, children, summary, is_open, wanted, summarizer, zone, now_ms)
     if not children and stale.current_hash is not None:
-        node = rollup_node(stale, (), _NOTHING, False, "", "removed", zone, now_ms)
-        return replace(node, removed=True)
+        node = rollup_node(stale, (), _NOTHING, False, "", summarizer, zone, now_ms)
+        return replace(node, removed=True, written_by="removed", revision=None)
     return None
 
 
@@ -75,12 +104,12 @@ def rollup_node(
     summary: RollupSummary,
     is_open: bool,
     wanted: str,
-    written_by: str,
+    summarizer: Summarizer,
     zone: tzinfo,
     now_ms: int,
 ) -> Node:
     """The version of a period that its summary makes; its tokens are yet to be counted."""
-    ref = period.ref
+    ref, written_by = period.ref, summary.written_by or summarizer.name
     start_ms, end_ms = ref.bounds(zone)
     return Node(
         ref=ref,
@@ -93,11 +122,12 @@ def rollup_node(
         keywords=summary.keywords,
         child_ids=tuple(child.node_id for child in children),
         open=is_open,
-        written_by=summary.written_by or written_by,
+        written_by=written_by,
         input_hash=wanted,
         created_ms=now_ms,
         metrics=summary.metrics,
         weight=sum(child.weight for child in children),
+        revision=summarizer.revision if written_by == EXTRACTIVE else None,
     )
 
 

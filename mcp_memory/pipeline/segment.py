@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import TypeVar
@@ -17,7 +17,7 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event, ulid
-from mcp_memory.domain.nodes import Bullet, DraftBullet, Grip, Node, SegmentSummary, grip_key, measure
+from mcp_memory.domain.nodes import EXTRACTIVE, Bullet, DraftBullet, Grip, Node, SegmentSummary, grip_key, measure
 from mcp_memory.domain.segments import (
     QUIET_MS,
     Cut,
@@ -88,12 +88,26 @@ async def summarize(
     share: Share,
     quiet_ms: int = QUIET_MS,
 ) -> int:
-    """Summarize up to a batch of segments, as time allows; returns how many nodes were written.
+    """Summarize up to a batch of segments, as time allows; returns how many nodes were written."""
+    jobs = await store.jobs(BATCH, busy(now_ms, quiet_ms))
+    written, _ = await write_segments(jobs, store.save_segments, summarizer, zone, count_all, now_ms, share)
+    return written
+
+
+async def write_segments(
+    jobs: Sequence[SegmentJob],
+    store: Callable[[Sequence[SegmentWrite], int], Awaitable[None]],
+    summarizer: Summarizer,
+    zone: tzinfo,
+    count_all: CountAll,
+    now_ms: int,
+    share: Share,
+) -> tuple[int, list[SegmentJob]]:
+    """Summarize and store segments, as time allows; returns how many, and those that could not be summarized.
 
     While some are summarized, those before them are counted and saved, which leaves Python to others for the most part.
     """
-    jobs = await store.jobs(BATCH, busy(now_ms, quiet_ms))
-    written = 0
+    written, odd = 0, list[SegmentJob]()
 
     def sized(writes: Sequence[SegmentWrite]) -> list[SegmentWrite]:
         nodes = counted([write.node for write in writes], [write.job.segment.tokens for write in writes], count_all)
@@ -104,7 +118,7 @@ async def summarize(
     async def save() -> None:
         async with receive:
             async for writes in receive:
-                await store.save_segments(await to_thread.run_sync(sized, writes), share.token)
+                await store(await to_thread.run_sync(sized, writes), share.token)
 
     with alone():
         async with anyio.create_task_group() as group, send:
@@ -119,25 +133,26 @@ async def summarize(
                     except Exception:
                         # One odd segment must not keep all others out of the tree; it is tried again later.
                         logger.exception("A segment of session %s could not be summarized", job.session_id)
+                        odd.append(job)
                         continue
-                    writes.append(segment_write(job, summary, summarizer.name, zone, now_ms))
+                    writes.append(segment_write(job, summary, summarizer, zone, now_ms))
                 if writes:
                     await send.send(writes)
                 written += len(writes)
                 if share.is_over() and written:
                     break
-    return written
+    return written, odd
 
 
 def segment_write(
     job: SegmentJob,
     summary: SegmentSummary,
-    written_by: str,
+    summarizer: Summarizer,
     zone: tzinfo,
     now_ms: int,
 ) -> SegmentWrite:
     """What a summary makes of a segment; the node's tokens are yet to be counted."""
-    segment = job.segment
+    segment, written_by = job.segment, summary.written_by or summarizer.name
     ref = segment_ref(segment.start_ms, zone, ulid(segment.start_ms, segment.key))
     drafts = summary.bullets[: BULLETS[Level.SEGMENT][1]]
     gripped = [(draft, _grips(draft, job.events)) for draft in drafts]
@@ -155,12 +170,13 @@ def segment_write(
         keywords=summary.keywords,
         child_ids=(),
         open=not segment.closed,
-        written_by=summary.written_by or written_by,
+        written_by=written_by,
         input_hash=segment.input_hash,
         created_ms=now_ms,
         session_id=job.session_id,
         metrics=summary.metrics,
         weight=segment.tokens,
+        revision=summarizer.revision if written_by == EXTRACTIVE else None,
     )
     return SegmentWrite(job, node, tuple(grip for _, grips in gripped for grip in grips))
 

@@ -13,7 +13,7 @@ from datetime import tzinfo
 import anyio
 
 from mcp_memory.domain.events import EventQuery
-from mcp_memory.domain.nodes import NodeQuery, Upgrade
+from mcp_memory.domain.nodes import EXTRACTIVE, NodeQuery, Upgrade
 from mcp_memory.domain.records import Rewrite, follow, record_key, renew
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached, MemoryFault, ModelPaused, ModelUnusable, Passing, SummarizerError
@@ -50,7 +50,7 @@ class Upgrades:
     zone: tzinfo
     count_all: CountAll
     compactor: Compactor
-    base: str = "extractive"
+    base: str = EXTRACTIVE
     reason: str = field(default="", init=False)
 
     async def until_idle(self) -> int:
@@ -178,7 +178,7 @@ class Upgrades:
             return False
         prior, node_id = await self._prior(upgrade), upgrade.ref.node_id()
         summary = await self.author.segment(job.events, job.context, prior=prior, node_id=node_id)
-        write = segment_write(job, summary, self.author.name, self.zone, self.compactor.clock.now_ms())
+        write = segment_write(job, summary, self.author, self.zone, self.compactor.clock.now_ms())
         [node] = counted([write.node], [job.segment.tokens], self.count_all)
         return await self.store.save_upgrade(upgrade, node, job.session, write.grips)
 
@@ -189,7 +189,7 @@ class Upgrades:
         prior = await self._prior(upgrade)
         summary = await self.author.rollup(ref.level, named(children), prior=prior, node_id=ref.node_id())
         now_ms = self.compactor.clock.now_ms()
-        node = rollup_node(upgrade, children, summary, False, wanted, self.author.name, self.zone, now_ms)
+        node = rollup_node(upgrade, children, summary, False, wanted, self.author, self.zone, now_ms)
         [node] = counted([node], [sum(child.tokens for child in children)], self.count_all)
         return await self.store.save_upgrade(upgrade, node, None, ())
 

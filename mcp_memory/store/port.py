@@ -274,11 +274,28 @@ class Store(ReadStore, IndexSource, Protocol):
 
     async def stale(self, level: Level, limit: int) -> list[Stale]: ...
 
-    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+    async def save_rollups(
+        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+    ) -> None:
         """Store the new versions (None: nothing has changed; a node marked removed: nothing is left beneath it).
 
-        A period whose children are not those it was made from any more is left as it is, to be done anew.
+        A period whose children are not those it was made from any more is left as it is, to be done anew. `revised`:
+        written anew, with parents as in `save_revised`.
         """
+
+    # what an earlier revision of the extractive summarizer wrote
+
+    async def outdated(self, revision: int, limit: int) -> tuple[list[SegmentJob], list[Stale]]:
+        """What to write anew next, newest first: segments, and periods beneath which nothing is outdated.
+
+        A segment that has changed is left to `jobs`, and what a model wrote is left alone.
+        """
+
+    async def save_revised(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+        """As `save_segments`; but a parent is marked only if it is of the same revision, else its own turn comes."""
+
+    async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
+        """Let the nodes of these segments stand as if they were of the revision."""
 
     async def upgrades(self, limit: int, now_ms: int) -> list[Upgrade]:
         """The next nodes that a model should write, newest first; a period only when nothing beneath it waits."""
@@ -337,8 +354,11 @@ class Store(ReadStore, IndexSource, Protocol):
 
     def lease(self, name: str = "pipeline") -> Lease: ...
 
-    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
-        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods."""
+    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int, revision: int = 0) -> bool:
+        """Whether any stage would find work: rows, changed sessions, quiet or closed segments, closed periods.
+
+        With a `revision`, nodes of an earlier one are work too.
+        """
 
     def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> Ledger:
         """What calls to models cost. A day is one of the zone, and has room for `cap` tokens."""
@@ -406,4 +426,6 @@ class Counts:
     dirty_nodes: int
     last_event_ms: int | None
     last_rollup_ms: int | None
+    #: How many nodes are of which revision of the extractive summarizer.
+    revisions: dict[int, int]
     lease: dict[str, Any] | None

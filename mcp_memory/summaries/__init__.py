@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Node, RollupSummary, SegmentSummary
+from mcp_memory.domain.nodes import EXTRACTIVE, Node, RollupSummary, SegmentSummary
 from mcp_memory.domain.records import Facets
 from mcp_memory.domain.toc import Level
 
@@ -16,7 +16,9 @@ from mcp_memory.domain.toc import Level
 class ExtractiveSummarizer:
     """Implements the `Summarizer` port."""
 
-    name = "extractive"
+    name = EXTRACTIVE
+    #: Raise it when summaries have become better: trees that are there are then written anew, once.
+    revision = 1
 
     async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
         from mcp_memory.summaries.extractive import summarize_segment

@@ -23,6 +23,7 @@ from mcp_memory.capture.settings import read_flat
 from mcp_memory.clients import installable, user_folders
 from mcp_memory.clients.port import PROJECT, Client, Folders
 from mcp_memory.config import Settings
+from mcp_memory.domain.nodes import revised
 from mcp_memory.errors import Damage, MemoryFault, Problem, SettingsError
 from mcp_memory.install import health
 from mcp_memory.install.apply import FILE, Entry, InstallRecord
@@ -30,6 +31,7 @@ from mcp_memory.install.catalog import project_root, this_installation
 from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts
 from mcp_memory.store.whoosh.index import index_problems
+from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import output
 
 if TYPE_CHECKING:
@@ -43,12 +45,17 @@ _TRANSCRIPTS = (".jsonl", ".json")
 _FRESH_SECONDS = 900.0
 _looked: dict[Path, tuple[float, str]] = {}
 _TREE = {True: "was whole", False: "was not whole and was rebuilt"}
+_REBUILDING = (
+    "Rebuilding summaries: {:,} of {:,}. What earlier versions wrote can be read meanwhile. A running server does it "
+    "beside its other work, `mcp-memory process` does it now."
+)
 _SOURCES = {"file": "the damaged file", "recover": "SQLite's .recover", "backup": "the newest backup"}
 
 
 def doctor(options: argparse.Namespace) -> int:
     """Look at everything, after mending what can be if that is asked for; 1 if anything is wrong."""
     repaired: dict[str, Any] = {}
+    rebuilding = None
     try:
         settings = config.load()
         if options.repair:
@@ -56,18 +63,23 @@ def doctor(options: argparse.Namespace) -> int:
                 repaired = anyio.run(_mend, settings)
         with output.spinner("Examining", enabled=not options.json):
             problems, checked = _examine(settings)
+            rebuilding = revised(diagnosis.facts(settings.database).revisions, ExtractiveSummarizer.revision)
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
         problems, checked = [Problem("the settings cannot be used", str(error), fix)], ["settings"]
     if options.json:
         shapes = [{"what": found.what, "why": found.why, "fix": found.fix} for found in problems]
-        shape = {"ok": not problems, "problems": shapes, "checked": checked}
+        shape: dict[str, Any] = {"ok": not problems, "problems": shapes, "checked": checked}
+        if rebuilding:
+            shape["rebuilding_summaries"] = dict(zip(("done", "of"), rebuilding, strict=True))
         output.document(shape | ({"repaired": repaired} if options.repair else {}))
     else:
         for note in repaired.get("notes", ()):
             output.text(note)
         for found in problems:
             output.text(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
+        if rebuilding:
+            output.text(_REBUILDING.format(*rebuilding))
         if not problems:
             output.text(f"All is well. Checked: {', '.join(checked)}.")
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended

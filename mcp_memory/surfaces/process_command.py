@@ -51,13 +51,13 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     await app.inbox.reopen()
     upgraded: dict[str, Any] = {}
     with output.spinner("Processing", enabled=not options.json):
-        done = await until_idle(app)
+        done = await until_idle(app, revising=True)
         if app.upgrades:
             # A model writes what it can say better, and then what depends on that is rebuilt.
             total = 0
             while count := await app.upgrades.until_idle():
                 total += count
-                done.add(await until_idle(app))
+                done.add(await until_idle(app, revising=True))
             done.nodes += total
             upgraded = {"upgraded": total} | ({"model": app.upgrades.reason} if app.upgrades.reason else {})
     made = {"inbox": done.inbox, "events": done.events, "segments": done.segments, "nodes": done.nodes}
@@ -65,18 +65,21 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     return shape if options.json else output.facts(shape)
 
 
-async def until_idle(app: App) -> Done:
-    """Run the pipeline here, or wait for the server that holds the lease to finish the work."""
+async def until_idle(app: App, *, revising: bool = False) -> Done:
+    """Run the pipeline here, or wait for the server that holds the lease to finish the work.
+
+    Commands that want something in the tree do not wait until all else is written anew as well.
+    """
     total = Done()
     # A look comes before the first write, which the lease is: most damage shows itself here, and nothing is changed.
-    await app.pipeline.waits()
+    await app.pipeline.waits(revising=revising)
     while True:
         try:
-            total.add(await app.pipeline.until_idle())
+            total.add(await app.pipeline.until_idle(revising=revising))
             await app.pipeline.lease.release()
             return total
         except LeaseLost:
-            if not await app.pipeline.waits():
+            if not await app.pipeline.waits(revising=revising):
                 return total
             await anyio.sleep(_RETRY_SECONDS)
         except BaseException:

@@ -66,7 +66,7 @@ async def all_records(app: App) -> list[tuple[Any, ...]]:
 class Failing:
     """A model that cannot be reached."""
 
-    name = "failing"
+    name, revision = "failing", 1
 
     async def segment(self, events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
         raise SummarizerError("The model cannot be reached.")

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 
 from mcp_memory import config
 from mcp_memory.errors import SettingsError
+from mcp_memory.store.sqlite.migrations import latest
 from tests.models.scripted import KEY, Asked, Http, Raw, Scripted, honest, scripted
 from tests.pipeline.test_upgrade import talk
+from tests.support import conversation
 from tests.surfaces.machine import Machine
-from tests.surfaces.shell import SCRIPT
+from tests.surfaces.shell import SCRIPT, Shell
 
 
 @pytest.fixture
@@ -332,3 +335,28 @@ def test_the_sdks_are_not_imported_before_they_are_used(machine: Machine) -> Non
     env = machine.env | {"MCP_MEMORY_SUMMARIZER_KIND": "anthropic"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_memory_of_an_earlier_version_is_rebuilt_and_says_how_far_it_is(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in conversation()))
+    shell.json("import", str(path), "--client", "jsonl")
+    shell.json("process")
+    with closing(sqlite3.connect(shell.home / "memory.db", isolation_level=None)) as connection:
+        connection.execute("DROP INDEX node_revision")
+        connection.execute("ALTER TABLE node DROP COLUMN revision")
+        connection.execute("UPDATE node_version SET title = 'Old ' || title")
+        connection.execute("PRAGMA user_version = 6")
+    assert "Rebuilding" not in shell.run("doctor").stdout  # it only looks, and a file of that version tells nothing
+    status = shell.json("status")
+    assert (status["schema"], status["rebuilding_summaries"]) == (latest(), {"done": 0, "of": 5})
+    assert "Rebuilding summaries: 0 of 5." in shell.run("doctor").stdout
+    assert json.loads(shell.run("doctor", "--json").stdout)["rebuilding_summaries"] == {"done": 0, "of": 5}
+    assert "Old " in shell.run("toc", "--project", "*").stdout
+    assert shell.json("process")["nodes"] == 5
+    assert "Old " not in shell.run("toc", "--project", "*").stdout
+    told = shell.json("node", "toc:day:2026-03-02@alpha", "--history")
+    assert [version["title"].startswith("Old ") for version in told["history"]] == [True, False]
+    assert "rebuilding_summaries" not in shell.json("status")
+    assert "Rebuilding" not in shell.run("doctor").stdout
+    assert shell.json("process")["nodes"] == 0

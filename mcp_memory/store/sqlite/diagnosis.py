@@ -35,6 +35,7 @@ from mcp_memory.store.sqlite.migrations import (
     uri,
     version_of,
 )
+from mcp_memory.store.sqlite.work import REVISIONS
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -43,6 +44,8 @@ _LEAST_FREE = 100 * 1024 * 1024
 _NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHM")
 #: A running server takes up what waits within seconds.
 _LATE_MS = 10 * _MINUTE
+#: From this version on nodes tell which revision of the summarizer wrote them.
+_REVISED = 7
 _AHEAD_MS = 10 * _MINUTE
 _PROCESS = "mcp-memory process"
 _REPAIR = "mcp-memory doctor --repair"
@@ -69,6 +72,8 @@ class Facts:
     unscrubbed: bool = False
     #: What is kept about models, by name: why one was stopped, and how often it failed.
     models: dict[str, Any] = field(default_factory=dict)
+    #: How many nodes are of which revision of the extractive summarizer.
+    revisions: dict[int, int] = field(default_factory=dict)
 
 
 def disk(home: Path) -> list[Problem]:
@@ -286,6 +291,7 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
         unknown=unknown,
         unscrubbed=due,
         models={name: json.loads(value) for name, value in connection.execute("SELECT name, value FROM llm_state")},
+        revisions=dict(connection.execute(REVISIONS).fetchall()) if version_of(connection) >= _REVISED else {},
     )
 
 

@@ -27,7 +27,7 @@ _FIND = """
     SELECT project, level, key, id, current, removed, (SELECT max(version) FROM node_version v WHERE v.node = n.id)
     FROM node n WHERE (project, level, key) IN (VALUES {places})
 """
-_NODE = "node (id, project, level, key, parent, session, current, start_ms, end_ms, open, removed)"
+_NODE = "node (id, project, level, key, parent, session, current, start_ms, end_ms, open, removed, revision)"
 _VERSION = (
     "node_version (id, node, version, title, start_ms, end_ms, keywords, children, open, removed, written_by, "
     "input_hash, tokens, created_ms, depth, input_tokens, output_tokens, compression, weight)"
@@ -37,7 +37,11 @@ _INDEX = "search (rowid, head, user, assistant, tool, parts)"
 _DIRTY = "dirty_node (project, level, key)"
 #: Which segments speak of which file or name, so that those that share one are found by key, not by a search.
 _MENTION = "mention (project, term, start_ms, node, since)"
-_SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ? WHERE id = ?"
+_SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ?, revision = ? WHERE id = ?"
+_TELL_REVISED = """
+    INSERT OR IGNORE INTO dirty_node (project, level, key)
+    SELECT project, level, key FROM node WHERE project = ? AND level = ? AND key = ? AND revision >= ?
+"""
 _GRIP = "grip (id, key, node, timestamp_ms, event, start, end, excerpt, first_event, last_event)"
 _UNLESS_THERE = "ON CONFLICT DO NOTHING"
 #: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
@@ -77,6 +81,18 @@ class NodePart:
     async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
         await self._database.write(_save_segments, writes, lease_token)
 
+    async def save_revised(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+        await self._database.write(_save_segments, writes, lease_token, revised=True)
+
+    async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            found = f"SELECT node FROM segment WHERE key IN ({marks(segments)})"
+            tx.run(f"UPDATE node SET revision = ? WHERE id IN ({found})", (revision, *segments))
+
+        if segments:
+            await self._database.write(write)
+
     async def mark_closed_periods(self, now_ms: int) -> None:
         if await self._database.fetch(f"SELECT 1 {CLOSED} LIMIT 1", {"now": now_ms}):
             sql = f"INSERT OR IGNORE INTO dirty_node (project, level, key) SELECT project, level, key {CLOSED}"
@@ -85,12 +101,19 @@ class NodePart:
     async def stale(self, level: Level, limit: int) -> list[Stale]:
         return await self._database.at_once(lambda snapshot: _stale(snapshot, level, limit))
 
-    async def save_rollups(self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
-        await self._database.write(_save_rollups, rollups, lease_token)
+    async def save_rollups(
+        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+    ) -> None:
+        if rollups:
+            await self._database.write(_save_rollups, rollups, lease_token, revised=revised)
 
 
 async def _stale(reads: Reads, level: Level, limit: int) -> list[Stale]:
-    rows = await reads.fetch(_STALE, (int(level), limit))
+    return await periods_of(reads, level, await reads.fetch(_STALE, (int(level), limit)))
+
+
+async def periods_of(reads: Reads, level: Level, rows: Sequence[Row]) -> list[Stale]:
+    """Periods of a level with their children, from rows of project, slug, key and the current version's hash."""
     if not rows:
         return []
     places = [value for project, _, key, _ in rows for value in (project, key)]
@@ -111,7 +134,7 @@ async def _stale(reads: Reads, level: Level, limit: int) -> list[Stale]:
     ]
 
 
-def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int, *, revised: bool = False) -> None:
     check_lease(tx, lease_token)
     keys = [write.job.segment.key for write in writes]
     current: dict[bytes, str] = dict(
@@ -121,13 +144,18 @@ def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token:
     writes = [write for write in writes if current.get(write.job.segment.key) == write.job.segment.input_hash]
     if not writes:
         return
-    numbers = write_nodes(tx, [Placed(write.job.project, write.job.session, write.node) for write in writes])
+    placed = [Placed(write.job.project, write.job.session, write.node) for write in writes]
+    numbers = write_nodes(tx, placed, tell_parents=not revised)
+    if revised:
+        _tell_revised(tx, placed)
     write_grips(tx, {number: write.grips for number, write in zip(numbers, writes, strict=True)})
     done = [value for number, write in zip(numbers, writes, strict=True) for value in (write.job.segment.key, number)]
     tx.run(_DONE.format(done=", ".join(["(?, ?)"] * len(writes))), done)
 
 
-def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int) -> None:
+def _save_rollups(
+    tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+) -> None:
     check_lease(tx, lease_token)
     nodes, done = [], []
     for stale, node in rollups:
@@ -138,8 +166,20 @@ def _save_rollups(tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]],
             continue
         nodes += [Placed(stale.project, None, node)] if node else []
         done.append((stale.project, int(ref.level), ref.key))
-    write_nodes(tx, nodes)
+    write_nodes(tx, nodes, tell_parents=not revised)
+    if revised:
+        _tell_revised(tx, nodes)
     tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
+
+
+def _tell_revised(tx: Transaction, placed: Sequence[Placed]) -> None:
+    """Mark the parents that something new has brought to this revision already; those before it have their turn."""
+    told = {
+        (one.project, int(parent.level), parent.key, one.node.revision)
+        for one in placed
+        if (parent := one.node.ref.parent)
+    }
+    tx.run_many(_TELL_REVISED, sorted(told))
 
 
 class Placed(NamedTuple):
@@ -167,7 +207,7 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
         number, version = known.get((project, int(ref.level), ref.key)) or (tx.next_id("node"), 0)
         row = tx.next_id("node_version")
         numbers.append(number)
-        state = (row, node.start_ms, node.end_ms, int(node.open), int(node.removed))
+        state = (row, node.start_ms, node.end_ms, int(node.open), int(node.removed), node.revision)
         if version:
             changed.append((*state, number))
         else:

@@ -21,6 +21,7 @@ from mcp_memory.store.sqlite.fts5 import is_silent
 from mcp_memory.store.sqlite.log import EVENTS, FIND, PLACED, event_of, sought
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
+from mcp_memory.store.sqlite.work import REVISIONS
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
@@ -379,5 +380,6 @@ class SqliteReader(IndexPart):
             "SELECT holder, token, expires_ms FROM lease WHERE name = 'pipeline' AND expires_ms > 0"
         )
         held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
-        values: tuple[Any, ...] = (*row, held)
+        revisions: dict[int, int] = dict(await self._reads.fetch(REVISIONS))
+        values: tuple[Any, ...] = (*row, revisions, held)
         return Counts(*values)

@@ -8,13 +8,13 @@ from operator import attrgetter
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
-from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Upgrade
+from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Stale, Upgrade
 from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment, opens_task
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
-from mcp_memory.store.sqlite.nodes import Placed, remove_segment_node, write_grips, write_nodes
-from mcp_memory.store.sqlite.work import check_lease
+from mcp_memory.store.sqlite.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
+from mcp_memory.store.sqlite.work import OUTDATED, check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew.
@@ -60,6 +60,10 @@ _JOBS = f"""
     {_JOB}
     WHERE g.input_hash <> g.done_hash AND (g.closed = 1 OR g.end_ms NOT BETWEEN ? AND ?)
     ORDER BY g.start_ms LIMIT ?
+"""
+_PERIODS = """
+    SELECT n.project, p.slug, n.key, v.input_hash FROM node n JOIN project p ON p.id = n.project
+    JOIN node_version v ON v.id = n.current WHERE n.id IN ({marks}) ORDER BY n.start_ms DESC
 """
 _EVENTS = f"""
     SELECT g.key, {EVENT_COLUMNS},
@@ -111,6 +115,9 @@ class SegmentPart:
     async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
         values = (busy.start, busy.stop - 1, limit)
         return await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOBS, values))
+
+    async def outdated(self, revision: int, limit: int) -> tuple[list[SegmentJob], list[Stale]]:
+        return await self._database.at_once(lambda snapshot: _outdated(snapshot, revision, limit))
 
     async def upgrade_job(self, upgrade: Upgrade) -> SegmentJob | None:
         jobs = await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOB_OF, (upgrade.number,)))
@@ -198,6 +205,19 @@ async def _jobs(reads: Reads, sql: str, values: Sequence[int]) -> list[SegmentJo
     return jobs
 
 
+async def _outdated(reads: Reads, revision: int, limit: int) -> tuple[list[SegmentJob], list[Stale]]:
+    found = await reads.fetch(OUTDATED, {"revision": revision, "limit": limit})
+    numbers: dict[int, list[int]] = {}
+    for number, level in found:
+        numbers.setdefault(level, []).append(number)
+    segments = numbers.pop(int(Level.SEGMENT), [])
+    jobs = await _jobs(reads, f"{_JOB} WHERE g.node IN ({marks(segments)}) ORDER BY g.start_ms DESC", segments)
+    periods = list[Stale]()
+    for level, held in numbers.items():
+        periods += await periods_of(reads, Level(level), await reads.fetch(_PERIODS.format(marks=marks(held)), held))
+    return jobs, periods
+
+
 def _grouped(rows: Iterable[Row]) -> dict[Any, list[Row]]:
     """Rows without their first column, by that column."""
     groups: dict[Any, list[Row]] = {}
@@ -214,7 +234,7 @@ def _stored(row: Sequence[Any]) -> StoredSegment:
 
 #: Nodes that a model should write: closed, long enough, and not left alone after a failure.
 _CANDIDATES = f"""
-    SELECT n.id, n.current, n.project, n.level, n.key, n.start_ms, n.end_ms, v.input_hash, v.input_tokens
+    SELECT n.id, n.current, n.project, n.level, n.key, n.start_ms, n.end_ms, n.revision, v.input_hash, v.input_tokens
     FROM node n JOIN node_version v ON v.id = n.current
     WHERE n.removed = 0 AND n.open = 0 AND v.written_by = 'extractive'
       AND v.input_tokens >= {THRESHOLDS[Depth.NONE]}
@@ -224,7 +244,8 @@ _CANDIDATES = f"""
 """
 #: How many of the newest are looked at. What lies beneath a period starts no earlier than it, so it is among them too.
 _POOL = 400
-#: Of those, the ones beneath which nothing waits for a model, is open, or has yet to be rolled up.
+#: Of those, the ones beneath which nothing waits for a model, is open, or has yet to be rolled up; not those that are
+#: about to be written anew without one, or its answer would come too late.
 _UPGRADES = f"""
     WITH candidate AS MATERIALIZED ({_CANDIDATES} ORDER BY n.start_ms DESC, n.level DESC LIMIT {_POOL}),
     unsettled AS MATERIALIZED (
@@ -238,7 +259,8 @@ _UPGRADES = f"""
     SELECT n.id, n.current, n.project, p.slug, n.level, n.key, n.input_hash, n.input_tokens,
            coalesce((SELECT failures FROM llm_attempt a WHERE a.node = n.id AND a.version = n.current), 0)
     FROM candidate n JOIN project p ON p.id = n.project
-    WHERE NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
+    WHERE coalesce(n.revision = (SELECT max(revision) FROM node), 1)
+      AND NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
       AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
       AND NOT EXISTS (
           SELECT 1 FROM unsettled c

@@ -164,6 +164,22 @@ CLOSED = "FROM node WHERE open = 1 AND ({})".format(
         for level, grace in GRACE.items()
     )
 )
+#: What an earlier revision wrote and can be written anew now. Of a long list the newest are looked at; few of them have
+#: to wait: what lies beneath a period hardly starts before it, and few segments are about to change.
+OUTDATED = f"""
+    WITH pool AS MATERIALIZED (
+        SELECT id, project, level, key, start_ms FROM node WHERE revision < :revision
+        ORDER BY start_ms DESC, level DESC LIMIT 400
+    )
+    SELECT n.id, n.level FROM pool n WHERE CASE n.level
+        WHEN {int(Level.SEGMENT)} THEN EXISTS (SELECT 1 FROM segment WHERE node = n.id AND input_hash = done_hash)
+        ELSE NOT EXISTS (
+            SELECT 1 FROM node c WHERE c.project = n.project AND c.level = n.level + 1 AND c.parent = n.key
+              AND c.revision < :revision
+        ) END
+    ORDER BY n.start_ms DESC, n.level DESC LIMIT :limit
+"""
+REVISIONS = "SELECT revision, count(*) FROM node WHERE revision IS NOT NULL GROUP BY revision"
 _WAITING = f"""
     SELECT EXISTS (SELECT 1 FROM dirty_session)
         OR EXISTS (SELECT 1 FROM dirty_node)
@@ -173,6 +189,7 @@ _WAITING = f"""
                       AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
         OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
         OR EXISTS (SELECT 1 {CLOSED})
+        OR EXISTS (SELECT 1 FROM ({OUTDATED}))
 """
 
 
@@ -187,9 +204,9 @@ class WorkPart:
     async def changes(self) -> int:
         return await self._database.data_version()
 
-    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int) -> bool:
+    async def has_work(self, now_ms: int, busy: range, closed_before_ms: int, revision: int = 0) -> bool:
         quiet = {"busy_from": busy.start, "busy_to": busy.stop - 1}
-        values = {"now": now_ms, "closed_before": closed_before_ms, **quiet}
+        values = {"now": now_ms, "closed_before": closed_before_ms, "revision": revision, "limit": 1, **quiet}
         return bool(await self._database.value(_WAITING, values))
 
 
