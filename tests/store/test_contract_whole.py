@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -12,13 +14,30 @@ import pytest
 from mcp_memory.domain.events import EventQuery
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import Wish
-from mcp_memory.domain.segments import SavedCut, busy
+from mcp_memory.domain.segments import Rules, SavedCut, busy
 from mcp_memory.domain.terms import Ranked, Standing, Within
 from mcp_memory.domain.toc import Level
 from mcp_memory.errors import CapReached, LeaseLost
 from mcp_memory.models.port import Ledger, PlannedCall
-from mcp_memory.store.port import ReadStore, Store
-from tests.store.engines import DAY_REF, ENGINES, HOUR, LATER, START, Open, add, build, said, talk, texts
+from mcp_memory.pipeline.rollup import rollup
+from mcp_memory.pipeline.segment import segment, summarize, write_segments
+from mcp_memory.store.port import ReadStore, Share, Store
+from mcp_memory.summaries import ExtractiveSummarizer
+from tests.store.engines import (
+    DAY_REF,
+    ENGINES,
+    HOUR,
+    LATER,
+    START,
+    Open,
+    add,
+    build,
+    count_all,
+    long_talk,
+    said,
+    talk,
+    texts,
+)
 from tests.support import StoppedClock
 
 pytestmark = pytest.mark.anyio
@@ -149,6 +168,63 @@ async def test_there_is_work_until_all_is_in_the_tree(opened: Open) -> None:
         for source in await store.outdated_briefs(9):
             await store.settle_brief(source, lease.token)
         assert not await waits(store)
+
+
+async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_period_after_what_lies_beneath(
+    opened: Open,
+) -> None:
+    async with opened() as store:
+        for day in range(3):
+            await add(store, *talk(f"s{day}", day))
+        await build(store)
+        assert await store.outdated(1, 99) == ([], [])
+        jobs, periods = await store.outdated(2, 2)
+        assert ([job.session_id for job in jobs], periods) == (["s2", "s1"], [])
+        assert await store.has_work(LATER, busy(LATER), LATER - HOUR, 2)
+        lease = store.lease()
+        assert await lease.acquire()
+        assert lease.token
+        await store.leave_outdated([job.segment.key for job in jobs], 2, lease.token)
+        assert (await store.counts()).revisions == {1: 3 + 3 - 2 + 3, 2: 2}
+        jobs, periods = await store.outdated(2, 99)
+        assert [job.session_id for job in jobs] == ["s0"]
+        assert [period.ref.node_id() for period in periods] == ["toc:day:2026-03-04", "toc:day:2026-03-03"]
+        assert all(len(period.children) == 1 for period in periods)
+
+
+async def test_what_a_model_wrote_is_never_outdated(opened: Open) -> None:
+    async with opened() as store:
+        await add(store, *long_talk())
+        await build(store)
+        [upgrade] = await store.upgrades(9, LATER)
+        [node] = await store.nodes(NodeQuery("alpha", (upgrade.ref,)))
+        assert await store.save_upgrade(upgrade, replace(node, written_by="model"), None, ())
+        jobs, periods = await store.outdated(2, 99)
+        assert jobs == []
+        assert [period.ref for period in periods] == [DAY_REF]
+
+
+async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(opened: Open) -> None:
+    class Later(ExtractiveSummarizer):
+        revision = 2
+
+    async with opened() as store:
+        await add(store, *talk("a"), *talk("b"))
+        await build(store)
+        lease = store.lease()
+        assert await lease.acquire()
+        share = Share(lease, math.inf)
+        with_later = Later(), UTC, count_all, LATER, share
+        await write_segments((await store.outdated(2, 1))[0], store.save_revised, *with_later)
+        assert await store.stale(Level.DAY, 9) == []
+        await add(store, said("And one more.", 3, session="c"))
+        await segment(store, Rules(), LATER, share.token)
+        await summarize(store, *with_later, 0)
+        await rollup(store, *with_later)
+        assert (await store.outdated(2, 9))[1] == []
+        await write_segments((await store.outdated(2, 9))[0], store.save_revised, *with_later)
+        assert [stale.ref for stale in await store.stale(Level.DAY, 9)] == [DAY_REF]
+        assert await store.outdated(2, 9) == ([], [])
 
 
 async def test_a_memory_tells_which_it_is_and_how_far_its_log_reaches(opened: Open) -> None:

@@ -164,14 +164,14 @@ CLOSED = "FROM node WHERE open = 1 AND ({})".format(
         for level, grace in GRACE.items()
     )
 )
-#: What an earlier revision wrote and can be written anew now. Of a long list the newest are looked at; few of them have
-#: to wait: what lies beneath a period hardly starts before it, and few segments are about to change.
+#: What an earlier revision wrote and can be written anew now. Of a long list the newest are looked at, in the order of
+#: the index, so that it takes no longer where there are many. Few of them have to wait: what lies beneath a period hardly
+#: starts before it, and few segments are about to change.
 OUTDATED = f"""
     WITH pool AS MATERIALIZED (
-        SELECT id, project, level, key, start_ms FROM node WHERE revision < :revision
-        ORDER BY start_ms DESC, level DESC LIMIT 400
+        SELECT id FROM node WHERE revision < :revision ORDER BY revision DESC, start_ms DESC, level DESC LIMIT 800
     )
-    SELECT n.id, n.level FROM pool n WHERE CASE n.level
+    SELECT n.id, n.level FROM pool CROSS JOIN node n ON n.id = pool.id WHERE CASE n.level
         WHEN {int(Level.SEGMENT)} THEN EXISTS (SELECT 1 FROM segment WHERE node = n.id AND input_hash = done_hash)
         ELSE NOT EXISTS (
             SELECT 1 FROM node c WHERE c.project = n.project AND c.level = n.level + 1 AND c.parent = n.key
