@@ -165,7 +165,7 @@ CLOSED = "FROM node WHERE open = 1 AND ({})".format(
     )
 )
 #: What an earlier revision wrote and can be written anew now. Of a long list the newest are looked at, in the order of
-#: the index, so that it takes no longer where there are many. Few of them have to wait: what lies beneath a period hardly
+#: the index, so that it takes no longer where there are many. Few have to wait: what lies beneath a period hardly
 #: starts before it, and few segments are about to change.
 OUTDATED = f"""
     WITH pool AS MATERIALIZED (
