@@ -6,8 +6,10 @@ A request and what came of it stand in one bullet where both fit.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from mcp_memory.domain.nodes import DraftBullet, Kind
 from mcp_memory.domain.sentences import clipped
@@ -22,26 +24,27 @@ WEIGHTS = {
     Kind.DECISION: 2.4,
     Kind.CORRECTION: 2.4,
     Kind.RULE: 2.0,
-    Kind.COMMIT: 1.8,
+    Kind.CAUSE: 2.0,
     Kind.FIXED: 2.0,
     Kind.OUTCOME: 1.9,
-    Kind.CAUSE: 2.0,
+    Kind.COMMIT: 1.8,
+    Kind.OPEN: 1.5,
     Kind.REQUEST: 1.5,
     Kind.REPORT: 1.5,
-    Kind.OPEN: 1.3,
+    Kind.ERROR: 1.5,
     Kind.SAID: 1.2,
     Kind.REMARK: 1.2,
     Kind.FINDING: 0.9,
     Kind.STATED: 0.9,
-    Kind.ERROR: 0.8,
-    Kind.RESULT: 0.6,
+    Kind.RESULT: 0.8,
     Kind.STEP: 0.5,
-    Kind.DID: 0.4,
+    Kind.DID: 0.9,
 }
 _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}
-#: What a sentence loses that leans on the one before it, and what each further item of a list does.
-_LEANS, _LISTED = 0.75, 0.93
-_QUESTION = 0.7
+#: What a plain sentence gains that lays something down, and any that gives a figure.
+_FIRM, _EXACT = 1.5, 1.2
+#: What a sentence loses that leans on the one before it, what is asked only, and each further sentence of a message.
+_LEANS, _QUESTION, _LATER = 0.75, 0.6, 0.95
 _DUPLICATE = 0.6
 _SAME_TURN, _SAME_KIND = 0.85, 0.9
 _ARROW = " → "
@@ -50,8 +53,7 @@ _REQUEST_ROOM = 110
 
 def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> list[Statement]:
     """Up to five statements that together tell most, in the order in which they were said."""
-    pairs = _paired(standing)
-    options = [one for one in [*pairs, *standing] if WEIGHTS.get(one.kind)]
+    options = [one for one in [*_paired(standing), *standing] if WEIGHTS.get(one.kind)]
     gains = [_worth(one, weights) for one in options]
     chosen: list[int] = []
     covered: set[str] = set()
@@ -72,19 +74,59 @@ def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> l
             break
         chosen.append(best)
         covered |= options[best].terms
-    picked = [options[index] for index in chosen]
+    picked = _filled([options[index] for index in chosen], standing)
     return sorted(picked, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
+
+
+def _filled(chosen: Sequence[Statement], standing: Sequence[Statement]) -> list[Statement]:
+    """The chosen statements, each with those that follow it in its message as far as they fit beside it."""
+    spoken = [one for one in standing if one.source in _SPOKEN]
+    by_place = {(one.event.key, one.place): one for one in spoken}
+    places = {(one.event.key, one.start): one.place for one in spoken}
+    told = {(each.event_key, each.start) for one in chosen for each in one.evidence}
+    filled = []
+    for one in chosen:
+        key, start = one.evidence[-1].event_key, one.evidence[-1].start
+        place = places.get((key, start), -2) + 1
+        while (following := by_place.get((key, place))) and (key, following.start) not in told:
+            mark = "; " if following.form == "item" else ". "
+            text = f"{one.text.rstrip('.;:')}{mark}{following.text}"
+            if len(text) > MAX_TEXT or following.mood is not Mood.FACT or not WEIGHTS.get(following.kind):
+                break
+            told.add((key, following.start))
+            one, place = replace(one, text=text, more=(*one.more, *following.evidence)), place + 1
+        filled.append(one)
+    return filled
+
+
+_SPOKEN = frozenset({Source.CLOSING, Source.PASSING, Source.MESSAGE})
+
+
+_NAME = re.compile(r"`[^`]+`|\w[a-z][A-Z]\w|\w_\w|\w\.\w|[A-Z]{2,}|(?<=[a-z,] )[A-Z]\w+|\w/\w|--\w|\d")
+
+
+@lru_cache(maxsize=1 << 12)
+def _exactness(text: str) -> float:
+    """How much a reader would lose with the words: figures and names cannot be guessed from the rest."""
+    low = folded(text)
+    names = min(len(_NAME.findall(text)), 3) / 3
+    return names * (_EXACT if SAYS["figure"].search(low) else 1.0)
 
 
 def _worth(one: Statement, weights: Mapping[str, float]) -> float:
     own = one.terms
-    told = min(math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own)), 1.0)
-    value = WEIGHTS[one.kind] * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.75 * told)
-    if one.source <= Source.CLOSING:
-        value *= _LISTED**one.place if one.form == "item" else 0.95**one.place
-        value *= _LEANS if SAYS["points_back"].match(folded(one.text)) else 1.0
+    recurs = min(math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own)), 1.0)
+    value = WEIGHTS[one.kind] * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
+    value *= 0.5 if len(own) < 3 else 1.0
+    low = folded(one.text)
+    if one.source <= Source.CLOSING and not one.by_user:
+        value *= _LATER**one.place * (_LEANS if SAYS["points_back"].match(low) else 1.0)
+        if one.kind in (Kind.STATED, Kind.FINDING):
+            value *= _FIRM if SAYS["firm"].search(low) or SAYS["figure"].search(low) else 1.0
     elif one.mood is Mood.QUESTION:
         value *= _QUESTION
+    elif one.source is Source.MESSAGE:
+        value *= _LATER**one.place
     return value
 
 
@@ -108,17 +150,24 @@ def _paired(standing: Sequence[Statement]) -> list[Statement]:
         results = [one for one in own if one.source is Source.CLOSING and one.mood is Mood.FACT]
         if asked is None or not results:
             continue
-        result = max(results[:4], key=lambda one: WEIGHTS.get(one.kind, 0.0) * 0.9**one.place)
+        result = max(results, key=lambda one: _answers(one, asked))
         head = clipped(asked.text, _REQUEST_ROOM)
         text = f"{head}{_ARROW}{result.text}"
         if len(text) <= MAX_TEXT and "…" not in head:
             kind = asked.kind if asked.kind not in (Kind.REQUEST, Kind.REPORT) else result.kind
-            pairs.append(replace(asked, kind=kind, text=text, mood=Mood.FACT, more=(*asked.more, *result.evidence)))
+            kind = Kind.FIXED if asked.kind is Kind.REPORT and result.kind is Kind.OUTCOME else kind
+            pairs.append(replace(asked, kind=kind, mood=Mood.FACT, text=text, more=(*asked.more, *result.evidence)))
     return pairs
+
+
+def _answers(one: Statement, asked: Statement) -> float:
+    """How well a sentence tells what came of a request: what stands first does, unless another speaks of the same."""
+    return WEIGHTS.get(one.kind, 0.0) * 0.9**one.place * (0.4 + similar(one.terms, asked.terms))
 
 
 _ASKED = frozenset({Kind.REQUEST, Kind.REPORT, Kind.CORRECTION, Kind.DECISION, Kind.RULE})
 
 
 def drafted(one: Statement) -> DraftBullet:
-    return DraftBullet(clipped(one.text, MAX_TEXT), one.evidence, one.kind)
+    name = f" ({one.lead})" if one.kind is Kind.COMMIT and one.lead else ""
+    return DraftBullet(clipped(one.text, MAX_TEXT - len(name)) + name, one.evidence, one.kind)

@@ -146,10 +146,12 @@ class Told(NamedTuple):
     start: int
     end: int
     text: str
+    #: The short hash of a commit.
+    name: str = ""
 
 
 _LABELLED = re.compile(r"^(Commit message|Pull request|Question|Chosen|Note): ([^\n]+)$", re.M)
-_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? [0-9a-f]{7,40}\] (?!Merge )([^\n]{8,})$", re.M)
+_COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40})\] (?!Merge )([^\n]{8,})$", re.M)
 _MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
 _TODO = re.compile(r"^\[([x~> ])\] ([^\n]{8,})$", re.M)
 _ANSWERED = re.compile(r"^([^\n→]{8,}) → ([^\n]+)$", re.M)
@@ -212,11 +214,10 @@ def _from_command(text: str, call: Call) -> Iterator[Told]:
     if "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]:
         found = _COMMIT_LINE.search(text, call.head, call.head + _WINDOW)
         message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
-        span = found.span(1) if found else message.span(2) if message else None
-        if span is None and (match := _MESSAGE.search(text, 0, call.head)):
-            span = match.span(2)
-        if span:
-            yield Told(Kind.COMMIT, Source.COMMIT, *span, plain(text[slice(*span)]))
+        match = found or message or _MESSAGE.search(text, 0, call.head)
+        if match:
+            name = found[1] if found else ""
+            yield Told(Kind.COMMIT, Source.COMMIT, *match.span(2), plain(match[2]), name)
             return
     start = max(call.head, len(text) - _WINDOW)
     span = None

@@ -6,6 +6,7 @@ was refused. Wording decides only how a sentence is meant. What holds of them is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -151,6 +152,18 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
     return turns
 
 
+def _done_silently(turn: Exchange) -> Iterator[Statement]:
+    """What an assistant announced right before it changed something, where no closing message tells it."""
+    changes = [event for event in turn.calls if changes_something(event)]
+    for said, following in zip(turn.said, [*turn.said[1:], None], strict=False):
+        if any(follows(event, said) and not (following and follows(event, following)) for event in changes):
+            for unit in units(said.text)[-1:]:
+                announced = SAYS["announces"].match(folded(unit.text))
+                if announced and len(unit.text) - announced.end() > 15:
+                    told = unopened(unit.text[announced.end() :])
+                    yield Statement(Kind.DID, told, said, unit.start, unit.end, turn.number, Source.PASSING)
+
+
 def _told_in(turn: Exchange, named: bool) -> Iterator[Statement]:
     for event in turn.asked:
         yield from said_by_user(event, turn.number, named)
@@ -159,9 +172,11 @@ def _told_in(turn: Exchange, named: bool) -> Iterator[Statement]:
             yield from said_by_user(event, turn.number, named)
         else:
             yield from said_by_assistant(event, turn.number, event is turn.closing, turn.changed)
+    if turn.closing is None and not named:
+        yield from _done_silently(turn)
     for event in turn.calls:
-        for kind, source, start, end, text in told_by_call(event):
-            yield Statement(kind, text, event, start, end, turn.number, source)
+        for kind, source, start, end, text, name in told_by_call(event):
+            yield Statement(kind, text, event, start, end, turn.number, source, lead=name)
 
 
 def _noted(event: Event, turn: int) -> Iterator[Statement]:
@@ -204,7 +219,7 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
     found = sentences(text)
     made: list[Thought] = []
     heading = lead = ""
-    taken = 0
+    taken, led = 0, -2
     for index, (start, end, form, block) in enumerate(found):
         if start < taken:
             continue
@@ -215,7 +230,7 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
             heading, lead = body, ""
             made.append(Thought(start, end, body, form, block, ""))
             continue
-        if form == "prose":
+        if form == "prose" and block != led and led != block - 1:
             lead = ""
         if body.endswith((":", "：")) or (form == "prose" and _is_bold_line(text, start, end)):
             head = body.rstrip(":： ")
@@ -224,7 +239,7 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
                 made.append(Thought(start, stop, joined, form, block, lead or heading))
                 taken = stop
                 continue
-            lead = head
+            lead, led = head, block
             if _is_label(head) or stop == end:
                 continue
         made.append(Thought(start, end, body, form, block, lead or heading))
@@ -261,9 +276,12 @@ def _with_items(
     return (f"{head}: {'; '.join(items)}", stop) if items else (head, end)
 
 
+_NUMBERED = re.compile(r"\(?\d{1,2}[.)]\s+")
+
+
 def unopened(body: str) -> str:
     """A sentence without praise before it and marks after it."""
-    opening = SAYS["opening"].match(folded(body))
+    opening = SAYS["opening"].match(folded(body)) or _NUMBERED.match(body)
     if opening and len(body) - opening.end() > 12:
         body = body[opening.end() :]
     body = body if body.endswith(("?", "!", "？")) else body.rstrip(" .:;,：。")
@@ -307,7 +325,7 @@ def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> 
                 kind = Kind.CAUSE
             elif SAYS["open"].search(low):
                 kind = Kind.OPEN
-            elif SAYS["done"].match(low) or (closing and changed and unit.form == "item"):
+            elif SAYS["done"].match(low) or (closing and changed and (unit.form == "item" or not place)):
                 kind = Kind.OUTCOME
             elif not closing:
                 kind = Kind.FINDING
@@ -351,7 +369,7 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
         kind = Kind.SAID if named else user_kind(body, unit.form)
         mood = Mood.QUESTION if body.endswith(("?", "？")) else Mood.FACT
         if not named:
-            if unit.form == "item" and unit.lead and SAYS["either"].search(folded(unit.lead)):
+            if unit.lead and SAYS["either"].search(folded(unit.lead)):
                 mood = Mood.OPTION
             body, mood = asked_for(body, mood)
         text_told = f"{name}: {unopened(body)}" if name else unopened(body)

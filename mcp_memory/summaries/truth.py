@@ -39,6 +39,7 @@ def settle(turns: Sequence[Exchange]) -> Settled:
     for turn in turns:
         refuted += _refused(turn)
         refuted += _taken_back(turn)
+    added += _broken_off(turns[-1])
     out = {id(statement) for statement in refuted}
     refuted += [
         one
@@ -107,6 +108,14 @@ def _refused(turn: Exchange) -> Iterable[Statement]:
             yield from (one for one in turn.statements if said and one.event is said[-1])
     if turn.interrupted and turn.said:
         yield from (one for one in turn.statements if one.event is turn.said[-1])
+
+
+def _broken_off(turn: Exchange) -> Iterable[Statement]:
+    """A request that was stopped before anything changed, with nothing after it."""
+    asked = next((one for one in turn.statements if one.by_user), None)
+    if turn.interrupted and not turn.changed and asked:
+        text = f"{asked.text} → interrupted before anything was changed"
+        yield replace(asked, kind=Kind.OPEN, mood=Mood.FACT, text=text)
 
 
 def _taken_back(turn: Exchange) -> Iterable[Statement]:
