@@ -30,7 +30,7 @@ _OPTIONAL = 3
 _SOME_WORDS = 8
 #: Tokens by which texts may cost more together than apart.
 _JOINTS = 3
-_TITLE, _BULLET = 140, 240
+_TITLE, _BULLET = 210, 240
 #: Percent of an opened grip's budget that its own words may take.
 _WORDS_SHARE = 60
 #: Passages of a topic: how many a node shows, and how many characters of each a table of contents.
