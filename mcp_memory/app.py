@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from mcp_memory.capture.project import detect
-from mcp_memory.config import Settings
+from mcp_memory.config import Settings, environment
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
 from mcp_memory.domain.events import Captured, Event, EventType, Intake, Role
@@ -29,7 +29,7 @@ from mcp_memory.store.sqlite.fts5 import Fts5Index
 from mcp_memory.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
-    from mcp_memory.models.caller import Caller
+    from mcp_memory.models.caller import Caller, ModelSettings
     from mcp_memory.navigate.answers import Answers
     from mcp_memory.navigate.context import Contexts
     from mcp_memory.pipeline.compact import Compactor
@@ -88,18 +88,9 @@ class App:
         chosen = self.settings.summarizer
         if chosen.kind == "extractive":
             return None
-        from mcp_memory.models.caller import Caller, ModelSettings
+        from mcp_memory.models.caller import Caller
 
-        settings = ModelSettings(
-            chosen.kind,
-            chosen.preferred,
-            self.settings.api_key,
-            chosen.base_url,
-            chosen.max_output_tokens,
-            chosen.timeout_seconds,
-            chosen.concurrency,
-        )
-        caller = Caller(settings, self.ledger, self.spending)
+        caller = Caller(model_settings(self.settings), self.ledger, self.spending)
         self._exits.push_async_callback(caller.close)
         return caller
 
@@ -325,6 +316,24 @@ def _index(settings: Settings, store: SqliteStore, stack: AsyncExitStack) -> Ind
     stack.callback(whoosh.close)
     store.use(whoosh)
     return whoosh
+
+
+def model_settings(settings: Settings) -> ModelSettings:
+    """How the model that is set is asked."""
+    from mcp_memory.models.caller import ModelSettings
+
+    chosen = settings.summarizer
+    return ModelSettings(
+        chosen.kind,
+        chosen.preferred,
+        settings.api_key,
+        chosen.base_url,
+        chosen.max_output_tokens,
+        chosen.timeout_seconds,
+        chosen.concurrency,
+        chosen.command,
+        environment(),
+    )
 
 
 def rules_of(settings: Settings) -> Rules:

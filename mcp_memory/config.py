@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from math import isfinite
@@ -21,6 +21,11 @@ from mcp_memory.errors import SettingsError
 
 PREFIX = "MCP_MEMORY_"
 _DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.4-mini"}
+#: Without these a kind of summarizer cannot be asked: the setting, and what to write there.
+_NEEDED = {
+    "ollama": ("model", 'a model that `ollama list` shows, such as "qwen3:8b"'),
+    "command": ("command", 'a program that answers a prompt on standard input, such as "claude -p"'),
+}
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 #: How keys of providers begin, even of one that was cut short.
 _KEY = re.compile(r"(?<![\w/.~-])(?:sk|gsk|xai|pplx)[-_][\w-]*")
@@ -106,6 +111,19 @@ def _models(value: Any) -> str:
     return ", ".join(_model(name) for name in listed if name.strip())
 
 
+def _command(value: Any) -> tuple[str, ...]:
+    """A program and its arguments: a list, or one text, quoted as for a shell; none of them is run by one."""
+    from shlex import split  # few set it
+
+    try:
+        words = tuple(split(value)) if isinstance(value, str) else tuple(value)
+    except (ValueError, TypeError):
+        words = (None,)
+    if not all(isinstance(word, str) and "\0" not in word for word in words) or words[:1] == ("",):
+        raise ValueError('must be a program and its arguments, such as "claude -p" or ["claude", "-p"]')
+    return words
+
+
 def _url(value: Any) -> str:
     """An address of the web that holds no secret."""
     from urllib.parse import urlsplit
@@ -175,7 +193,8 @@ class Segmentation:
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
-    kind: str = choice("extractive", "anthropic", "openai")
+    kind: str = choice("extractive", "anthropic", "openai", "ollama", "command")
+    command: tuple[str, ...] = setting((), _command, "a program and its arguments")
     model: str = setting("", _model, "a model's name")
     models: str = setting("", _models, "names with commas between them")
     base_url: str = setting("", _url, "an http or https address")
@@ -193,6 +212,8 @@ class SummarizerSettings:
     @property
     def preferred(self) -> tuple[str, ...]:
         """The models to ask, in order."""
+        if self.kind == "command":  # it chooses by itself; the name is for whoever reads its summaries
+            return (self.model or Path(self.command[0]).stem,)
         listed = [self.model, *self.models.split(",")]
         named = tuple(dict.fromkeys(name.strip() for name in listed if name.strip()))
         return named or ((_DEFAULT_MODELS[self.kind],) if self.kind in _DEFAULT_MODELS else ())
@@ -305,7 +326,13 @@ def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) 
     env = os.environ if env is None else env
     settings = kind(home=Path(home_dir(dict(env))), project=env.get("MCP_MEMORY_PROJECT", ""), now_ms=_fixed_now(env))
     rows = rows_of(kind)
-    for source, section, key, value in [*_from_file(settings.config_file, rows), *_from_env(env, rows)]:
+    return changed(settings, [*_from_file(settings.config_file, rows), *_from_env(env, rows)], env)
+
+
+def changed(settings: Settings, given: Iterable[Given], env: Mapping[str, str]) -> Settings:
+    """The settings with these in place of what they were, each checked, and all of them together."""
+    rows = rows_of(type(settings))
+    for source, section, key, value in given:
         try:
             checked = rows[section][key].metadata["check"](value)
         except ValueError as error:
@@ -317,7 +344,14 @@ def load(env: Mapping[str, str] | None = None, kind: type[Settings] = Settings) 
             f"compaction.reset_ratio = {settings.compaction.reset_ratio} must be below compaction.trigger_ratio = "
             f"{settings.compaction.trigger_ratio}, in {settings.config_file} or the environment."
         )
-    return replace(settings, api_key=_api_key(settings.summarizer, env))
+    chosen = settings.summarizer
+    key, what = _NEEDED.get(chosen.kind, ("", ""))
+    if key and not (chosen.preferred if key == "model" else chosen.command):
+        raise SettingsError(
+            f"summarizer.kind = {chosen.kind!r} needs summarizer.{key}: {what}. Write it into {settings.config_file}, "
+            'or set the kind to "extractive".'
+        )
+    return replace(settings, api_key=_api_key(chosen, env))
 
 
 #: Where a setting is given, its section, key and value.
@@ -380,7 +414,7 @@ def _fixed_now(env: Mapping[str, str]) -> int | None:
 
 def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
     """The provider's key, from the file that is named or from the environment; never from config.toml."""
-    if chosen.kind == "extractive":
+    if chosen.kind in ("extractive", "command"):
         return ""
     if chosen.api_key_file:
         path = Path(chosen.api_key_file).expanduser()
@@ -392,6 +426,8 @@ def _api_key(chosen: SummarizerSettings, env: Mapping[str, str]) -> str:
             is_path = ("/" in str(path) or os.sep in str(path)) and not _is_key(str(path))
             shown = f"summarizer.api_key_file = {str(path)!r}" if is_path else "summarizer.api_key_file"
             raise SettingsError(f"{shown} cannot be read: {why}. Name a file that holds the key alone.") from None
+    if chosen.kind == "ollama":  # a key for OpenAI is none of its business
+        return ""
     found = env.get("ANTHROPIC_API_KEY", "") if chosen.kind == "anthropic" else env.get("OPENAI_API_KEY", "")
     return found.strip()
 

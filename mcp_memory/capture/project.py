@@ -31,6 +31,8 @@ else:
     Project = namedtuple("Project", "root label enabled")
 
 _FILE = ".mcp-memory.toml"
+#: How directories are named in which this program asks an agent for a summary: what is said there is no one's history.
+OWN_QUESTIONS = "mcp-memory-question-"
 #: No system takes a longer path; looking for what is above each of its parts would take for ever.
 _LONGEST = 4_096
 _WORKTREE = lazy(r"[\\/](?:\.claude[\\/]worktrees|\.worktrees)[\\/]")
@@ -50,7 +52,7 @@ def detect(cwd: str, env: Mapping[str, str]) -> Project:
     marked = (place for place in _parents(path) if os.path.isfile(os.path.join(place, _FILE)))
     root = _git_root(path) or next(marked, "") or path
     told = read_flat(os.path.join(root, _FILE)) if root else {}
-    enabled = not is_off(told.get("enabled", ""))
+    enabled = not is_off(told.get("enabled", "")) and OWN_QUESTIONS not in path
     given = env.get("MCP_MEMORY_PROJECT", "").strip()
     if given:
         return Project("", redact(given), enabled)

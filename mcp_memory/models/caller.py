@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
@@ -30,9 +30,10 @@ from mcp_memory.errors import (
     TransportFailed,
     how_to_add,
 )
+from mcp_memory.models.command import CommandProvider, find_program, no_program
 from mcp_memory.models.forms import A, Prompt, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
-from mcp_memory.models.providers import AnthropicProvider, OpenAIProvider, Provider, Reply, Request
+from mcp_memory.models.providers import SERVICES, Provider, Reply, Request
 from mcp_memory.models.tokens import count
 from mcp_memory.store.port import Clock
 
@@ -64,13 +65,35 @@ class ModelSettings:
     max_output_tokens: int = 1_024
     timeout_seconds: float = 60.0
     concurrency: int = 4
+    command: tuple[str, ...] = ()
+    #: The variables that a command is started with.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def fingerprint(self) -> str:
         """Changes with what a provider may refuse. Of the key it holds too little to tell one from another."""
         key = hashlib.blake2b(self.api_key.encode(), digest_size=2, person=b"key").hexdigest()
-        told = "\x1f".join([self.kind, *self.models, self.base_url, key])
+        told = "\x1f".join([self.kind, *self.models, self.base_url, key, *self.command])
         return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+
+    def missing(self) -> Problem | None:
+        """What is missing on this machine, whatever a provider would say."""
+        if self.kind == "command":
+            if find_program(self.command[0], self.environment):
+                return None
+            return Problem(
+                "the summarizer's program is not there", no_program(self.command[0]), "mcp-memory models show"
+            )
+        library, variable = SERVICES[self.kind].library, f"{self.kind.upper()}_API_KEY"
+        if find_spec(library) is None:
+            why = f"The package {library} is not installed: {how_to_add(library)}."
+            return Problem(f"the package {library} is not installed", why, how_to_add(library))
+        if not self.api_key and not self.base_url and self.kind != "ollama":
+            why = f"There is no key: set {variable} or summarizer.api_key_file."
+            return Problem(
+                f"there is no key for {self.kind}", why, f"Set {variable}, or summarizer.api_key_file in config.toml."
+            )
+        return None
 
 
 class Caller:
@@ -89,9 +112,12 @@ class Caller:
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        make = make or (AnthropicProvider if settings.kind == "anthropic" else OpenAIProvider)
-        self._provider = make(settings.api_key, settings.base_url, settings.timeout_seconds)
-        self._settings, self._ledger, self._clock = settings, ledger, clock
+        if settings.kind == "command":
+            self._provider: Provider = CommandProvider(settings.command, settings.environment)
+        else:
+            make = make or SERVICES[settings.kind]
+            self._provider = make(settings.api_key, settings.base_url, settings.timeout_seconds)
+        self.settings, self._ledger, self._clock = settings, ledger, clock
         self._sleep, self._chance = sleep, chance
         self._turns = anyio.Semaphore(settings.concurrency)
         self._by_words: set[str] = set()
@@ -99,7 +125,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        return self._signed(self._settings.models[0])
+        return self._signed(self.settings.models[0])
 
     async def close(self) -> None:
         await self._provider.close()
@@ -111,11 +137,11 @@ class Caller:
             reason = "The day's tokens are spent (summarizer.daily_token_cap)."
         if reason:
             return Readiness(0, reason)
-        return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self._settings.concurrency)
+        return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self.settings.concurrency)
 
     async def ask(self, question: Prompt[A], node_id: str = "") -> tuple[A, str]:
         """The answer of the first model that gives one, and who gave it. Raises what kept the last one from it."""
-        for model in self._settings.models:
+        for model in self.settings.models:
             kept = await self._ledger.answer(self._key(model, question))
             if kept is not None:
                 return parse(kept, question.form), self._signed(model)
@@ -123,7 +149,7 @@ class Caller:
             raise AuthRefused(blocked)
         failure: SummarizerError | None = None
         refusal: AuthRefused | None = None
-        for model in self._settings.models:
+        for model in self.settings.models:
             try:
                 answer = await self._of_model(model, question, node_id)
             except (ContextTooLong, CapReached, ModelPaused):
@@ -138,7 +164,7 @@ class Caller:
                 await self._note(None)
                 return answer, self._signed(model)
         if refusal and not (refusal.for_model and failure):
-            await self._ledger.set_state(STOPPED, {"fingerprint": self._settings.fingerprint, "reason": str(refusal)})
+            await self._ledger.set_state(STOPPED, {"fingerprint": self.settings.fingerprint, "reason": str(refusal)})
             raise refusal
         failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
         await self._note(failure)
@@ -180,7 +206,7 @@ class Caller:
                 await self._sleep(max(own, asked))
 
     async def _call(self, model: str, question: Prompt[A], node_id: str) -> tuple[Reply, A]:
-        most = self._settings.max_output_tokens
+        most = self.settings.max_output_tokens
         request = Request(question.system, question.prompt, question.form.model_json_schema(), most)
         tokens = count(question.system) + count(question.prompt) + _FRAME_TOKENS
         number = await self._ledger.reserve(PlannedCall(question.purpose, node_id, self._signed(model), tokens, most))
@@ -210,10 +236,11 @@ class Caller:
 
     async def _timely(self, model: str, request: Request) -> Reply:
         try:
-            with anyio.fail_after(self._settings.timeout_seconds):
+            with anyio.fail_after(self.settings.timeout_seconds):
                 return await self._provider.ask(model, request, structured=model not in self._by_words)
         except TimeoutError:
-            raise ModelTimeout(f"{model} did not answer within {self._settings.timeout_seconds:g} s.") from None
+            seconds = f"{self.settings.timeout_seconds:g} s"
+            raise ModelTimeout(f"{model} did not answer within {seconds} (summarizer.timeout_seconds).") from None
         except SummarizerError:
             raise
         except Exception as error:
@@ -228,18 +255,13 @@ class Caller:
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
     def _unprepared(self) -> str:
-        """What is missing on this machine, whatever the provider would say."""
-        kind = self._provider.kind
-        if find_spec(kind) is None:
-            return f"The package {kind} is not installed: {how_to_add(kind)}."
-        if not self._settings.api_key and not self._settings.base_url:
-            return f"There is no key: set {kind.upper()}_API_KEY or summarizer.api_key_file."
-        return ""
+        missing = self.settings.missing()
+        return missing.why if missing else ""
 
     async def _refusal(self) -> str:
         """Why the provider refused these very settings before."""
         stopped = await self._ledger.state(STOPPED)
-        return str(stopped["reason"]) if stopped.get("fingerprint") == self._settings.fingerprint and stopped else ""
+        return str(stopped["reason"]) if stopped.get("fingerprint") == self.settings.fingerprint and stopped else ""
 
     async def _pause(self) -> str:
         breaker = await self._breaker()
@@ -294,12 +316,8 @@ _MEANWHILE = "Until then summaries are extractive; they are upgraded by themselv
 def model_problems(states: Mapping[str, Any], settings: ModelSettings) -> Iterator[Problem]:
     """What keeps this model from writing summaries, for `doctor`; `states` is what the ledger keeps of models."""
     kind = settings.kind
-    if find_spec(kind) is None:
-        fix = how_to_add(kind)
-        yield Problem(f"the package {kind} is not installed", f"summarizer.kind is {kind}. {_MEANWHILE}", fix)
-    if not settings.api_key and not settings.base_url:
-        fix = f"Set {kind.upper()}_API_KEY, or summarizer.api_key_file in config.toml."
-        yield Problem(f"there is no key for {kind}", _MEANWHILE, fix)
+    if missing := settings.missing():
+        yield missing._replace(why=f"{missing.why} {_MEANWHILE}")
     stopped = states.get(STOPPED, {})
     if stopped and stopped.get("fingerprint") == settings.fingerprint:
         fix = "Correct the key or the other settings of [summarizer]; the model is asked again once they have changed."

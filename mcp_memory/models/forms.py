@@ -37,7 +37,6 @@ _CONTROL = re.compile(
     r"</?(?:think|thinking|reasoning)>",
     re.I,
 )
-_FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.S)
 _TRAILING_COMMA = re.compile(r",\s*([}\]])")
 
 
@@ -154,19 +153,23 @@ A = TypeVar("A", SectionAnswer, MergeAnswer, TextAnswer, RecordAnswer)
 def parse(text: str, form: type[A]) -> A:
     """The answer in this form; raises what is wrong with it, in words that a model can mend it by."""
     cleaned = without_control(text)
-    reason = "it holds no JSON object"
-    # Those in code fences first, then any, then those wrapped in others.
-    found = [value for part in _FENCED.findall(cleaned) + [cleaned] for value in _decoded(part)]
-    found += [inner for outer in found for inner in outer.values() if isinstance(inner, dict)]
+    reason = ""
+    # The last comes first: before it may stand a draft, or the question with the form that it asks for. An answer may
+    # be wrapped in an object, as such or as a text.
+    found = [*_decoded(cleaned)]
+    inside = [inner for outer in found for inner in outer.values()]
+    found += [inner for inner in inside if isinstance(inner, dict)]
+    found += [value for text in inside if isinstance(text, str) for value in _decoded(text)]
     for value in found:
         try:
             return form.model_validate(value)
         except ValidationError as error:
             first = error.errors()[0]
-            reason = f"{'.'.join(map(str, first['loc'])) or 'the object'}: {first['msg']}"
+            reason = reason or f"{'.'.join(map(str, first['loc'])) or 'the object'}: {first['msg']}"
     # Prose was asked for: a model that cannot write JSON may say it plainly, but half an object is no prose.
     if form is TextAnswer and cleaned and "{" not in cleaned:
         return form.model_validate({"summary": cleaned})
+    reason = reason or "it holds no JSON object"
     raise InvalidOutput(f"The model's answer is not in the form that was asked for: {reason}.")
 
 
@@ -176,8 +179,10 @@ def without_control(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[dict[str, Any]]:
+    """The objects in a text, the last first; then, should none be of use, as they are without commas too many."""
     decoder = json.JSONDecoder(strict=False)
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        found = list[dict[str, Any]]()
         at = candidate.find("{")
         while at >= 0:
             try:
@@ -185,8 +190,9 @@ def _decoded(text: str) -> Iterator[dict[str, Any]]:
             except (ValueError, RecursionError):
                 end = at + 1
             else:
-                yield value
+                found.append(value)
             at = candidate.find("{", end)
+        yield from reversed(found)
 
 
 def clean_line(text: str, limit: int) -> str:

@@ -1,4 +1,7 @@
-"""The services that run models: a request with the form of its answer, a reply, and errors told apart."""
+"""The services that run models: a request with the form of its answer, a reply, and errors told apart.
+
+A program that answers instead of a service is asked in `command`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from importlib import import_module
 from math import isnan
 from time import time
-from typing import Any
+from typing import Any, ClassVar
 
 from anyio import to_thread
 
@@ -58,10 +61,24 @@ class Reply:
 
 
 class Provider(ABC):
-    """A service that runs models. It retries nothing by itself; its errors are ours, without the key in them."""
+    """Whoever runs a model. It retries nothing by itself; its errors are ours, without the key in them."""
 
-    #: The name of the service, which is also that of its library.
+    #: Signs the summaries, together with the model.
     kind = ""
+
+    @abstractmethod
+    async def ask(self, model: str, request: Request, structured: bool) -> Reply:
+        """One call. `structured` asks for the answer's form by the provider's own means, else by words alone."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back what it holds."""
+
+
+class ServiceProvider(Provider):
+    """A service on the network, asked through its library."""
+
+    library = ""
     url = ""
 
     def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
@@ -69,13 +86,12 @@ class Provider(ABC):
         self._client: Any = None
 
     async def ask(self, model: str, request: Request, structured: bool) -> Reply:
-        """One call. `structured` asks for the answer's form by the provider's own means, else by words alone."""
         try:
             # Imported when it is first used, in a thread since that takes a while.
-            library = await to_thread.run_sync(import_module, self.kind)
+            library = await to_thread.run_sync(import_module, self.library)
         except ImportError:
             raise ModelUnusable(
-                f"The package {self.kind} is not installed: {how_to_add(self.kind)}, "
+                f"The package {self.library} is not installed: {how_to_add(self.library)}, "
                 "or set summarizer.kind to extractive."
             ) from None
         if not self._api_key.isascii() or not self._api_key.isprintable():
@@ -117,10 +133,10 @@ class Provider(ABC):
         """What the answer holds; nothing if it is none."""
 
 
-class AnthropicProvider(Provider):
+class AnthropicProvider(ServiceProvider):
     """Anthropic's Messages API, through its own SDK. The answer's form is a tool that the model must call."""
 
-    kind = "anthropic"
+    kind = library = "anthropic"
     url = "https://api.anthropic.com"
 
     def __init__(self, api_key: str, base_url: str = "", timeout: float = 60.0) -> None:
@@ -157,14 +173,16 @@ class AnthropicProvider(Provider):
         )
 
 
-class OpenAIProvider(Provider):
+class OpenAIProvider(ServiceProvider):
     """OpenAI's chat completions, through its own SDK: OpenAI itself, or any server that speaks the same.
 
     Local servers need no key.
     """
 
-    kind = "openai"
+    kind = library = "openai"
     url = "https://api.openai.com/v1"
+    #: What is said besides to whoever understands forms.
+    _further: ClassVar[dict[str, Any]] = {}
 
     def _connect(self, library: Any, **settings: Any) -> Any:
         return library.AsyncOpenAI(**settings)
@@ -172,12 +190,14 @@ class OpenAIProvider(Provider):
     async def _send(self, model: str, request: Request, structured: bool) -> Any:
         form = {"name": "summary", "schema": request.schema, "strict": True}
         # OpenAI's newer models know only the one name of the output cap, most other servers only the other.
-        cap = "max_completion_tokens" if self._base_url == self.url else "max_tokens"
+        cap = "max_completion_tokens" if self._base_url == OpenAIProvider.url else "max_tokens"
         return await self._client.chat.completions.create(
             model=model,
             messages=[{"role": "system", "content": request.system}, {"role": "user", "content": request.prompt}],
             **{cap: request.max_tokens},
-            **({"response_format": {"type": "json_schema", "json_schema": form}} if structured else {}),
+            **(
+                {"response_format": {"type": "json_schema", "json_schema": form}, **self._further} if structured else {}
+            ),
         )
 
     def _reply(self, answer: Any) -> Reply | None:
@@ -196,6 +216,21 @@ class OpenAIProvider(Provider):
             _total(usage, "completion_tokens"),
             cut_off=getattr(choice, "finish_reason", None) == "length",
         )
+
+
+class OllamaProvider(OpenAIProvider):
+    """Ollama, which speaks as OpenAI does, on this machine unless an address is set."""
+
+    kind = "ollama"
+    url = "http://localhost:11434/v1"
+    #: Many small models think at length unless they are told not to, and have no words left for the answer.
+    _further: ClassVar[dict[str, Any]] = {"reasoning_effort": "none"}
+
+
+#: The services by the kind of summarizer that they are.
+SERVICES: dict[str, type[ServiceProvider]] = {
+    provider.kind: provider for provider in (AnthropicProvider, OpenAIProvider, OllamaProvider)
+}
 
 
 def _total(usage: Any, *names: str) -> int:

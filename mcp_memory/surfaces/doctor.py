@@ -160,10 +160,10 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
     chosen = settings.summarizer
     if chosen.kind != "extractive":
-        from mcp_memory.models.caller import ModelSettings, model_problems
+        from mcp_memory.app import model_settings
+        from mcp_memory.models.caller import model_problems
 
-        model = ModelSettings(chosen.kind, chosen.preferred, settings.api_key, chosen.base_url)
-        problems += model_problems(facts.models, model)
+        problems += model_problems(facts.models, model_settings(settings))
     home = user_folders(config.environment())
     installed: list[Entry] = []
     try:

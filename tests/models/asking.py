@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -58,6 +59,8 @@ async def asking(
     clock: StoppedClock | None = None,
     concurrency: int = 4,
     make: type[OpenAIProvider] | None = None,
+    command: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Asking]:
     clock = clock or StoppedClock()
     waits: list[float] = []
@@ -68,7 +71,8 @@ async def asking(
     with scripted(respond) as model:
         async with Database.open(home / "memory.db") as database:
             ledger = SqliteLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
-            settings = ModelSettings(kind, models, key, model.url(kind), 256, timeout, concurrency)
+            program = (command, os.environ if environment is None else environment)
+            settings = ModelSettings(kind, models, key, model.url(kind), 256, timeout, concurrency, *program)
             caller = Caller(settings, ledger, clock, make=make, sleep=sleep, chance=lambda: 0.5)
             try:
                 yield Asking(caller, model, ledger, database, clock, waits)
