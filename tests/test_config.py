@@ -43,6 +43,12 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("[segments]\ngap = 3\n", "[segments] is not a section; known are calendar"),
         ('[calendar]\ntimezone = "Mars/Olympus"\n', "Europe/Berlin"),
         ('[summarizer]\nkind = "magic"\n', "must be one of: extractive"),
+        ('[summarizer]\nkind = "ollama"\n', "needs summarizer.model: a model that `ollama list` shows"),
+        ('[summarizer]\nkind = "command"\n', "needs summarizer.command: a program"),
+        ('[summarizer]\ncommand = "\'claude -p"\n', "must be a program and its arguments"),
+        ("[summarizer]\ncommand = [1]\n", "must be a program and its arguments"),
+        ("[summarizer]\ncommand = 7\n", "must be a program and its arguments"),
+        ('[summarizer]\ncommand = [""]\n', "must be a program and its arguments"),
         ('[capture]\nenabled = "maybe"\n', "true or false"),
         ("[capture\n", "cannot be read"),
     ],
@@ -111,3 +117,38 @@ def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> No
     with pytest.raises(SettingsError, match="is a pipe"):
         load(env(tmp_path))
     assert read_flat(str(tmp_path / "config.toml")) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ('"claude -p --model haiku"', ("claude", "-p", "--model", "haiku")),
+        ("\"llm -s 'in one line'\"", ("llm", "-s", "in one line")),
+        ('["llm", "-s", "$HOME; rm"]', ("llm", "-s", "$HOME; rm")),
+    ],
+)
+def test_a_command_is_a_list_or_one_line_and_signs_with_its_name(tmp_path: Path, given: str, words: tuple[str]) -> None:
+    (tmp_path / "config.toml").write_text(f'[summarizer]\nkind = "command"\ncommand = {given}\n')
+    chosen = load(env(tmp_path)).summarizer
+    assert chosen.command == words
+    assert chosen.preferred == (words[0],)
+    other = load(env(tmp_path, MCP_MEMORY_SUMMARIZER_COMMAND="/opt/my/tool.sh -x", MCP_MEMORY_SUMMARIZER_MODEL=""))
+    assert other.summarizer.command == ("/opt/my/tool.sh", "-x")
+    assert other.summarizer.preferred == ("tool",)
+
+
+def test_a_file_of_the_project_cannot_say_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    for name in (".mcp-memory.toml", "config.toml", ".env"):
+        (project / name).write_text('[summarizer]\nkind = "command"\ncommand = "evil"\n')
+    monkeypatch.chdir(project)
+    assert load(env(home)).summarizer.kind == "extractive"
+
+
+def test_the_key_of_one_service_is_not_given_to_another(tmp_path: Path) -> None:
+    keys = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-ant"}
+    for kind, key in {"openai": "sk-openai", "anthropic": "sk-ant", "ollama": "", "command": ""}.items():
+        more = {"MCP_MEMORY_SUMMARIZER_KIND": kind, "MCP_MEMORY_SUMMARIZER_MODEL": "m"}
+        more["MCP_MEMORY_SUMMARIZER_COMMAND"] = "tool"
+        assert load(env(tmp_path, **more, **keys)).api_key == key

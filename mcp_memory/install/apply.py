@@ -81,11 +81,11 @@ class InstallRecord:
             self._file.unlink(missing_ok=True)
             return
         document = {"version": 1, "files": [asdict(entry) for entry in self._entries]}
-        _write_private(self._file, json.dumps(document, indent=1).encode())
+        write_private(self._file, json.dumps(document, indent=1).encode())
 
     def keep(self, data: bytes) -> None:
         """Store a file's contents, which may hold keys: readable by its owner only."""
-        _write_private(self._home / _BACKUPS / digest(data), data)
+        write_private(self._home / _BACKUPS / digest(data), data)
 
     def backup(self, before: str) -> bytes | None:
         """The contents of this digest; None if they were never kept or are no longer what they were."""
@@ -104,7 +104,7 @@ class InstallRecord:
             folder.rmdir()
 
 
-def _write_private(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Store a file in a directory and with a mode that keep others out."""
     try:
         private_dir(str(path.parent))

@@ -1,13 +1,14 @@
 """Our server's entry in a client's TOML settings: put in, found again, taken out; all else stays as it is.
 
-A setting of ours at the top of the file carries a comment by which it is known again.
+A setting of ours at the top of the file carries a comment by which it is known again. Our own settings are edited by
+the same means.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import tomlkit
@@ -68,6 +69,41 @@ def withdraw(text: str, original: Any = None) -> str:
     for key in _marked(document):
         document.remove(key)
     return _same_but_ours(text, _without(document, names))
+
+
+def with_values(text: str, section: str, values: Mapping[str, Any]) -> str:
+    """The text with these values in a section, and without those that are None; comments and all else stay.
+
+    New ones stand right below the header: comments behind a table's last key mostly belong to what follows.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    before, document = _load(text[len(mark) :]), _parse(text[len(mark) :])
+    table = document.get(section, {})
+    if not isinstance(table, MutableMapping):
+        raise EditError(f"{section} is no section")
+    for key in [key for key in values if key in table]:
+        if values[key] is None:
+            del table[key]
+        elif table[key] != values[key]:
+            table[key] = values[key]
+    new = {key: value for key, value in values.items() if value is not None and key not in table}
+    changed = tomlkit.dumps(document)
+    header = re.search(rf"^[ \t]*\[[ \t]*{section}[ \t]*\][^\n]*(?:\n|\Z)", changed, re.M)
+    if new and header:
+        head = changed[: header.end()]
+        changed = head + ("" if head.endswith("\n") else "\n") + tomlkit.dumps(new) + changed[header.end() :]
+    elif new and not table:
+        gap = "" if not changed else "\n" if changed.endswith("\n") else "\n\n"
+        changed += gap + tomlkit.dumps({section: new})
+    elif new:
+        table.update(new)
+        changed = tomlkit.dumps(document)
+    if "\r\n" in text and not _BARE_NEWLINE.search(text):
+        changed = _BARE_NEWLINE.sub("\r\n", changed)
+    own = {**before.get(section, {}), **values}
+    if _load(changed) != {**before, section: {key: value for key, value in own.items() if value is not None}}:
+        raise EditError(f"the edit would change more than [{section}]")
+    return mark + changed
 
 
 def find(text: str) -> FoundEntries:

@@ -101,6 +101,8 @@ class Caller:
 
     #: How often a call is made that may work the next time.
     tries = 4
+    #: Whether an answer that was paid for before will do.
+    reuses = True
 
     def __init__(
         self,
@@ -139,11 +141,16 @@ class Caller:
             return Readiness(0, reason)
         return Readiness(1 if (await self._breaker()).failures >= THRESHOLD else self.settings.concurrency)
 
+    async def forgive(self) -> None:
+        """Forget what models failed at or were refused for: the user says that it is mended."""
+        for state in (STOPPED, BREAKER):
+            await self._ledger.set_state(state, {})
+
     async def ask(self, question: Prompt[A], node_id: str = "") -> tuple[A, str]:
         """The answer of the first model that gives one, and who gave it. Raises what kept the last one from it."""
         for model in self.settings.models:
             kept = await self._ledger.answer(self._key(model, question))
-            if kept is not None:
+            if kept is not None and self.reuses:
                 return parse(kept, question.form), self._signed(model)
         if blocked := self._unprepared() or await self._refusal():
             raise AuthRefused(blocked)

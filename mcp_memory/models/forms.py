@@ -156,10 +156,10 @@ def parse(text: str, form: type[A]) -> A:
     reason = ""
     # The last comes first: before it may stand a draft, or the question with the form that it asks for. An answer may
     # be wrapped in an object, as such or as a text.
-    found = [*_decoded(cleaned)]
+    found = list(_decoded(cleaned))
     inside = [inner for outer in found for inner in outer.values()]
     found += [inner for inner in inside if isinstance(inner, dict)]
-    found += [value for text in inside if isinstance(text, str) for value in _decoded(text)]
+    found += [value for inner in inside if isinstance(inner, str) for value in _decoded(inner)]
     for value in found:
         try:
             return form.model_validate(value)

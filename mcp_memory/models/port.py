@@ -120,7 +120,7 @@ class Ledger(Protocol):
     async def set_state(self, name: str, value: Mapping[str, Any]) -> None: ...
 
     async def facts(self) -> dict[str, Any]:
-        """Calls, tokens and costs of today and in all, for `status`."""
+        """Calls, tokens and costs of today and in all, and who wrote how many nodes, for `status`."""
         ...
 
 

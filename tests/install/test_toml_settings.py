@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.install.catalog import EditError, Launch, WantedEntries
-from mcp_memory.install.toml_settings import find, register, withdraw
+from mcp_memory.install.toml_settings import find, register, with_values, withdraw
 from tests.install.documents import LAUNCH, MOVED, TOML
 
 cases = pytest.mark.parametrize("text", list(TOML.values()), ids=list(TOML))
@@ -126,3 +126,29 @@ def test_our_second_name_goes_once_the_first_is_free() -> None:
     registered = register(text, wanted())
     assert set(tomllib.loads(registered)["mcp_servers"]) == {"memory"}
     assert withdraw(registered).strip() == "[a]\nb = 1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[own]\nkind = "b"\nmost = 3\n'),
+        ("# mine\n", '# mine\n\n[own]\nkind = "b"\nmost = 3\n'),
+        (
+            '[own] # here\nkind = "a" # was a\nold = 1\n\n# of the next\n[other]\nx = 1\n',
+            '[own] # here\nmost = 3\nkind = "b" # was a\n\n# of the next\n[other]\nx = 1\n',
+        ),
+        ("[other]\r\nx = 1\r\n[own]", '[other]\r\nx = 1\r\n[own]\r\nkind = "b"\r\nmost = 3\r\n'),
+        ("\ufeff[other]\nx = 1", '\ufeff[other]\nx = 1\n\n[own]\nkind = "b"\nmost = 3\n'),
+        ('own.kind = "a" # dotted\n', 'own.kind = "b" # dotted\nown.most = 3\n'),
+    ],
+)
+def test_values_are_set_where_they_belong_and_all_else_stays(before: str, after: str) -> None:
+    values = {"kind": "b", "most": 3, "old": None}
+    assert with_values(before, "own", values) == after
+    assert with_values(after, "own", values) == after
+
+
+@pytest.mark.parametrize("text", ["own = 3\n", "[own\n", 'own = """\n[own]\n"""\n', "[[own]]\nx = 1\n"])
+def test_what_is_no_section_is_not_edited(text: str) -> None:
+    with pytest.raises(EditError):
+        with_values(text, "own", {"kind": "b"})

@@ -223,6 +223,10 @@ _BY_MODEL = (
     "SELECT model, count(*), count(*) FILTER (WHERE outcome <> 'ok'), sum(input_tokens), sum(output_tokens), "
     "sum(input_tokens * (day = ?)), sum(output_tokens * (day = ?)) FROM llm_call GROUP BY model"
 )
+_AUTHORS = (
+    "SELECT v.written_by, count(*) FROM node n JOIN node_version v ON v.id = n.current WHERE n.removed = 0 "
+    "GROUP BY 1 ORDER BY 2 DESC, 1"
+)
 _COMPRESSION = (
     "SELECT {by}, sum(v.input_tokens), sum(v.output_tokens) FROM node n JOIN node_version v ON v.id = n.current "
     "WHERE n.removed = 0 AND v.input_tokens > 0 GROUP BY 1"
@@ -319,7 +323,7 @@ class SqliteLedger:
             "cost": self._cost([(model, *tokens) for model, _, _, *tokens, _, _ in used]),
             "cost_today": self._cost([(model, *tokens) for model, _, _, _, _, *tokens in used]),
         }
-        return {"llm": llm, **ratios}
+        return {"llm": llm, "written_by": dict(await self._database.fetch(_AUTHORS)), **ratios}
 
     def _cost(self, spent: list[tuple[str, int, int]]) -> float | None:
         """Dollars, or None if a model was used whose price is not set."""
