@@ -25,6 +25,7 @@
         │   └── TransportFailed the connection failed or the server erred
         ├── RequestRefused      the provider will not take this request
         ├── InvalidOutput       the answer is not what was asked for
+        │   └── UntrueOutput    it tells as true what was refuted
         ├── ContextTooLong      the text is longer than the model takes
         ├── CapReached          the day's tokens are spent
         └── ModelPaused         the model failed repeatedly and is left alone for a while
@@ -187,6 +188,10 @@ class RequestRefused(SummarizerError):
 
 class InvalidOutput(SummarizerError):
     """The model's answer does not have the form that was asked for."""
+
+
+class UntrueOutput(InvalidOutput):
+    """The model's answer tells as true what was refuted. The model works; it failed at this one question."""
 
 
 class ContextTooLong(SummarizerError):

@@ -6,6 +6,7 @@ import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -28,6 +29,7 @@ from mcp_memory.errors import (
     RequestRefused,
     SummarizerError,
     TransportFailed,
+    UntrueOutput,
     how_to_add,
 )
 from mcp_memory.models.command import CommandProvider, find_program, no_program
@@ -49,6 +51,7 @@ _OUTCOMES: dict[type[SummarizerError], str] = {
     AuthRefused: "auth",
     ModelMissing: "model_missing",
     InvalidOutput: "invalid_output",
+    UntrueOutput: "untrue",
     ContextTooLong: "context_too_long",
     RequestRefused: "refused",
 }
@@ -150,8 +153,9 @@ class Caller:
         """The answer of the first model that gives one, and who gave it. Raises what kept the last one from it."""
         for model in self.settings.models:
             kept = await self._ledger.answer(self._key(model, question))
-            if kept is not None and self.reuses:
-                return parse(kept, question.form), self._signed(model)
+            with suppress(InvalidOutput):  # what was good enough once may not be any more
+                if kept is not None and self.reuses:
+                    return checked(kept, question), self._signed(model)
         if blocked := self._unprepared() or await self._refusal():
             raise AuthRefused(blocked)
         failure: SummarizerError | None = None
@@ -174,7 +178,8 @@ class Caller:
             await self._ledger.set_state(STOPPED, {"fingerprint": self.settings.fingerprint, "reason": str(refusal)})
             raise refusal
         failure = failure or ModelUnusable("No model is set. Set summarizer.model.")
-        await self._note(failure)
+        if not isinstance(failure, UntrueOutput):
+            await self._note(failure)
         raise failure
 
     async def _of_model(self, model: str, question: Prompt[A], node_id: str) -> A:
@@ -223,7 +228,7 @@ class Caller:
             reply = await self._timely(model, request)
             cut_off = reply.cut_off
             spent = (reply.input_tokens or tokens, reply.output_tokens or count(reply.text))
-            answer = parse(reply.text, question.form)
+            answer = checked(reply.text, question)
             outcome = "ok"
             return reply, answer
         except SummarizerError as error:
@@ -287,6 +292,14 @@ class Caller:
             now = self._clock.now_ms()
             noted = after_failure(breaker, str(error), now, asked) if error else Breaker()
             await self._ledger.set_state(BREAKER, asdict(noted))
+
+
+def checked(text: str, question: Prompt[A]) -> A:
+    """The answer, if it has the form that was asked for and nothing is wrong with what it says."""
+    answer = parse(text, question.form)
+    if problem := question.wrong_with(answer):
+        raise UntrueOutput(problem)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ has taken too long, everything that it started ends with it.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from anyio.abc import ByteReceiveStream, Process
 
 from mcp_memory.capture.project import OWN_QUESTIONS
 from mcp_memory.capture.redaction import redact
-from mcp_memory.domain.text import one_line
+from mcp_memory.domain.text import one_line, printable
 from mcp_memory.errors import InvalidOutput, ModelUnusable, TransportFailed
 from mcp_memory.models.providers import Provider, Reply, Request
 
@@ -28,8 +27,6 @@ from mcp_memory.models.providers import Provider, Reply, Request
 MOST_BYTES = 1_000_000
 #: How much is kept, and shown, of the end of what a program complains about.
 _KEPT_BYTES, _SHOWN_CHARS = 4_000, 300
-#: Colours, and the moving signs of a program that believes in a terminal.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BY_HAND = "See what it says by hand: echo hello | {}"
 
 
@@ -62,7 +59,8 @@ class CommandProvider(Provider):
                 end(process)
                 with anyio.CancelScope(shield=True):
                     await process.aclose()
-        text, said = _plain(answer), one_line(redact(_plain(complaint))[-_SHOWN_CHARS:], _SHOWN_CHARS)
+        text, said = (printable(part.decode("utf-8", "replace")) for part in (answer, complaint))
+        said = one_line(redact(said)[-_SHOWN_CHARS:], _SHOWN_CHARS)
         told = f" It said: {said}" if said else ""
         if code:
             how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
@@ -134,7 +132,3 @@ def no_program(name: str) -> str:
     """Why a program was not found, and what to do."""
     how = "Give its full path" if os.path.basename(name) != name else "Install it, or give its full path"
     return f"There is no program {name!r} on PATH. {how} in summarizer.command."
-
-
-def _plain(text: bytes) -> str:
-    return _ESCAPES.sub("", text.decode("utf-8", "replace"))

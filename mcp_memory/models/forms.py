@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from mcp_memory import lexicon
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import has_unspaced_script, one_line, printable, strip_markup
+from mcp_memory.domain.text import has_unspaced_script, one_line, printable, strip_markup, terms
 from mcp_memory.errors import InvalidOutput
 
 MAX_BULLET = 300
@@ -27,7 +27,7 @@ MAX_KEYWORD = 40
 MIN_KEYWORDS = 3
 CONTENT_TYPES = ("conversation", "journal", "document", "general")
 #: The kinds that a model may give a bullet, with how it is told what they are.
-WRITTEN = {kind: kind.meaning for kind in Kind if kind.meaning}
+WRITTEN = dict(line.split(": ", 1) for line in lexicon.sections("prompts")["kinds"])
 
 #: What models leak of their own machinery: chat templates, channels, thinking.
 _THINKING = re.compile(r"<(think|thinking|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.S | re.I)
@@ -43,9 +43,9 @@ _TRAILING_COMMA = re.compile(r",\s*([}\]])")
 def _strict(schema: dict[str, Any]) -> None:
     """A schema in the subset that every provider's strict mode takes: all that it names is required, and no more."""
     schema.pop("description", None)
-    for field in (schema, *schema["properties"].values()):
+    for part in (schema, *schema["properties"].values()):
         for name in ("title", "default", "minLength", "minItems"):
-            field.pop(name, None)
+            part.pop(name, None)
     schema |= {"required": list(schema["properties"]), "additionalProperties": False}
 
 
@@ -85,7 +85,7 @@ def _items(name: str) -> BeforeValidator:
 
 _Text = Annotated[str, Field(min_length=1)]
 _Said = Annotated[str, BeforeValidator(lambda given: given or "")]
-_Kind = Annotated[Kind, BeforeValidator(_kind), WithJsonSchema({"type": "string", "enum": [*map(str, WRITTEN)]})]
+_Kind = Annotated[Kind, BeforeValidator(_kind), WithJsonSchema({"type": "string", "enum": [*WRITTEN]})]
 _Names = Annotated[list[str], BeforeValidator(_names)]
 _Lines = Annotated[list[str], BeforeValidator(_lines)]
 
@@ -208,7 +208,7 @@ def clean_prose(text: str) -> str:
 
 def title_of(text: str, keywords: Sequence[str], detail: str = "") -> str:
     """A title of five to ten words; one that is too short is told apart by keywords, then by words of a detail."""
-    line = clean_line(text, 400).strip("\"'“”`# ").rstrip(".")
+    line = clean_line(text, 400).partition(";")[0].strip("\"'“”`# ").rstrip(".")
     if has_unspaced_script(line):
         return one_line(line, MAX_TITLE)
     more = [word for word in keywords if word.lower() not in line.lower()] if line else []
@@ -218,7 +218,11 @@ def title_of(text: str, keywords: Sequence[str], detail: str = "") -> str:
     line = f"{line}: {', '.join(named)}" if named else line
     if line and detail and len(line.split()) < MIN_TITLE_WORDS:
         line = f"{line}{', ' if ': ' in line else ': '}{clean_line(detail, 400).rstrip('.')}"
-    return one_line(" ".join(line.split()[:MAX_TITLE_WORDS]).rstrip(" ,;:–—-"), MAX_TITLE)
+    kept = line.split()[:MAX_TITLE_WORDS]
+    if len(kept) < len(line.split()):  # cut where a clause ends, if there is one in the latter half
+        ends = [at for at, word in enumerate(kept, 1) if at >= MIN_TITLE_WORDS and word[-1] in ",:–—"]
+        kept = kept[: ends[-1]] if ends else kept
+    return one_line(" ".join(kept).rstrip(" ,;:–—-"), MAX_TITLE)
 
 
 def keywords_of(given: Sequence[str], most: int, spare: Sequence[str] = ()) -> tuple[str, ...]:
@@ -243,30 +247,85 @@ class Prompt(Generic[A]):
     system: str
     prompt: str
     form: type[A]
+    #: What is wrong with an answer of the right form, in words that a model can mend it by; empty if nothing is.
+    wrong_with: Callable[[A], str] = field(default=lambda answer: "", compare=False)
+
+
+#: A text repeats a claim if it shares at least so many of the claim's terms, and this part of them.
+_SHARED, _COVERED = 3, 0.6
+
+
+def repeats(text: str, claim: str) -> bool:
+    """Whether a text tells a claim again, and not that it was refuted."""
+    told, wanted = terms(text), terms(claim)
+    shared = len(told & wanted)
+    if shared < max(_SHARED, _COVERED * len(wanted)):
+        return False
+    return not {*re.findall(r"[a-z']+", text.lower())} & lexicon.word_lists("prompts")["denials"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What is known of a material without a model: what stands, each with its kind, and what was refuted."""
+
+    standing: tuple[tuple[Kind, str], ...] = ()
+    refuted: tuple[str, ...] = ()
+
+    def told(self) -> list[str]:
+        """The same as a model reads it: data, and so between fences."""
+        standing = "\n".join(f"{kind}: {text}" for kind, text in self.standing)
+        refuted = "\n".join(f"[{number}] {text}" for number, text in enumerate(self.refuted, 1))
+        parts = (("standing", standing), ("refuted", refuted))
+        return [f"{_told(name)}\n{_fenced(name, text)}" for name, text in parts if text]
+
+    def wrong_with(self, answer: SectionAnswer | MergeAnswer) -> str:
+        """Whether an answer tells something as true that was refuted. It is named by its number: its words are data."""
+        texts = [answer.title, *(bullet.text for bullet in answer.bullets)]
+        for number, claim in enumerate(self.refuted, 1):
+            if any(repeats(text, claim) for text in texts):
+                return _told("repeated", number=number)
+        return ""
+
+
+NOTHING = Claims()
 
 
 def section(
-    purpose: str, transcript: str, *, context: str, prior: str, bullets: tuple[int, int], keywords: int
+    purpose: str,
+    transcript: str,
+    context: str,
+    prior: str,
+    claims: Claims,
+    bullets: tuple[int, int],
+    keywords: int,
 ) -> Prompt[SectionAnswer]:
     """Summarize a stretch of conversation, or one section of it."""
     task = _told("section", least=bullets[0], most=bullets[1], keywords=keywords, kinds=_kinds())
     said_before = f"What was said just before; it is not to be cited:\n{_fenced('before', context)}"
-    before = said_before if context.strip() else ""
-    return _question(purpose, task, transcript, SectionAnswer, prior, before)
+    parts = [*claims.told(), said_before] if context.strip() else claims.told()
+    asked = _question(purpose, f"{task}\n\n{_told('truth')}", transcript, SectionAnswer, prior, *parts)
+    return replace(asked, wrong_with=claims.wrong_with)
 
 
 def merge(
-    purpose: str, points: str, what: str, *, prior: str, bullets: tuple[int, int], keywords: int
+    purpose: str,
+    points: str,
+    what: str,
+    prior: str,
+    claims: Claims,
+    bullets: tuple[int, int],
+    keywords: int,
 ) -> Prompt[MergeAnswer]:
     """Summarize numbered points into fewer."""
     task = _told("merge", what=what, least=bullets[0], most=bullets[1], keywords=keywords, kinds=_kinds())
-    return _question(purpose, task, points, MergeAnswer, prior)
+    asked = _question(purpose, f"{task}\n\n{_told('truth')}", points, MergeAnswer, prior, *claims.told())
+    return replace(asked, wrong_with=claims.wrong_with)
 
 
 def record(purpose: str, transcript: str, *, prior: str) -> Prompt[RecordAnswer]:
     """Condense a part of a session, so that the work can go on without its words."""
     task = f"{_told('record')}\n{_told('record_goes_on')}" if prior else _told("record")
-    return _question(purpose, task, transcript, RecordAnswer, prior)
+    return _question(purpose, f"{task}\n\n{_told('truth')}", transcript, RecordAnswer, prior)
 
 
 def prose(purpose: str, content: str, length: str, *, content_type: str, prior: str) -> Prompt[TextAnswer]:
@@ -282,13 +341,13 @@ def prose(purpose: str, content: str, length: str, *, content_type: str, prior: 
         focus=_told(f"focus_{focus}"),
     )
     task = f"{task}\n{_told('prose_goes_on')}" if prior else task
+    task = f"{task}\n\n{_told('truth')}" if content_type == "conversation" else task
     return _question(purpose, task, content, TextAnswer, prior)
 
 
 def again(question: Prompt[A], problem: str) -> Prompt[A]:
     """The same question, with what was wrong with the first answer."""
-    prompt = f"{question.prompt}\n\n{_told('again', problem=problem)}"
-    return Prompt(question.purpose, question.system, prompt, question.form)
+    return replace(question, prompt=f"{question.prompt}\n\n{_told('again', problem=problem)}")
 
 
 def _told(section: str, **filled: object) -> str:

@@ -32,7 +32,16 @@ from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.errors import ContextTooLong
 from mcp_memory.models import forms
 from mcp_memory.models.caller import Caller
-from mcp_memory.models.forms import MAX_BULLET, RecordAnswer, clean_line, clean_prose, keywords_of, title_of
+from mcp_memory.models.forms import (
+    MAX_BULLET,
+    NOTHING,
+    Claims,
+    RecordAnswer,
+    clean_line,
+    clean_prose,
+    keywords_of,
+    title_of,
+)
 from mcp_memory.models.port import Readiness, Summarizer
 from mcp_memory.models.tokens import (
     OVERLAP_TOKENS,
@@ -64,6 +73,9 @@ _AROUND = " \t\n\"'`“”‘’«»…."
 #: How much of one answer a record takes, whatever it holds.
 _POINTS, _DECISIONS, _ACTIONS, _OPEN, _NAMES = 10, 8, 6, 6, 15
 
+#: What is known of events without a model, given what was said before them.
+ClaimsOf = Callable[[Sequence[Event], Sequence[Event]], Claims]
+
 M = TypeVar("M")
 P = TypeVar("P")
 
@@ -90,11 +102,12 @@ class Draft(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a summary is for: whose it is, and what an earlier version said."""
+    """What a summary is for: whose it is, what an earlier version said, and what is known without a model."""
 
     level: Level
     node_id: str
     prior: str
+    claims: Claims = NOTHING
 
     @property
     def keywords(self) -> int:
@@ -104,8 +117,8 @@ class _Task:
 class ModelSummarizer:
     """Implements the `Author` port, and with it `Summarizer`. What is too short for a model stays extractive."""
 
-    def __init__(self, caller: Caller, short: Summarizer) -> None:
-        self._caller, self._short = caller, short
+    def __init__(self, caller: Caller, short: Summarizer, claims: ClaimsOf = lambda events, context: NOTHING) -> None:
+        self._caller, self._short, self._claims = caller, short, claims
 
     @property
     def name(self) -> str:
@@ -130,11 +143,13 @@ class ModelSummarizer:
         if depth_of(tokens) is Depth.NONE:
             metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
             return replace(spare, written_by=self._short.name, metrics=metrics)
-        task = _Task(Level.SEGMENT, node_id, prior)
+        task = _Task(Level.SEGMENT, node_id, prior, self._claims(events, context))
+        # What stands is found in the chunk itself; what was refuted may have been so in another.
+        part = replace(task, prior="", claims=replace(task.claims, standing=()))
         before = truncate_to_tokens(transcript(context), _CONTEXT_TOKENS)
 
         async def leaf(chunk: str) -> Draft[Evidence]:
-            return await self._section(chunk, events, "", replace(task, prior=""), "segment chunk", _SECTION_BULLETS)
+            return await self._section(chunk, events, "", part, "segment chunk", _SECTION_BULLETS)
 
         async def work(depth: Depth, size: int) -> tuple[Depth, Draft[Evidence]]:
             if depth in (Depth.BRIEF, Depth.STANDARD):
@@ -165,7 +180,7 @@ class ModelSummarizer:
             bullets = tuple(told) if fits else spare.bullets
             metrics = self._measured(tokens, Depth.NONE, spare.topic, bullets, spare.keywords)
             return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
-        task = _Task(level, node_id, prior)
+        task = _Task(level, node_id, prior, claims_of(children))
 
         async def leaf(pack: Sequence[Point[tuple[int, int]]]) -> Draft[tuple[int, int]]:
             return await self._merged(pack, replace(task, prior=""), f"{level.label} chunk", _SECTION_BULLETS)
@@ -191,9 +206,7 @@ class ModelSummarizer:
     async def _section(
         self, text: str, events: Sequence[Event], before: str, task: _Task, purpose: str, bullets: tuple[int, int]
     ) -> Draft[Evidence]:
-        question = forms.section(
-            purpose, text, context=before, prior=task.prior, bullets=bullets, keywords=task.keywords
-        )
+        question = forms.section(purpose, text, before, task.prior, task.claims, bullets, task.keywords)
         answer, written_by = await self._caller.ask(question, task.node_id)
         told = [(clean_line(item.text, MAX_BULLET), item) for item in answer.bullets[: bullets[1]]]
         points = tuple(Point(line, cite(item.quote, line, events), item.kind) for line, item in told if line)
@@ -218,9 +231,7 @@ class ModelSummarizer:
         """Points in fewer, each with the marks of those it names, or of the one it is most alike."""
         period = f"a {task.level.label} of a developer's work with a coding agent"
         what = "one conversation" if task.level is Level.SEGMENT else period
-        question = forms.merge(
-            purpose, _listing(points), what, prior=task.prior, bullets=bullets, keywords=task.keywords
-        )
+        question = forms.merge(purpose, _listing(points), what, task.prior, task.claims, bullets, task.keywords)
         answer, written_by = await self._caller.ask(question, task.node_id)
         found = []
         for item in answer.bullets[: bullets[1]]:
@@ -234,6 +245,12 @@ class ModelSummarizer:
             if line:
                 found.append(Point(line, tuple(marks), item.kind))
         return Draft(answer.title, tuple(found), tuple(answer.keywords), written_by)
+
+
+def claims_of(children: Sequence[Node]) -> Claims:
+    """What the children of a period say was refused; what stands is the material itself."""
+    bullets = [bullet for child in children for bullet in child.bullets]
+    return Claims(refuted=tuple(bullet.text for bullet in bullets if bullet.kind == "refused"))
 
 
 def _named(draft: Draft[M], task: _Task, spare: Sequence[str]) -> tuple[str, tuple[str, ...]]:

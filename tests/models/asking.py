@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_memory.models import forms
 from mcp_memory.models.caller import Caller, ModelSettings
-from mcp_memory.models.forms import Prompt, SectionAnswer
+from mcp_memory.models.forms import NOTHING, Claims, Prompt, SectionAnswer
 from mcp_memory.models.providers import OpenAIProvider
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.work import SqliteLedger
@@ -22,8 +22,8 @@ from tests.support import StoppedClock
 MATERIAL = "[1] user: The login times out after five minutes; please look at SESSION_TTL in app/session.py today."
 
 
-def question(text: str = MATERIAL) -> Prompt[SectionAnswer]:
-    return forms.section("segment", text, context="", prior="", bullets=(2, 5), keywords=10)
+def question(text: str = MATERIAL, claims: Claims = NOTHING) -> Prompt[SectionAnswer]:
+    return forms.section("segment", text, "", "", claims, (2, 5), 10)
 
 
 @dataclass

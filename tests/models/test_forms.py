@@ -12,6 +12,8 @@ from mcp_memory.errors import InvalidOutput
 from mcp_memory.models import forms
 from mcp_memory.models.forms import (
     CONTENT_TYPES,
+    NOTHING,
+    Claims,
     MergeAnswer,
     Prompt,
     RecordAnswer,
@@ -99,7 +101,7 @@ def test_a_bullet_has_a_kind_that_models_may_give_and_any_other_is_a_plain_state
     bullets = [{"text": "a", "kind": "decision"}, {"text": "b", "kind": "request"}, {"text": "c"}]
     answer = parse(json.dumps({"title": "T", "bullets": bullets}), SectionAnswer)
     assert [bullet.kind for bullet in answer.bullets] == [Kind.DECISION, Kind.STATED, Kind.STATED]
-    assert "decision (what was chosen)" in question("The port was 5433.").system
+    assert "decision (what the user chose or agreed to)" in question("The port was 5433.").system
 
 
 def test_a_record_takes_what_models_make_of_empty_and_single_things() -> None:
@@ -174,8 +176,8 @@ HOSTILE = [
 ]
 
 
-def question(text: str, prior: str = "", context: str = "") -> Prompt[SectionAnswer]:
-    return forms.section("segment", text, context=context, prior=prior, bullets=(2, 5), keywords=10)
+def question(text: str, prior: str = "", context: str = "", claims: Claims = NOTHING) -> Prompt[SectionAnswer]:
+    return forms.section("segment", text, context, prior, claims, (2, 5), 10)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
