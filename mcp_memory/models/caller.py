@@ -32,10 +32,17 @@ from mcp_memory.errors import (
     UntrueOutput,
     how_to_add,
 )
-from mcp_memory.models.command import CommandProvider, find_program, no_program
 from mcp_memory.models.forms import A, Prompt, again, parse
 from mcp_memory.models.port import Ledger, PlannedCall, Readiness
-from mcp_memory.models.providers import SERVICES, Provider, Reply, Request
+from mcp_memory.models.providers import (
+    SERVICES,
+    CommandProvider,
+    Provider,
+    Reply,
+    Request,
+    find_program,
+    no_program,
+)
 from mcp_memory.models.tokens import count
 from mcp_memory.store.port import Clock
 

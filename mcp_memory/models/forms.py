@@ -27,7 +27,7 @@ MAX_KEYWORD = 40
 MIN_KEYWORDS = 3
 CONTENT_TYPES = ("conversation", "journal", "document", "general")
 #: The kinds that a model may give a bullet, with how it is told what they are.
-WRITTEN = dict(line.split(": ", 1) for line in lexicon.sections("prompts")["kinds"])
+WRITTEN = {kind: kind.meaning for kind in Kind if kind.meaning}
 
 #: What models leak of their own machinery: chat templates, channels, thinking.
 _THINKING = re.compile(r"<(think|thinking|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.S | re.I)
@@ -85,7 +85,7 @@ def _items(name: str) -> BeforeValidator:
 
 _Text = Annotated[str, Field(min_length=1)]
 _Said = Annotated[str, BeforeValidator(lambda given: given or "")]
-_Kind = Annotated[Kind, BeforeValidator(_kind), WithJsonSchema({"type": "string", "enum": [*WRITTEN]})]
+_Kind = Annotated[Kind, BeforeValidator(_kind), WithJsonSchema({"type": "string", "enum": [*map(str, WRITTEN)]})]
 _Names = Annotated[list[str], BeforeValidator(_names)]
 _Lines = Annotated[list[str], BeforeValidator(_lines)]
 

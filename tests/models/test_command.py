@@ -15,9 +15,9 @@ import pytest
 
 from mcp_memory.capture.project import detect
 from mcp_memory.errors import InvalidOutput, ModelTimeout, ModelUnusable, SummarizerError, TransportFailed
-from mcp_memory.models import command as command_module
+from mcp_memory.models import providers
 from mcp_memory.models.caller import model_problems
-from mcp_memory.models.command import find_program
+from mcp_memory.models.providers import find_program
 from tests.models.asking import Asking, asking, question
 from tests.models.scripted import honest
 
@@ -146,7 +146,7 @@ async def test_a_program_that_fails_is_told_with_what_it_said_and_tried_again(
 
 
 async def test_a_program_without_end_is_stopped(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_module, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(providers, "MOST_BYTES", 50_000)
     async with program("while True: print('x' * 1000)") as at:
         with pytest.raises(InvalidOutput, match="more than 50,000 bytes"):
             await at.caller.ask(question())
