@@ -39,7 +39,7 @@ from mcp_memory.clients.lines import (
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
-from mcp_memory.clients.replies import PLAN, refusal
+from mcp_memory.clients.replies import CARRY_OUT, PLAN, refusal
 from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
@@ -60,8 +60,6 @@ _TITLE_CHARS = 300
 _PENDING_TITLES = 64
 #: How far back the line that a title names is looked for.
 _LOOKED_BACK = 2 << 20
-#: How a plan is handed on that the user wants carried out with nothing else in the context.
-_CARRY_OUT = "Implement the following plan:"
 _PENDING_TOOLS = 64
 _PENDING_PROMPTS = 20
 _SAME_PROMPT_MS = 120_000
@@ -315,7 +313,7 @@ class _ClaudeTranscript(TranscriptReader):
         if PLAN not in self.memory:
             return []
         self.fresh.append(PLAN)
-        (place, tool_id), accepted = self.memory[PLAN], prompt.startswith(_CARRY_OUT)
+        (place, tool_id), accepted = self.memory[PLAN], prompt.startswith(CARRY_OUT)
         blocks = ((line, block) for line in self._lines(self.kept(place)) for block in line.blocks())
         plans = [(line, block) for line, block in blocks if block.get("tool_use_id") == tool_id]
         return [event for line, block in plans for event in self._tool_result(line, block, False, accepted)]

@@ -14,6 +14,8 @@ from mcp_memory.domain.events import Captured, EventType
 
 #: The tool that puts a plan before the user.
 PLAN = "ExitPlanMode"
+#: How a plan is handed on that the user wants carried out with nothing else in the context.
+CARRY_OUT = "Implement the following plan:"
 ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
 #: How the text of a call ends that the user refused.
 REFUSED = "Refused by the user."

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,8 +26,8 @@ from mcp_memory.clients import claude_tools, codex_tools, cursor_transcript
 from mcp_memory.clients.cursor_transcript import said_key
 from mcp_memory.clients.lines import EXPORT, Origin, digest, modified_ms, rewritten, stop_event
 from mcp_memory.clients.port import BadLine, TranscriptState
-from mcp_memory.clients.replies import PLAN
-from mcp_memory.clients.specstory_tools import APPROVED, FENCE, ToolUse, is_bare
+from mcp_memory.clients.replies import CARRY_OUT, PLAN, refusal
+from mcp_memory.clients.specstory_tools import APPROVED, FENCE, WRITTEN, ToolUse, is_bare
 from mcp_memory.domain.events import Captured, EventType
 
 _CODEX = "codex"
@@ -43,14 +45,16 @@ _RULE = re.compile(r"---[ \t]*")
 _RULES_AROUND = re.compile(r"\A(?:---[ \t]*(?:\n\s*|\Z))+|(?:\n\s*---[ \t]*)+\Z")
 #: What an agent did or thought between two things it said: by its tags, and as the oldest exports tell it.
 _BLOCK = re.compile(r"<(?:(think|tool-use)\b|(details)>\s*<summary>\s*(Tool use:|Thought Process))|(Tool use: \*\*)")
+_READ_FILE = re.compile(r" `\./(.+)`")
+_TAGS = ("think", "tool-use", "details")
 #: A tag that a client writes for a slash command, which an export may have escaped.
 _COMMAND_TAG = re.compile(r"(?:<|\\<|&lt;)(command-(?:name|message|args))\b")
 #: The client says these in the user's name, and marks them where the export does not.
 _NOT_TYPED = re.compile(r"Base directory for this skill:|(?:\[Image: [^\]]*\]\s*)+\Z|\[SUGGESTION MODE:")
 _SUGGESTION = "[SUGGESTION MODE:"
 _CONTINUED = "This session is being continued from a previous conversation"
-#: What the client says in the user's name when a plan is carried out at once, and how near it stands.
-_TAKEN_UP, _SOON_LINES = "Implement the following plan:", 12
+#: How near after a plan that is carried out at once that is asked for.
+_SOON_LINES = 12
 #: So soon after a command that is a prompt, or a skill, comes what the client puts in its place.
 _AT_ONCE_MS = 2_000
 _MINUTE_MS = 60_000
@@ -90,6 +94,18 @@ def _moment(words: str) -> int | None:
         return None
 
 
+def _recorded_root(lines: list[str]) -> str:
+    """The directory that a session ran in, maybe on another machine: what is read is told from there, edits are not."""
+    told = {found[1] for line in lines if (found := _READ_FILE.fullmatch(line))}
+    votes = Counter[str]()
+    for path in {found[1] for line in lines if (found := WRITTEN.match(line)) and found[1]}:
+        names = path.split("/")
+        for depth in range(1, len(names)):
+            if "/".join(names[depth:]) in told:
+                votes["/".join(names[:depth])] += len(names) - depth
+    return votes.most_common(1)[0][0] if votes else ""
+
+
 class _Export:
     """Reads one export, turn by turn. What has no time follows what came before."""
 
@@ -97,7 +113,11 @@ class _Export:
         # An export lies in `.specstory/history` of the directory that it was made in.
         made = (str(folder.parent) for folder in path.parents if folder.name == ".specstory")
         self._cwd = next(made, str(path.parent))
-        self._lines = _LINE_END.split(text.rstrip())
+        self._lines = lines = _LINE_END.split(text.rstrip())
+        self._fences = [place for place, line in enumerate(lines) if FENCE.match(line)]
+        #: The last line that may end a block, by its tag: so what has no end is not looked through for one.
+        self._last_end = {tag: place for place, line in enumerate(lines) for tag in _TAGS if f"</{tag}>" in line}
+        self._root = _recorded_root(lines)
         self._client, self._session = CURSOR, f"specstory:{path.stem}"
         self._ms, self._timed = modified_ms(path), False
         self._counts: dict[str, int] = {}
@@ -152,8 +172,8 @@ class _Export:
         if ms is not None:
             return found if ms >= self._turn_ms else None
         # Without a time, a fence that is opened anew tells that the open one was never closed.
-        following = next(filter(FENCE.match, self._lines[index + 1 :]), "")
-        return None if following and is_bare(following) else found
+        following = bisect(self._fences, index)
+        return None if following < len(self._fences) and is_bare(self._lines[self._fences[following]]) else found
 
     def _is_blank(self, index: int) -> bool:
         return not 0 <= index < len(self._lines) or not self._lines[index].strip()
@@ -178,7 +198,7 @@ class _Export:
             return next(after, len(lines)) - 1 if _RULE.fullmatch(before) else None
         tag = found[1] or found[2]
         fence, ends = "", list[int]()
-        for place in range(index, len(lines)):
+        for place in range(index, self._last_end.get(tag, -1) + 1):
             line = lines[place].rstrip()
             if line.endswith(f"</{tag}>") and (place == index or line.startswith("</") or tag == "details"):
                 if tag != "tool-use" or self._closes(place, fence):
@@ -189,8 +209,8 @@ class _Export:
 
     def _closes(self, place: int, fence: str) -> bool:
         """Whether a tool really ends there, by what follows; fences that are no longer than usual need not pair."""
-        rest = (line for line in self._lines[place + 1 :] if line.strip() and not _RULE.fullmatch(line))
-        following = next(rest, None)
+        rest = map(self._lines.__getitem__, range(place + 1, len(self._lines)))
+        following = next((line for line in rest if line.strip() and not _RULE.fullmatch(line)), None)
         if following is None:
             return True
         speaker = _SPEAKER.match(following)
@@ -257,11 +277,11 @@ class _Export:
         if use.name == "Skill":
             self._expands_until = self._turn_ms + _AT_ONCE_MS
         following = self._lines[self._at : self._at + _SOON_LINES]
-        if use.name == PLAN and _TAKEN_UP in following:  # refused only to be carried out in a context of its own
-            rest = self._lines[self._at + following.index(_TAKEN_UP) + 1 :]
+        if use.name == PLAN and CARRY_OUT in following and refusal(use.output or "") == "":
+            rest = self._lines[self._at + following.index(CARRY_OUT) + 1 :]
             plan = "\n".join(takewhile(lambda line: not _SPEAKER.match(line), rest)).strip()
             use = replace(use, output=f"{APPROVED}{_RULES_AROUND.sub('', plan)}")
-        use = use.as_listed(self._tasks)
+        use = use.as_listed(self._tasks).below(self._root)
         head = use.headline(self._cwd)
         yield from use.events(self._next(), self._key("", digest(head)).removeprefix(":"))
 

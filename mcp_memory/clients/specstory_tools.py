@@ -36,7 +36,7 @@ _LABEL = re.compile(r"\A(?:[A-Z][\w ]*:\s+)?")
 _PATH = re.compile(r" path `(.*?)`(?= pattern `| include `|\s*\Z)")
 _PATTERN = re.compile(r" pattern `(.*?)`(?: include `.*`)?\s*\Z", re.DOTALL)
 _FIELD = re.compile(r"^- ([\w-]+): `(.*)`$", re.MULTILINE)
-_WRITTEN = re.compile(
+WRITTEN = re.compile(
     r"\A(?:The file (.+?) has been (?:updated|created)(?: successfully)?\.?|File created successfully at: ([^\n]+?))"
     r"(?: \(file state is current[^\n]*\))?(?: Here's the result of running `cat -n`[^\n]*)?(?=\s|\Z)"
 )
@@ -105,6 +105,14 @@ class ToolUse:
         mark = task.pop(-2) if len(task) > 2 else task[0]
         return replace(self, told=task[-1], lead="", output=f"[{mark}] {task[-1]}")
 
+    def below(self, root: str) -> ToolUse:
+        """The call with the file that it wrote as seen from the directory, if it lies below."""
+        written = WRITTEN.match(self.output or "") if root and self.name in _EDITORS else None
+        path = (written[1] or written[2]) if written else ""
+        if not path.startswith(f"{root}/"):
+            return self
+        return replace(self, output=(self.output or "").replace(path, path[len(root) + 1 :], 1))
+
     @property
     def is_done(self) -> bool:
         """Whether something came back, as far as the export tells."""
@@ -163,7 +171,7 @@ class ToolUse:
             path, pattern = _PATH.search(self.lead), _PATTERN.search(self.lead)
             return name, {"path": _here(path[1]) if path else "", "pattern": pattern[1] if pattern else ""}
         if name in _EDITORS:
-            written = _WRITTEN.match(self.output or "")
+            written = WRITTEN.match(self.output or "")
             return name, {"file_path": (written[1] or written[2]) if written else "", "content": self.code}
         if name in ("Task", "Agent"):
             return name, {"description": self.lead.strip()}
@@ -176,7 +184,7 @@ class ToolUse:
             answers = _answers(given["questions"], self.lead[answer.end() :].strip())
             return result_text(name, given, {"answers": answers})
         if name in _EDITORS:  # of an edit the lines around it are shown, if anything
-            return self.code or result_text("Read", {}, _WRITTEN.sub("", output))
+            return self.code or result_text("Read", {}, WRITTEN.sub("", output))
         if name in _KNOWN:
             return result_text(name, given, output)
         shown = self._shown()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.clients import CLIENTS, detect
+from mcp_memory.clients.lines import shortened
 from tests.clients.conftest import EXPORTED as NAME
 from tests.clients.conftest import Export, Transcript, put, told
 
@@ -295,3 +296,10 @@ def test_the_summary_that_a_session_goes_on_from_is_a_compaction(export: Transcr
 def test_what_the_client_says_in_the_agents_name_is_left_out(export: Transcript) -> None:
     story = str(Export().user("Mend it.").agent("API Error: overloaded")).replace("Agent (", "Agent (<synthetic> ")
     assert told(export, story) == [("user", "Mend it.")]
+
+
+def test_tags_and_speakers_that_lead_nowhere_are_read_in_one_go(export: Transcript) -> None:
+    tags = "\n".join(['<tool-use data-tool-type="x">', "<think>"] * 20_000)
+    assert told(export, f"_**Agent**_\n\n{tags}") == [("assistant", shortened(tags))]
+    quoted = "```\n" + "\n_**User**_\n" * 20_000 + "\n```"
+    assert told(export, f"_**Agent**_\n\n{quoted}") == [("assistant", shortened(quoted))]

@@ -88,6 +88,14 @@ def test_a_call_reads_as_the_clients_own_transcript_tells_it(
     assert about == {"tool": name, **facts}
 
 
+def test_edits_are_told_from_the_directory_that_the_session_ran_in_on_whatever_machine(export: Transcript) -> None:
+    story = Export().user("Mend it.").tool("Read", " `./src/gate.c`\n\n```text\n     1→int a;\n```")
+    for path in ("/Users/ada/farm/src/gate.c", "/Users/ada/farm/README", "/Users/ada/notes/x"):
+        story.tool("Edit", f"\n```text\nThe file {path} has been updated successfully.\n```")
+    heads = [text for role, text in told(export, story.agent("Done.")) if text.startswith("Edit")]
+    assert heads == ["Edit: src/gate.c", "Edit: README", "Edit: /Users/ada/notes/x"]
+
+
 def test_what_was_typed_while_refusing_a_call_is_the_users(export: Transcript) -> None:
     body = f"\n`rm -r gate`\n\n```text\n{REFUSED}To tell you how to proceed, the user said:\nKeep the gate!\n```"
     put(export, str(Export().user("Tidy up.").tool("Bash", body).agent("I keep it.")))
