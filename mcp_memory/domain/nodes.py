@@ -317,6 +317,17 @@ class Stale:
     current_hash: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Revising:
+    """How what is written anew is told: a period of an earlier revision is not marked, since its own turn comes.
+
+    Nor is one that a model wrote, unless something `moved` beneath it: segments came, went or hold something else.
+    """
+
+    revision: int
+    moved: bool = False
+
+
 def revised(nodes: Mapping[int, int], revision: int) -> tuple[int, int] | None:
     """How many nodes are of a revision of the extractive summarizer, of how many it should write; None if all are.
 

@@ -92,7 +92,7 @@ class Pipeline:
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
         if revising and not done.anything:
-            done.nodes = await revise(self.store, self.summarizer, zone, self.intaker.count_all, now, share)
+            done.nodes = await revise(self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules)
         return done
 
     async def waits(self, *, revising: bool = True) -> bool:

@@ -9,14 +9,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import partial
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.nodes import EXTRACTIVE, Node, RollupSummary, Stale, Upgrade
+from mcp_memory.domain.nodes import EXTRACTIVE, Node, Revising, RollupSummary, Stale, Upgrade
+from mcp_memory.domain.segments import Rules
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.segment import SO_FAR, counted, write_segments
+from mcp_memory.pipeline.segment import SO_FAR, counted, cut_all, write_segments
 from mcp_memory.store.port import Share, Store
 
 BATCH = 64
@@ -54,18 +56,28 @@ async def revise(
     count_all: CountAll,
     now_ms: int,
     share: Share,
+    rules: Rules,
 ) -> int:
     """Write anew a batch of what an earlier revision of the summarizer wrote; returns how many nodes were written.
 
-    Each node is written once: a period when nothing beneath it waits any more. What a model wrote is left alone.
+    Each node is written once: a period when nothing beneath it waits any more. What a model wrote is left alone. Where
+    a session would be cut otherwise by now, that comes first.
     """
-    jobs, periods = await store.outdated(summarizer.revision, REVISED)
-    written, odd = await write_segments(jobs, store.save_revised, summarizer, zone, count_all, now_ms, share)
+    revising = Revising(summarizer.revision)
+    cuts = cut_all(await store.outdated_sessions(revising.revision, REVISED, rules.overlap_ms), rules, now_ms)
+    if any(fresh or removed for _, fresh, removed in cuts):
+        revising = replace(revising, moved=True)
+        await store.save_cuts(cuts, share.token, revising)
+        jobs, periods = await store.jobs_of([segment.key for _, fresh, _ in cuts for segment in fresh]), list[Stale]()
+    else:
+        jobs, periods = await store.outdated(revising.revision, REVISED)
+    save = partial(store.save_segments, revising=revising)
+    written, odd = await write_segments(jobs, save, summarizer, zone, count_all, now_ms, share)
     # What was told of an odd one before stands.
-    await store.leave_outdated([job.segment.key for job in odd], summarizer.revision, share.token)
+    await store.leave_outdated([job.segment.key for job in odd], revising.revision, share.token)
     nodes = [await _next_version(replace(item, current_hash=""), summarizer, zone, now_ms) for item in periods]
-    await store.save_rollups(_sized(periods, nodes, count_all), share.token, revised=True)
-    return written + len(odd) + len(nodes)
+    await store.save_rollups(_sized(periods, nodes, count_all), share.token, revising)
+    return written + len(odd) + len(nodes) + sum(len(removed) for _, _, removed in cuts)
 
 
 def _sized(

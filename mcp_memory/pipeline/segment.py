@@ -49,16 +49,22 @@ SO_FAR = " (so far)"
 async def segment(store: Store, rules: Rules, now_ms: int, lease_token: int) -> int:
     """Cut up to a batch of sessions; returns how many segments were new or changed."""
     await store.expire(now_ms - rules.gap_ms)
+    cuts = cut_all(await store.dirty(BATCH, rules.overlap_ms), rules, now_ms)
+    if cuts:
+        await store.save_cuts(cuts, lease_token)
+    return sum(len(fresh) + len(removed) for _, fresh, removed in cuts)
+
+
+def cut_all(cuttings: Sequence[Cutting], rules: Rules, now_ms: int) -> list[SavedCut]:
+    """What differs from the stored segments when these sessions are cut now."""
     cuts: list[SavedCut] = []
-    for cutting in await store.dirty(BATCH, rules.overlap_ms):
+    for cutting in cuttings:
         wanted = [_described(cutting, found) for found in cut(cutting.marks, rules, now_ms, cutting.start)]
         stored = {segment.key: segment for segment in cutting.stored}
         fresh = [segment for segment in wanted if stored.get(segment.key) != segment]
         kept = {segment.key for segment in wanted}
         cuts.append((cutting, fresh, [segment for segment in cutting.stored if segment.key not in kept]))
-    if cuts:
-        await store.save_cuts(cuts, lease_token)
-    return sum(len(fresh) + len(removed) for _, fresh, removed in cuts)
+    return cuts
 
 
 def _described(cutting: Cutting, found: Cut) -> StoredSegment:

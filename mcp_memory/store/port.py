@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event, EventQuery, Intake
-from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Stale, Upgrade, Words
+from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Revising, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
 from mcp_memory.domain.segments import Cutting, SavedCut, SegmentJob, SegmentWrite
@@ -258,15 +258,20 @@ class Store(ReadStore, IndexSource, Protocol):
     async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
         """The sessions that have changed since they were cut."""
 
-    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
+    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int, revising: Revising | None = None) -> None:
         """Store the new segments, take the removed ones and their nodes out of the tree."""
 
     async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
         """Segments to summarize, oldest first; without open ones whose last event lies in the `busy` milliseconds."""
 
+    async def jobs_of(self, segments: Sequence[bytes]) -> list[SegmentJob]:
+        """The same of these segments, by their keys, whatever they hold."""
+
     # the versioned nodes: a write stores node, bullets, grips and index rows, and marks the parent, in one go
 
-    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
+    async def save_segments(
+        self, writes: Sequence[SegmentWrite], lease_token: int, revising: Revising | None = None
+    ) -> None:
         """Store the nodes of segments; one that was cut anew meanwhile is left to be summarized again."""
 
     async def mark_closed_periods(self, now_ms: int) -> None:
@@ -275,12 +280,11 @@ class Store(ReadStore, IndexSource, Protocol):
     async def stale(self, level: Level, limit: int) -> list[Stale]: ...
 
     async def save_rollups(
-        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, revising: Revising | None = None
     ) -> None:
         """Store the new versions (None: nothing has changed; a node marked removed: nothing is left beneath it).
 
-        A period whose children are not those it was made from any more is left as it is, to be done anew. `revised`:
-        written anew, with parents as in `save_revised`.
+        A period whose children are not those it was made from any more is left as it is, to be done anew.
         """
 
     # what an earlier revision of the extractive summarizer wrote
@@ -291,8 +295,8 @@ class Store(ReadStore, IndexSource, Protocol):
         A segment that has changed is left to `jobs`, and what a model wrote is left alone.
         """
 
-    async def save_revised(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
-        """As `save_segments`; but a parent is marked only if it is of the same revision, else its own turn comes."""
+    async def outdated_sessions(self, revision: int, limit: int, overlap_ms: int) -> list[Cutting]:
+        """The sessions of these segments, to be cut as a whole; not those of which a model wrote something."""
 
     async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
         """Let the nodes of these segments stand as if they were of the revision."""

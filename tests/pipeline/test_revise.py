@@ -14,7 +14,8 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, NodeQuery, RollupSummary, SegmentSummary
-from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.domain.segments import Rules
+from mcp_memory.domain.toc import Level, NodeRef, parse_node_id
 from mcp_memory.pipeline.rollup import REVISED
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces.process_command import until_idle
@@ -47,6 +48,10 @@ class Later(ExtractiveSummarizer):
         self.given.append(level.label)
         found = await super().rollup(level, children)
         return replace(found, topic=f"later {len(children)}: {found.topic}")
+
+
+class Latest(Later):
+    revision = 3
 
 
 async def grown(app: App, days: Sequence[str] = DAYS) -> None:
@@ -181,6 +186,50 @@ async def test_what_a_model_wrote_is_left_alone(tmp_path: Path) -> None:
             # Until something changes it.
             await learn(app, [said("And one more.", "2026-03-02T09:07:00Z", session="s-2026-03-02")])
             assert await untouched(app) < kept
+
+
+async def test_sessions_that_would_be_cut_otherwise_by_now_are_cut_anew(tmp_path: Path) -> None:
+    finer = Rules(max_tokens=60)
+    async with memory(tmp_path / "new") as fresh:
+        fresh.pipeline.summarizer, fresh.pipeline.rules = Later(), finer
+        await grown(fresh)
+        wanted = {node.node_id: node.title for node in await all_nodes(fresh)}
+    async with memory(tmp_path / "old") as app:
+        await grown(app)
+        before = {node.node_id for node in await all_nodes(app)}
+        app.pipeline.summarizer, app.pipeline.rules = later, _ = Later(), finer
+        await app.pipeline.until_idle()
+        nodes = {node.node_id: node for node in await all_nodes(app)}
+        assert {name: node.title for name, node in nodes.items()} == wanted
+        assert before < set(nodes)
+        assert {nodes[name].version for name in before} == {2}
+        assert {name: later.given.count(name) for name in ("day", "week", "month", "year")} == {
+            "day": 4, "week": 3, "month": 2, "year": 1,
+        }  # fmt: skip
+        assert not (await app.pipeline.until_idle()).anything
+        app.pipeline.summarizer, app.pipeline.rules = Latest(), Rules()
+        await app.pipeline.until_idle()
+        # What was joined again has left the tree, and can still be read.
+        assert {node.node_id for node in await all_nodes(app)} == before
+        [gone, *_] = set(nodes) - before
+        ref, _ = parse_node_id(gone)
+        history = await app.store.nodes(NodeQuery("alpha", (ref,), versions=True))
+        assert [node.removed for node in history] == [False, True]
+
+
+async def test_a_session_of_which_a_model_wrote_is_not_cut_anew(tmp_path: Path) -> None:
+    with scripted(honest) as model:
+        async with opened(tmp_path, model) as app:
+            await learn(app, [*talk("2026-03-02"), *conversation("2026-04-14")])
+            [upgrade] = [one for one in await app.store.upgrades(9, app.clock.now_ms()) if "03-02" in one.ref.key]
+            [node] = await app.store.nodes(NodeQuery("alpha", (upgrade.ref,)))
+            signed = replace(node, written_by=SIGNED)
+            assert await app.store.save_upgrade(upgrade, signed, None, ())
+            app.pipeline.summarizer, app.pipeline.rules = Later(), Rules(max_tokens=60)
+            await app.pipeline.until_idle()
+            nodes = await app.store.nodes(NodeQuery.latest("alpha", Level.SEGMENT, 99))
+            assert [found.written_by for found in nodes if "2026-03-02" in found.node_id] == [SIGNED]
+            assert len([found for found in nodes if "2026-04-14" in found.node_id]) > 1
 
 
 async def test_a_model_is_not_asked_about_what_is_about_to_be_written_anew(tmp_path: Path) -> None:

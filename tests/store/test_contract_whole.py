@@ -6,13 +6,14 @@ import math
 import threading
 from dataclasses import replace
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from mcp_memory.domain.events import EventQuery
-from mcp_memory.domain.nodes import NodeQuery
+from mcp_memory.domain.nodes import NodeQuery, Revising
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.segments import Rules, SavedCut, busy
 from mcp_memory.domain.terms import Ranked, Standing, Within
@@ -181,6 +182,13 @@ async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_peri
         jobs, periods = await store.outdated(2, 2)
         assert ([job.session_id for job in jobs], periods) == (["s2", "s1"], [])
         assert await store.has_work(LATER, busy(LATER), LATER - HOUR, 2)
+        sessions = await store.outdated_sessions(2, 2, 0)
+        assert [[segment.key for segment in one.stored] for one in sessions] == [
+            [jobs[1].segment.key],
+            [jobs[0].segment.key],
+        ]
+        assert [(one.start, len(one.marks)) for one in sessions] == [(0, 2), (0, 2)]
+        assert await store.jobs_of([jobs[0].segment.key]) == jobs[:1]
         lease = store.lease()
         assert await lease.acquire()
         assert lease.token
@@ -202,6 +210,7 @@ async def test_what_a_model_wrote_is_never_outdated(opened: Open) -> None:
         jobs, periods = await store.outdated(2, 99)
         assert jobs == []
         assert [period.ref for period in periods] == [DAY_REF]
+        assert await store.outdated_sessions(2, 99, 0) == []
 
 
 async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(opened: Open) -> None:
@@ -215,14 +224,15 @@ async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(o
         assert await lease.acquire()
         share = Share(lease, math.inf)
         with_later = Later(), UTC, count_all, LATER, share
-        await write_segments((await store.outdated(2, 1))[0], store.save_revised, *with_later)
+        save = partial(store.save_segments, revising=Revising(2))
+        await write_segments((await store.outdated(2, 1))[0], save, *with_later)
         assert await store.stale(Level.DAY, 9) == []
         await add(store, said("And one more.", 3, session="c"))
         await segment(store, Rules(), LATER, share.token)
         await summarize(store, *with_later, 0)
         await rollup(store, *with_later)
         assert (await store.outdated(2, 9))[1] == []
-        await write_segments((await store.outdated(2, 9))[0], store.save_revised, *with_later)
+        await write_segments((await store.outdated(2, 9))[0], save, *with_later)
         assert [stale.ref for stale in await store.stale(Level.DAY, 9)] == [DAY_REF]
         assert await store.outdated(2, 9) == ([], [])
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Stale
+from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Revising, Stale
 from mcp_memory.domain.segments import SegmentWrite
 from mcp_memory.domain.terms import node_columns
 from mcp_memory.domain.toc import Level, NodeRef
@@ -38,10 +38,6 @@ _DIRTY = "dirty_node (project, level, key)"
 #: Which segments speak of which file or name, so that those that share one are found by key, not by a search.
 _MENTION = "mention (project, term, start_ms, node, since)"
 _SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ?, revision = ? WHERE id = ?"
-_TELL_REVISED = """
-    INSERT OR IGNORE INTO dirty_node (project, level, key)
-    SELECT project, level, key FROM node WHERE project = ? AND level = ? AND key = ? AND revision >= ?
-"""
 _GRIP = "grip (id, key, node, timestamp_ms, event, start, end, excerpt, first_event, last_event)"
 _UNLESS_THERE = "ON CONFLICT DO NOTHING"
 #: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
@@ -78,11 +74,10 @@ class NodePart:
 
     _database: Database
 
-    async def save_segments(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
-        await self._database.write(_save_segments, writes, lease_token)
-
-    async def save_revised(self, writes: Sequence[SegmentWrite], lease_token: int) -> None:
-        await self._database.write(_save_segments, writes, lease_token, revised=True)
+    async def save_segments(
+        self, writes: Sequence[SegmentWrite], lease_token: int, revising: Revising | None = None
+    ) -> None:
+        await self._database.write(_save_segments, writes, lease_token, revising)
 
     async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
         def write(tx: Transaction) -> None:
@@ -102,10 +97,10 @@ class NodePart:
         return await self._database.at_once(lambda snapshot: _stale(snapshot, level, limit))
 
     async def save_rollups(
-        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+        self, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, revising: Revising | None = None
     ) -> None:
         if rollups:
-            await self._database.write(_save_rollups, rollups, lease_token, revised=revised)
+            await self._database.write(_save_rollups, rollups, lease_token, revising)
 
 
 async def _stale(reads: Reads, level: Level, limit: int) -> list[Stale]:
@@ -134,7 +129,9 @@ async def periods_of(reads: Reads, level: Level, rows: Sequence[Row]) -> list[St
     ]
 
 
-def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int, *, revised: bool = False) -> None:
+def _save_segments(
+    tx: Transaction, writes: Sequence[SegmentWrite], lease_token: int, revising: Revising | None
+) -> None:
     check_lease(tx, lease_token)
     keys = [write.job.segment.key for write in writes]
     current: dict[bytes, str] = dict(
@@ -145,16 +142,14 @@ def _save_segments(tx: Transaction, writes: Sequence[SegmentWrite], lease_token:
     if not writes:
         return
     placed = [Placed(write.job.project, write.job.session, write.node) for write in writes]
-    numbers = write_nodes(tx, placed, tell_parents=not revised)
-    if revised:
-        _tell_revised(tx, placed)
+    numbers = write_nodes(tx, placed, revising)
     write_grips(tx, {number: write.grips for number, write in zip(numbers, writes, strict=True)})
     done = [value for number, write in zip(numbers, writes, strict=True) for value in (write.job.segment.key, number)]
     tx.run(_DONE.format(done=", ".join(["(?, ?)"] * len(writes))), done)
 
 
 def _save_rollups(
-    tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, *, revised: bool = False
+    tx: Transaction, rollups: Sequence[tuple[Stale, Node | None]], lease_token: int, revising: Revising | None
 ) -> None:
     check_lease(tx, lease_token)
     nodes, done = [], []
@@ -166,20 +161,8 @@ def _save_rollups(
             continue
         nodes += [Placed(stale.project, None, node)] if node else []
         done.append((stale.project, int(ref.level), ref.key))
-    write_nodes(tx, nodes, tell_parents=not revised)
-    if revised:
-        _tell_revised(tx, nodes)
+    write_nodes(tx, nodes, revising)
     tx.run_many("DELETE FROM dirty_node WHERE project = ? AND level = ? AND key = ?", done)
-
-
-def _tell_revised(tx: Transaction, placed: Sequence[Placed]) -> None:
-    """Mark the parents that something new has brought to this revision already; those before it have their turn."""
-    told = {
-        (one.project, int(parent.level), parent.key, one.node.revision)
-        for one in placed
-        if (parent := one.node.ref.parent)
-    }
-    tx.run_many(_TELL_REVISED, sorted(told))
 
 
 class Placed(NamedTuple):
@@ -190,7 +173,9 @@ class Placed(NamedTuple):
     node: Node
 
 
-def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool = True) -> list[int]:
+def write_nodes(
+    tx: Transaction, placed: Sequence[Placed], revising: Revising | None = None, *, tell_parents: bool = True
+) -> list[int]:
     """Append a version of each node and make it the current one; returns the nodes' numbers."""
     if not placed:
         return []
@@ -232,10 +217,20 @@ def write_nodes(tx: Transaction, placed: Sequence[Placed], *, tell_parents: bool
     tx.insert(_MENTION, mentions, known=_UNLESS_THERE)
     if tell_parents:
         parents = [(one.project, parent) for one in placed if (parent := one.node.ref.parent)]
-        tx.insert(_DIRTY, [(project, int(ref.level), ref.key) for project, ref in parents], known=_UNLESS_THERE)
+        marked = sorted({(project, int(ref.level), ref.key) for project, ref in parents})
+        if revising:
+            marked = [place for place in marked if _hears(tx, place, revising)]
+        tx.insert(_DIRTY, marked, known=_UNLESS_THERE)
     days = {one.project for one in placed if one.node.level is Level.DAY}
     tx.insert("dirty_brief (project)", [(project,) for project in sorted(days)], known=_UNLESS_THERE)
     return numbers
+
+
+def _hears(tx: Transaction, place: tuple[int, int, str], revising: Revising) -> bool:
+    """Whether a parent is marked when something beneath it was written anew."""
+    found = tx.fetch("SELECT revision FROM node WHERE project = ? AND level = ? AND key = ? AND removed = 0", place)
+    revision = found[0][0] if found else None
+    return revising.moved if revision is None else bool(revision >= revising.revision)
 
 
 def _version_row(row: int, number: int, version: int, node: Node) -> tuple[Any, ...]:
@@ -299,7 +294,7 @@ def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
     tx.insert(_GRIP, rows)
 
 
-def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
+def remove_segment_node(tx: Transaction, segment_key: bytes, revising: Revising | None = None) -> None:
     """Take a segment's node out of the tree; its versions and grips stay readable by id."""
     rows = tx.fetch(
         "SELECT n.project, n.session, n.key, v.version, v.title, v.start_ms, v.end_ms, v.input_hash "
@@ -310,7 +305,7 @@ def remove_segment_node(tx: Transaction, segment_key: bytes) -> None:
     for project, session, key, version, title, start_ms, end_ms, input_hash in rows:
         told = ("", version, title, start_ms, end_ms, (), (), (), False, "removed", input_hash)
         node = Node(NodeRef(Level.SEGMENT, key), *told, removed=True)
-        [number] = write_nodes(tx, [Placed(project, session, node)])
+        [number] = write_nodes(tx, [Placed(project, session, node)], revising)
         write_grips(tx, {number: ()})
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
-from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Stale, Upgrade
+from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
 from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment, opens_task
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
@@ -65,6 +65,14 @@ _PERIODS = """
     SELECT n.project, p.slug, n.key, v.input_hash FROM node n JOIN project p ON p.id = n.project
     JOIN node_version v ON v.id = n.current WHERE n.id IN ({marks}) ORDER BY n.start_ms DESC
 """
+#: Not in the queue of changed sessions, and cut from their start on.
+_OUTDATED_SESSIONS = f"""
+    SELECT s.id, 0, s.client, s.session_id, s.project, NULL, NULL FROM session s
+    WHERE s.id IN (SELECT g.session FROM ({OUTDATED}) o CROSS JOIN segment g ON g.node = o.id)
+      AND NOT EXISTS (
+          SELECT 1 FROM segment g CROSS JOIN node n ON n.id = g.node WHERE g.session = s.id AND n.revision IS NULL
+      )
+"""
 _EVENTS = f"""
     SELECT g.key, {EVENT_COLUMNS},
            (e.timestamp_ms, e.id) >= (g.start_ms, g.first_event)
@@ -109,12 +117,23 @@ class SegmentPart:
     async def dirty(self, limit: int, overlap_ms: int) -> list[Cutting]:
         return await self._database.at_once(lambda snapshot: _dirty(snapshot, limit, overlap_ms))
 
-    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int) -> None:
-        await self._database.write(_save_cuts, cuts, lease_token)
+    async def save_cuts(self, cuts: Sequence[SavedCut], lease_token: int, revising: Revising | None = None) -> None:
+        await self._database.write(_save_cuts, cuts, lease_token, revising)
 
     async def jobs(self, limit: int, busy: range) -> list[SegmentJob]:
         values = (busy.start, busy.stop - 1, limit)
         return await self._database.at_once(lambda snapshot: _jobs(snapshot, _JOBS, values))
+
+    async def jobs_of(self, segments: Sequence[bytes]) -> list[SegmentJob]:
+        sql = f"{_JOB} WHERE g.key IN ({marks(segments)}) ORDER BY g.start_ms DESC"
+        return await self._database.at_once(lambda snapshot: _jobs(snapshot, sql, segments))
+
+    async def outdated_sessions(self, revision: int, limit: int, overlap_ms: int) -> list[Cutting]:
+        async def read(snapshot: Reads) -> list[Cutting]:
+            rows = await snapshot.fetch(_OUTDATED_SESSIONS, {"revision": revision, "limit": limit})
+            return await _cuttings(snapshot, rows, overlap_ms)
+
+        return await self._database.at_once(read)
 
     async def outdated(self, revision: int, limit: int) -> tuple[list[SegmentJob], list[Stale]]:
         return await self._database.at_once(lambda snapshot: _outdated(snapshot, revision, limit))
@@ -145,7 +164,11 @@ class SegmentPart:
 
 
 async def _dirty(reads: Reads, limit: int, overlap_ms: int) -> list[Cutting]:
-    rows = await reads.fetch(_DIRTY, (limit,))
+    return await _cuttings(reads, await reads.fetch(_DIRTY, (limit,)), overlap_ms)
+
+
+async def _cuttings(reads: Reads, rows: Sequence[Row], overlap_ms: int) -> list[Cutting]:
+    """Sessions with what they are cut from, from rows such as those of changed ones."""
     if not rows:
         return []
     values = list[int]()
@@ -177,17 +200,17 @@ def _marks(rows: Sequence[Row], own: int) -> list[Mark]:
     return found
 
 
-def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int) -> None:
+def _save_cuts(tx: Transaction, cuts: Sequence[SavedCut], lease_token: int, revising: Revising | None) -> None:
     check_lease(tx, lease_token)
     for cutting, segments, removed in cuts:
         for segment in removed:
-            remove_segment_node(tx, segment.key)
+            remove_segment_node(tx, segment.key, revising)
             tx.run("DELETE FROM segment WHERE key = ?", (segment.key,))
         tx.run_many(_SAVE, [(cutting.session, *_row(segment)) for segment in segments])
         tx.run("DELETE FROM dirty_session WHERE session = ? AND seq = ?", (cutting.session, cutting.seq))
 
 
-async def _jobs(reads: Reads, sql: str, values: Sequence[int]) -> list[SegmentJob]:
+async def _jobs(reads: Reads, sql: str, values: Sequence[int] | Sequence[bytes]) -> list[SegmentJob]:
     rows = await reads.fetch(sql, values)
     if not rows:
         return []
