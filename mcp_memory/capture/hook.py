@@ -43,11 +43,11 @@ _SILENT = frozenset(
     "beforeshellexecution beforemcpexecution beforereadfile".split()
 )
 _TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
-_OWN_TOOL = lazy(r"mcp__(plugin_[^_]+(_[^_]+)*_)?(mcp[-_])?memory__")
-_OWN_SERVERS = frozenset({"memory", "mcp-memory"})
-#: Cursor names a tool without its server; VS Code and Copilot put the server's name before it.
-_OWN_PLAIN_TOOL = lazy(
-    r"(MCP:\s*|(mcp_)?(mcp[-_])?memory\d*[-_])"
+OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
+#: Claude Code, Codex and Gemini CLI name our server with a tool; Cursor none, and VS Code and Copilot one of their own.
+_OWN_TOOL = lazy(
+    r"(mcp__(plugin_[^_]+(_[^_]+)*_)?)?(mcp[-_])?memory__"
+    r"|(MCP:\s*(memory[:./ -])?|(mcp_)?(mcp[-_])?memory\d*[-_:./ ])"
     r"(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
 )
 _MAX_INPUT = 64 * 1024 * 1024
@@ -103,7 +103,7 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     if told is None:
         return ""
     client, payload = client_of(told, client), plain(told)
-    if event_of(payload) in _SILENT or is_own(payload, client):
+    if event_of(payload) in _SILENT or is_own(payload):
         return ""
     home = home_dir(env)
     settings = read_settings(os.path.join(home, "config.toml"), env)
@@ -239,16 +239,17 @@ def event_of(payload: Mapping[str, Any]) -> str:
     return str(payload.get("hook_event_name", "")).lower()
 
 
-def is_own(payload: Mapping[str, Any], client: str) -> bool:
+def is_own(payload: Mapping[str, Any]) -> bool:
     """Whether this is what our own tools answered: remembering it would make memory echo itself."""
     if event_of(payload) not in _TOOL_DONE:
         return False
-    if is_own_tool(str(payload.get("tool_name", "")), client):
-        return True
     told = ((payload.get("mcp_server"), "name"), (payload.get("mcp_context"), "server_name"))
-    servers = [str(server.get(key)) for server, key in told if isinstance(server, dict)]
-    return any(server.rpartition(":")[2] in _OWN_SERVERS for server in servers)
+    servers = [server.get(key) for server, key in told if isinstance(server, dict)]
+    return is_own_tool(str(payload.get("tool_name", "")), *servers)
 
 
-def is_own_tool(name: str, client: str) -> bool:
-    return bool(_OWN_TOOL().match(name) or (client in (CURSOR, VSCODE) and _OWN_PLAIN_TOOL().match(name)))
+def is_own_tool(name: str, *servers: object) -> bool:
+    """Whether a tool is one of ours, by its name or by that of its server, as clients write them."""
+    named = [server.rpartition(":")[2] for server in servers if isinstance(server, str)]
+    # Cursor says whose setting a server is of.
+    return bool(_OWN_TOOL().match(name)) or any(one.removeprefix("user-") in OWN_SERVERS for one in named)

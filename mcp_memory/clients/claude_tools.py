@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mcp_memory.capture.hook import is_own_tool
 from mcp_memory.clients.commits import recorded
 from mcp_memory.clients.lines import Origin, object_of, objects_of, one_line, text_of
 from mcp_memory.clients.replies import (
@@ -28,8 +29,6 @@ from mcp_memory.domain.events import Captured, EventType
 
 SHORT = 200
 _LONG_COMMAND = 300
-_OWN_TOOL = re.compile(r"mcp__(?:plugin_.*_)?(?:mcp[-_])?memory__")
-OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
 _OWN_COMMAND = re.compile(
     r"(?:^|[;&|(]\s*)(?:\S*/)?(?:mcp-memory|python3?\s+-m\s+mcp_memory)\s+"
     r"(?:toc|node|grip|search|timeline|context|snapshot|session|export|forget)\b",
@@ -43,12 +42,15 @@ _TELLING_FIELD = {
     "WebSearch": "query",
     "Task": "description",
     "Agent": "description",
+    "TaskCreate": "subject",
 }
 _LINE_NUMBER = re.compile(r"^ *\d+(?:→|\t)", re.MULTILINE)
 _NOTHING_SAID = frozenset({"(Bash completed with no output)", "Tool ran without output"})
 _FOUND_FILES = re.compile(r"\AFound \d+ files?(?: limit: \d+)?\n")
 _AGENT_FOOTER = re.compile(r"\n*agentId: \S+ \(.*", re.DOTALL)
 _MARKS = {"completed": "x", "in_progress": "~", "deleted": "-", "cancelled": "-"}
+_TASK = re.compile(r"Task #(\S+) created")
+_LISTED_TASK = re.compile(r"^#(\S+) \[(\w+)\] (.*)$", re.MULTILINE)
 _APPROVED = re.compile(r".*\n#+ Approved Plan[^\n]*:\n", re.DOTALL)
 
 #: Blocks that the client or a hook writes into a user's message.
@@ -142,10 +144,7 @@ def compact_summary(text: str) -> str:
 
 def is_own(name: str, given: Mapping[str, Any], server: object = "") -> bool:
     """Whether the call read our own memory, or only the client's list of tools: not to be remembered again."""
-    if name in _BOOKKEEPING or _OWN_TOOL.match(name):
-        return True
-    servers = (server, given.get("server")) if "Mcp" in name else (server,)
-    if any(isinstance(one, str) and one.rpartition(":")[2] in OWN_SERVERS for one in servers):
+    if name in _BOOKKEEPING or is_own_tool(name, server, given.get("server") if "Mcp" in name else ""):
         return True
     return name == "Bash" and bool(_OWN_COMMAND.search(text_of(given, "command")))
 
@@ -165,17 +164,17 @@ def tool_events(
     words = refusal(result) if failed else None
     if words is not None:
         result, words = refused(name, given, words)
-    text = "\n".join(filter(None, (headline(name, given, origin.cwd), result))).rstrip()
+    text = "\n".join(filter(None, (headline(name, given, origin.cwd, failed=failed), result))).rstrip()
     files = touched(name, given, origin.cwd)
     facts = {"tool": name, "files": files, "failed": failed, "refused": words is not None, **facts}
     call = origin.event(f"tool:{tool_id}", EventType.TOOL_RESULT, text, source_ids, **facts)
     return [call, *refusing(origin, tool_id, name, words or "", source_ids)]
 
 
-def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
+def headline(name: str, given: Mapping[str, Any], cwd: str, *, failed: bool = False) -> str:
     """One line that names the call: the tool, and what of its input tells most.
 
-    After that of a command that commits stand the message, and an empty line before what comes back.
+    After that of a command that commits, unless it failed, stand the message and an empty line.
     """
     if not name:
         return ""
@@ -186,15 +185,17 @@ def headline(name: str, given: Mapping[str, Any], cwd: str) -> str:
         short = text_of(given, "command").strip().partition("\n")[0].rstrip()
         if len(short) > _LONG_COMMAND:
             short = clip(one_line(text_of(given, "description")) or short, _LONG_COMMAND)
-        if told := recorded(text_of(given, "command")):
+        if told := "" if failed else recorded(text_of(given, "command")):
             return f"{name}: {short}\n{told}\n"
     elif name in _FILE_TOOLS:
         short = relative(_file(given), cwd)
     elif name in ("Grep", "Glob"):
         where, short = relative(text_of(given, "path"), cwd), clip(one_line(text_of(given, "pattern")), SHORT)
         short = f"{short} in {where}" if where and where != cwd else short
-    elif name == "TodoWrite":
+    elif name in ("TodoWrite", "TaskList"):
         short = ""
+    elif name == "TaskUpdate":
+        short = f"#{text_of(given, 'taskId')}".rstrip("#")
     elif name == PLAN:
         short = clip(text_of(given, "plan").strip().partition("\n")[0].lstrip("# "), SHORT)
     elif asked := asked_in(given):
@@ -217,7 +218,9 @@ def _file(given: Mapping[str, Any]) -> str:
 
 def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
     """What a call that went well gave back: `response` is the tool's object, or the model's view of it."""
-    if isinstance(response, dict):
+    if name in ("TaskCreate", "TaskUpdate", "TaskList"):
+        text = _tasks(given, response if isinstance(response, dict) else {}, blocks_text(response))
+    elif isinstance(response, dict):
         text = _from_object(given, response)
     else:
         text = _from_view(name, given, without_injected(blocks_text(response)).strip("\n"))
@@ -322,6 +325,24 @@ def _changes(edit: Mapping[str, Any]) -> str:
 def checklist(items: Sequence[Mapping[str, Any]], field: str) -> str:
     """A list of things to do, each with how far it is."""
     return "\n".join(f"[{_MARKS.get(text_of(item, 'status'), ' ')}] {text_of(item, field)}" for item in items)
+
+
+def _tasks(given: Mapping[str, Any], result: Mapping[str, Any], view: str) -> str:
+    """Tasks that are made, changed or listed, each with how far it is; by its number where no more is known."""
+    if listed := objects_of(result, "tasks") or [
+        {"id": number, "status": status, "subject": subject} for number, status, subject in _LISTED_TASK.findall(view)
+    ]:
+        return checklist(listed, "subject")
+    number, subject, status = (text_of(given, field) for field in ("taskId", "subject", "status"))
+    if status or (subject and not number):
+        return checklist([{"status": status, "text": subject or f"#{number}"}], "text")
+    return f"#{number} {subject}".rstrip() if number else view
+
+
+def task_of(given: Mapping[str, Any], response: object) -> str:
+    """The number of the task that a call makes or changes, which its subject is known by later."""
+    made = _TASK.match(blocks_text(response))
+    return text_of(given, "taskId") or text_of(object_of(response, "task"), "id") or (made[1] if made else "")
 
 
 def _web_hit(hit: object) -> str:

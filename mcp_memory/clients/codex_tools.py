@@ -146,7 +146,7 @@ def tool_event(origin: Origin, tool_id: str, call: ToolCall, output: ToolOutput)
     elif name == "update_plan" and isinstance(given.get("plan"), list):
         head, result = name, checklist(objects_of(given, "plan"), "step")
     else:
-        head = claude_tools.headline(name, given, origin.cwd)
+        head = claude_tools.headline(name, given, origin.cwd, failed=failed)
         files = [relative(text_of(given, "path"), origin.cwd)] if name == "view_image" else []
     if refused:
         result = REFUSED

@@ -6,7 +6,6 @@ has a key that is the same both times.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 from mcp_memory.capture.hook import CURSOR
 from mcp_memory.clients import claude_tools
 from mcp_memory.clients.claude_tools import (
-    OWN_SERVERS,
     SHORT,
     blocks_text,
     clip,
@@ -44,10 +42,6 @@ _AFTER = "hook-after"
 _SILENT = (
     "pretooluse beforeshellexecution beforemcpexecution beforereadfile beforetabfileread aftertabfileedit "
     "afteragentthought notification workspaceopen"
-)
-_OWN_TOOL = re.compile(
-    r"(?:MCP:\s*)?(?:memory[:./ -])?"
-    r"(?:toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
 )
 _SHELLS = frozenset("shell bash run_terminal_cmd run_terminal_command".split())
 _WRITERS = frozenset("write create_file".split())
@@ -133,14 +127,13 @@ def _tool_call(call: HookCall, name: str, given: Mapping[str, Any], result: str,
     """One call, then what came back; for an edit, what it changed. None if no tool is named."""
     if not name:
         return None
-    kind, server = name.lower(), given.get("server") or given.get("serverName")
-    own_server = isinstance(server, str) and server.rpartition(":")[2].removeprefix("user-") in OWN_SERVERS
-    is_shell = kind in _SHELLS
-    if _OWN_TOOL.match(name) or own_server or (is_shell and claude_tools.is_own("Bash", given)):
+    kind, is_shell = name.lower(), name.lower() in _SHELLS
+    if claude_tools.is_own("Bash" if is_shell else name, given, given.get("server") or given.get("serverName")):
         return call.reading()
     path = next(filter(None, (text_of(given, key) for key in _FILE_FIELDS)), "")
     if is_shell:
-        short = claude_tools.headline("Bash", given, call.cwd).removeprefix("Bash").removeprefix(": ")
+        line = claude_tools.headline("Bash", given, call.cwd, failed=facts.get("failed") is True)
+        short = line.removeprefix("Bash").removeprefix(": ")
     elif path and kind not in ("grep", "glob"):
         short = relative(path, call.cwd)
     else:

@@ -15,7 +15,6 @@ from typing import Any
 
 from mcp_memory.clients import claude_tools
 from mcp_memory.clients.claude_tools import (
-    OWN_SERVERS,
     SHORT,
     clip,
     compact,
@@ -55,7 +54,6 @@ _FILE_TOOLS = frozenset({"read_file", "write_file", "replace"})
 _TELLING_FIELDS = ("pattern", "query", "url", "dir_path")
 #: What ends a subagent is told as its answer.
 _BOOKKEEPING = frozenset({"complete_task"})
-_OWN_TOOL = re.compile(r"mcp_(?:mcp[-_])?memory_|(?:mcp[-_])?memory__")
 #: The client says these in the user's name.
 _NOT_TYPED = ("<session_context>", "System: Potential loop detected.")
 _BARE_COMMAND = re.compile(r"[/?][\w:-]*")
@@ -157,9 +155,7 @@ def _parts_text(content: object) -> str:
 
 def _is_own(name: str, given: Mapping[str, Any], server: str = "") -> bool:
     """Whether the call read our own memory, or only ended a subagent."""
-    if name in _BOOKKEEPING or _OWN_TOOL.match(name) or server in OWN_SERVERS:
-        return True
-    return name == _SHELL and claude_tools.is_own("Bash", given)
+    return name in _BOOKKEEPING or claude_tools.is_own("Bash" if name == _SHELL else name, given, server)
 
 
 def _tool_event(
@@ -179,14 +175,14 @@ def _tool_event(
     elif name == "replace":
         result = claude_tools.result_text("Edit", given, result)
     elif name == "write_todos":
-        result = (isinstance(given.get("todos"), list) and result.partition("now:\n")[2]) or result
+        result = claude_tools.checklist(objects_of(given, "todos"), "description") or result
     elif name not in _FILE_TOOLS and given:
         short = next(filter(None, (text_of(given, key) for key in _TELLING_FIELDS)), "")
         short = relative(short, cwd) if short and len(given) == 1 else compact(given)
     short = clip(one_line(short), SHORT)
     head = f"{name}: {short}" if short else name
     if name == _SHELL:
-        head = claude_tools.headline("Bash", given, cwd).replace("Bash", _SHELL, 1)
+        head = claude_tools.headline("Bash", given, cwd, failed=failed).replace("Bash", _SHELL, 1)
     if error:
         result = _FENCE.sub("", error).strip()
     text = shortened("\n".join(filter(None, (head, without_injected(result).strip("\n").rstrip()))).rstrip())

@@ -50,7 +50,7 @@ def hook(payload: Mapping[str, Any], received_ms: int) -> Reading:
     payload = plain(payload)
     when, event, name = payload.get("timestamp"), text_of(payload, "hook_event_name"), text_of(payload, "tool_name")
     ms = (when if isinstance(when, int) and when in TIMES else milliseconds(when)) or received_ms
-    if is_own_tool(name, VSCODE):
+    if is_own_tool(name):
         return Reading(text_of(payload, "session_id"))
     changed = {**payload, "hook_event_name": _EVENTS.get(event, event[:1].upper() + event[1:])}
     if name:
@@ -112,6 +112,6 @@ class _VSCodeTranscript(TranscriptReader):
         kept = self.kept(self.memory.get("calls", {}).get(call))
         made = [one for one in kept if text_of(one, "toolCallId") == call]
         name, given = _call(text_of(made[0], "toolName"), object_of(made[0], "arguments")) if made else ("", {})
-        if is_own_tool(name, VSCODE) or not call or not (name or result):
+        if is_own_tool(name) or not call or not (name or result):
             return []
         return tool_events(origin, call, name, given, result, (call,), failed=data.get("success") is False)

@@ -20,7 +20,7 @@ def same(hooked: Captured, told: Captured) -> bool:
     fields = ("client", "session_id", "source_key", "event_type", "role", "text")
     assert [getattr(hooked, field) for field in fields] == [getattr(told, field) for field in fields]
     assert (hooked.metadata["via"], told.metadata["via"]) == ("hook", "transcript")
-    shared = ("prompt_id", "cwd", "tool", "files", "failed", "refused", "refuses")
+    shared = ("prompt_id", "cwd", "tool", "files", "failed", "refused", "refuses", "task")
     assert [hooked.metadata.get(name) for name in shared] == [told.metadata.get(name) for name in shared]
     return True
 
@@ -64,6 +64,10 @@ ANSWERED = {"questions": [QUESTION], "answers": {"Which?": "A"}}
 ASKED = 'User has answered your questions: "Which?"="A". You can now continue with the user\'s answers in mind.'
 PLAN = "# Mend the fence\n\nBoth gates."
 APPROVED = f"User has approved your plan. You can now start coding.\n\n## Approved Plan:\n{PLAN}"
+TASK = {"subject": "Mend"}
+TASK_MADE = "TaskCreate: Mend\n[ ] Mend"
+UPDATED = {"success": True, "taskId": "3", "updatedFields": ["status"]}
+LISTED = [{"id": "3", "subject": "Mend", "status": "completed"}, {"id": "4", "subject": "Oil", "status": "pending"}]
 COMMIT = {"command": "git commit -m Mend -m Now"}
 COMMITTED = "Bash: git commit -m Mend -m Now\nCommit message: Mend\nNow"
 PLANNED = f"ExitPlanMode: Mend the fence\n{PLAN}"
@@ -84,6 +88,10 @@ TOOLS = [
         [{"type": "text", "text": "31 crates."}, {"type": "text", "text": "agentId: a7 (to go on)\n<usage>9</usage>"}],
         "Agent: Count\n31 crates.",
     ),
+    ("TaskCreate", TASK, {"task": {"id": "3", **TASK}}, "Task #3 created successfully: Mend", TASK_MADE),
+    ("TaskUpdate", {"taskId": "3", "status": "completed"}, UPDATED, "Updated task #3 status", "TaskUpdate: #3\n[x] #3"),
+    ("TaskUpdate", {"taskId": "3", "subject": "Oil"}, UPDATED, "Updated task #3 subject", "TaskUpdate: #3\n#3 Oil"),
+    ("TaskList", {}, {"tasks": LISTED}, "#3 [completed] Mend\n#4 [pending] Oil", "TaskList\n[x] Mend\n[ ] Oil"),
     ("Bash", COMMIT, SHELL, "hello\ncareful", f"{COMMITTED}\n\nhello\ncareful"),
     ("Bash", COMMIT, SILENT, "", COMMITTED),
     (

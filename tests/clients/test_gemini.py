@@ -164,6 +164,10 @@ TOOLS: list[tuple[str, dict[str, Any], object, str, str]] = [
     ("write_file", {"file_path": f"{CWD}/a.py", "content": "x = 1\n"}, "Successfully created.", "", "x = 1"),
     ("replace", {"file_path": f"{CWD}/a.py", "old_string": "x\ny", "new_string": "x\nz"}, "Done.", "", "- y\n+ z"),
     ("read_file", {"file_path": f"{CWD}/no.py"}, "Could not read.", "File not found: no.py", "File not found: no.py"),
+    ("run_shell_command", {"command": "git commit -m Mend"}, "Output: ok\nProcess Group PGID: 9", "",
+     "Commit message: Mend\n\nok"),
+    ("run_shell_command", {"command": "git commit -m Mend"}, "Output: no\nExit Code: 1\nProcess Group PGID: 9", "",
+     "Exit code 1\nno"),
     ("glob", {"pattern": "*.py"}, "Found 1 file(s)", "", "Found 1 file(s)"),
     ("mcp_farm_count", {"what": "crates"}, [{"text": "31"}, {"text": "more"}], "", "31\nmore"),
 ]  # fmt: skip
@@ -340,3 +344,11 @@ def test_a_call_that_the_user_did_not_allow_is_refused(tmp_path: Path) -> None:
     assert "is_interrupt" not in first.metadata
     assert second.metadata["is_interrupt"]
     assert "refused" not in second.metadata
+
+
+def test_things_to_do_are_told_with_how_far_they_are(chat: Chat) -> None:
+    states = ("completed", "in_progress", "pending", "cancelled")
+    todos = [{"description": f"Gate {index}", "status": state} for index, state in enumerate(states)]
+    call = called("write_todos", {"todos": todos}, "Successfully updated the todo list. The current list is now:\n1. x")
+    (event,) = chat.write(chat.reply("", call)).events()
+    assert event.text == "write_todos\n[x] Gate 0\n[~] Gate 1\n[ ] Gate 2\n[-] Gate 3"
