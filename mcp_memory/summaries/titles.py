@@ -70,7 +70,9 @@ def title_of(standing: Sequence[Statement], vocabulary: Vocabulary, names: Seque
 
 
 def options_of(standing: Sequence[Statement], vocabulary: Vocabulary, names: Sequence[str] = ()) -> list[Option]:
-    return sorted(_options(standing, _shared(standing, vocabulary.weights, names)), key=lambda one: (-one.score, one.text))
+    return sorted(
+        _options(standing, _shared(standing, vocabulary.weights, names)), key=lambda one: (-one.score, one.text)
+    )
 
 
 def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Iterator[Option]:
