@@ -17,7 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from mcp_memory import lexicon
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import has_unspaced_script, one_line, printable, strip_markup, terms
+from mcp_memory.domain.sentences import sentences
+from mcp_memory.domain.text import has_unspaced_script, one_line, printable, similar, strip_markup, terms
 from mcp_memory.errors import InvalidOutput
 
 MAX_BULLET = 300
@@ -25,6 +26,8 @@ MAX_TITLE_WORDS, MIN_TITLE_WORDS = 10, 5
 MAX_TITLE = 110
 MAX_KEYWORD = 40
 MIN_KEYWORDS = 3
+#: How many statements a prompt may hold beside the material.
+_MOST_STANDING, _MOST_REFUTED = 25, 15
 CONTENT_TYPES = ("conversation", "journal", "document", "general")
 #: The kinds that a model may give a bullet, with how it is told what they are.
 WRITTEN = {kind: kind.meaning for kind in Kind if kind.meaning}
@@ -251,40 +254,48 @@ class Prompt(Generic[A]):
     wrong_with: Callable[[A], str] = field(default=lambda answer: "", compare=False)
 
 
-#: A text repeats a claim if it shares at least so many of the claim's terms, and this part of them.
-_SHARED, _COVERED = 3, 0.6
-
-
-def repeats(text: str, claim: str) -> bool:
-    """Whether a text tells a claim again, and not that it was refuted."""
-    told, wanted = terms(text), terms(claim)
-    shared = len(told & wanted)
-    if shared < max(_SHARED, _COVERED * len(wanted)):
-        return False
-    return not {*re.findall(r"[a-z']+", text.lower())} & lexicon.word_lists("prompts")["denials"]
-
-
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What is known of a material without a model: what stands, each with its kind, and what was refuted."""
+    """What is known of a material without a model: what stands, each with its kind, and what was refuted.
+
+    What stands is `shown` to the model unless it is the material itself.
+    """
 
     standing: tuple[tuple[Kind, str], ...] = ()
     refuted: tuple[str, ...] = ()
+    shown: bool = True
 
     def told(self) -> list[str]:
-        """The same as a model reads it: data, and so between fences."""
-        standing = "\n".join(f"{kind}: {text}" for kind, text in self.standing)
-        refuted = "\n".join(f"[{number}] {text}" for number, text in enumerate(self.refuted, 1))
+        """The same as a model reads it: data, and so between fences. Of what stands, what matters most."""
+        listed = sorted(self.standing if self.shown else (), key=lambda one: -one[0].weight)[:_MOST_STANDING]
+        kept = [one for one in self.standing if one in listed]
+        standing = "\n".join(f"{kind}: {one_line(text, MAX_BULLET)}" for kind, text in dict.fromkeys(kept))
+        numbered = enumerate(self.refuted[:_MOST_REFUTED], 1)
+        refuted = "\n".join(f"[{number}] {one_line(text, MAX_BULLET)}" for number, text in numbered)
         parts = (("standing", standing), ("refuted", refuted))
         return [f"{_told(name)}\n{_fenced(name, text)}" for name, text in parts if text]
 
-    def wrong_with(self, answer: SectionAnswer | MergeAnswer) -> str:
+    def wrong_with(self, answer: SectionAnswer | MergeAnswer | RecordAnswer) -> str:
         """Whether an answer tells something as true that was refuted. It is named by its number: its words are data."""
-        texts = [answer.title, *(bullet.text for bullet in answer.bullets)]
-        for number, claim in enumerate(self.refuted, 1):
-            if any(repeats(text, claim) for text in texts):
+        if isinstance(answer, RecordAnswer):
+            told = [answer.summary[found.start : found.end] for found in sentences(answer.summary)]
+            texts = [*answer.key_points, *answer.decisions, *told]
+        else:
+            texts = [answer.title, *(bullet.text for bullet in answer.bullets)]
+        for number, claim in enumerate(self.refuted[:_MOST_REFUTED], 1):
+            if any(self._repeats(text, claim) for text in texts):
                 return _told("repeated", number=number)
         return ""
+
+    def _repeats(self, text: str, claim: str) -> bool:
+        """Whether a text asserts the same as a claim: it neither denies it nor is closer to something that stands."""
+        from mcp_memory.summaries.truth import SAME
+
+        told = terms(text)
+        alike = similar(told, terms(claim))
+        said, meant = ({*re.findall(r"[^\W\d_']+(?:'\w+)?", part.lower())} for part in (text, claim))
+        denied = (said - meant) & lexicon.word_lists("prompts")["denials"]
+        return alike >= SAME and not denied and all(similar(told, terms(other)) < alike for _, other in self.standing)
 
 
 NOTHING = Claims()
@@ -322,10 +333,11 @@ def merge(
     return replace(asked, wrong_with=claims.wrong_with)
 
 
-def record(purpose: str, transcript: str, *, prior: str) -> Prompt[RecordAnswer]:
+def record(purpose: str, transcript: str, prior: str, claims: Claims) -> Prompt[RecordAnswer]:
     """Condense a part of a session, so that the work can go on without its words."""
     task = f"{_told('record')}\n{_told('record_goes_on')}" if prior else _told("record")
-    return _question(purpose, f"{task}\n\n{_told('truth')}", transcript, RecordAnswer, prior)
+    asked = _question(purpose, f"{task}\n\n{_told('truth')}", transcript, RecordAnswer, prior, *claims.told())
+    return replace(asked, wrong_with=claims.wrong_with)
 
 
 def prose(purpose: str, content: str, length: str, *, content_type: str, prior: str) -> Prompt[TextAnswer]:

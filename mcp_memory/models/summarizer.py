@@ -73,9 +73,6 @@ _AROUND = " \t\n\"'`“”‘’«»…."
 #: How much of one answer a record takes, whatever it holds.
 _POINTS, _DECISIONS, _ACTIONS, _OPEN, _NAMES = 10, 8, 6, 6, 15
 
-#: What is known of events without a model, given what was said before them.
-ClaimsOf = Callable[[Sequence[Event], Sequence[Event]], Claims]
-
 M = TypeVar("M")
 P = TypeVar("P")
 
@@ -117,8 +114,8 @@ class _Task:
 class ModelSummarizer:
     """Implements the `Author` port, and with it `Summarizer`. What is too short for a model stays extractive."""
 
-    def __init__(self, caller: Caller, short: Summarizer, claims: ClaimsOf = lambda events, context: NOTHING) -> None:
-        self._caller, self._short, self._claims = caller, short, claims
+    def __init__(self, caller: Caller, short: Summarizer) -> None:
+        self._caller, self._short = caller, short
 
     @property
     def name(self) -> str:
@@ -143,9 +140,9 @@ class ModelSummarizer:
         if depth_of(tokens) is Depth.NONE:
             metrics = self._measured(tokens, Depth.NONE, spare.title, spare.bullets, spare.keywords)
             return replace(spare, written_by=self._short.name, metrics=metrics)
-        task = _Task(Level.SEGMENT, node_id, prior, self._claims(events, context))
+        task = _Task(Level.SEGMENT, node_id, prior, claims_in(events, context))
         # What stands is found in the chunk itself; what was refuted may have been so in another.
-        part = replace(task, prior="", claims=replace(task.claims, standing=()))
+        part = replace(task, prior="", claims=replace(task.claims, shown=False))
         before = truncate_to_tokens(transcript(context), _CONTEXT_TOKENS)
 
         async def leaf(chunk: str) -> Draft[Evidence]:
@@ -166,21 +163,29 @@ class ModelSummarizer:
     async def rollup(
         self, level: Level, children: Sequence[Node], *, prior: str = "", node_id: str = ""
     ) -> RollupSummary:
+        from mcp_memory.summaries.rollups import refuted_in
+
+        # What a later child sets right is not told as one of the points, but as refuted.
+        refuted = refuted_in(children)
         points = [
             Point(bullet.shown, ((at, index),), bullet.kind, child.title)
             for at, child in enumerate(children)
             for index, bullet in enumerate(child.bullets)
+            if (at, index) not in refuted
         ]
+        standing = tuple((point.kind, point.text) for point in points)
+        claims = Claims(standing, tuple(children[at].bullets[index].text for at, index in refuted), shown=False)
         tokens = count(_listing(points))
         spare = await self._short.rollup(level, children)
         if depth_of(tokens) is Depth.NONE:
             # So little needs no summary: it is told as it is, if it fits.
             fits = len(points) <= BULLETS[level][1]
-            told = [replace(bullet, child_ids=(child.node_id,)) for child in children for bullet in child.bullets]
+            places = [point.marks[0] for point in points]
+            told = [replace(children[at].bullets[index], child_ids=(children[at].node_id,)) for at, index in places]
             bullets = tuple(told) if fits else spare.bullets
             metrics = self._measured(tokens, Depth.NONE, spare.topic, bullets, spare.keywords)
             return RollupSummary(spare.topic, bullets, spare.keywords, self._short.name, metrics)
-        task = _Task(level, node_id, prior, claims_of(children))
+        task = _Task(level, node_id, prior, claims)
 
         async def leaf(pack: Sequence[Point[tuple[int, int]]]) -> Draft[tuple[int, int]]:
             return await self._merged(pack, replace(task, prior=""), f"{level.label} chunk", _SECTION_BULLETS)
@@ -247,10 +252,14 @@ class ModelSummarizer:
         return Draft(answer.title, tuple(found), tuple(answer.keywords), written_by)
 
 
-def claims_of(children: Sequence[Node]) -> Claims:
-    """What the children of a period say was refused; what stands is the material itself."""
-    bullets = [bullet for child in children for bullet in child.bullets]
-    return Claims(refuted=tuple(bullet.text for bullet in bullets if bullet.kind == "refused"))
+def claims_in(events: Sequence[Event], context: Sequence[Event] = ()) -> Claims:
+    """What rules find in events: what stands, and what was refuted, refused or taken back."""
+    from mcp_memory.summaries.statements import collect
+    from mcp_memory.summaries.truth import settle
+
+    found = settle(collect(events, context))
+    standing = tuple((one.kind, one.text) for one in found.standing if one.kind is not Kind.HEADING)
+    return Claims(standing, tuple(dict.fromkeys(one.text for one in found.refuted)))
 
 
 def _named(draft: Draft[M], task: _Task, spare: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -346,7 +355,7 @@ class ModelRecords:
 
     async def condense(self, events: Sequence[Event], *, prior: str, node_id: str) -> tuple[Body, str]:
         try:
-            question = forms.record("session", transcript(events), prior=prior)
+            question = forms.record("session", transcript(events), prior, claims_in(events))
             answer, written_by = await self._caller.ask(question, node_id)
         except ContextTooLong:
             if len(events) < 2:

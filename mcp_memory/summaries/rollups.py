@@ -94,14 +94,22 @@ def _items(level: Level, children: Sequence[Node]) -> list[_Item]:
     return found
 
 
+def refuted_in(children: Sequence[Node]) -> list[tuple[int, int]]:
+    """Which bullets claim what a later child sets right: the child's place, and the bullet's in it."""
+    items = _items(Level.DAY, children)
+    return [(item.child, item.position) for item in items if any(_corrects(later, item) for later in items)]
+
+
 def _settles(later: _Item, item: _Item) -> bool:
     """Whether a later child closes or mends what was open, or sets right what was claimed."""
-    if later.child <= item.child:
-        return False
     shared = len(later.terms & item.terms)
     closes = item.kind in _PENDING and later.kind in _DONE and shared >= max(2, _CLOSES * len(item.terms))
-    claimed = item.kind in _CLAIMS and later.kind in _SET_RIGHT
-    return closes or (claimed and shared > 2 and similar(later.terms, item.terms) >= _CORRECTS)
+    return (later.child > item.child and closes) or _corrects(later, item)
+
+
+def _corrects(later: _Item, item: _Item) -> bool:
+    claimed = later.child > item.child and item.kind in _CLAIMS and later.kind in _SET_RIGHT
+    return claimed and len(later.terms & item.terms) > 2 and similar(later.terms, item.terms) >= _CORRECTS
 
 
 def _without_repeats(items: Iterable[_Item]) -> list[_Item]:
