@@ -25,18 +25,20 @@ _CLOSES, _CORRECTS = 0.5, 0.35
 _SAME_CHILD, _NOTHING_NEW = 0.55, 0.3
 #: What is left of a bullet without a grip.
 _UNPROVEN = 0.5
+#: A bullet of fewer topical words tells less.
+_TELLING = 6
 
 #: How much a bullet matters in a day, and above it, where one wants to know what came out rather than what was asked.
 _MATTERS = {
     "note": (3.0, 3.0),
-    "decision": (2.0, 2.5),
-    "correction": (2.0, 2.0),
+    "decision": (2.5, 2.5),
+    "correction": (2.5, 2.0),
     "rule": (2.0, 2.0),
     "outcome": (2.0, 2.5),
     "fixed": (2.0, 2.5),
     "commit": (2.0, 2.5),
     "cause": (2.0, 2.0),
-    "request": (2.0, 1.0),
+    "request": (1.0, 0.5),
     "open": (1.5, 1.5),
     "finding": (1.5, 1.0),
     "refused": (1.5, 1.0),
@@ -45,7 +47,7 @@ _MATTERS = {
     "said": (1.0, 1.0),
     "result": (1.0, 0.5),
     "stated": (1.0, 0.5),
-    "report": (2.0, 1.0),
+    "report": (1.0, 0.5),
     "choice": (2.0, 2.5),
     "demand": (1.5, 1.5),
 }
@@ -53,6 +55,8 @@ _ELSE = (0.5, 0.3)
 #: What a later one of these ends: what was open or broken, and what was claimed.
 _DONE, _PENDING = frozenset({"outcome", "fixed", "commit", "decision"}), frozenset({"open", "error"})
 _SET_RIGHT = frozenset({"correction", "refused"})
+#: What the user said is told in the user's words alone.
+_BY_USER = frozenset({"request", "report", "correction", "rule", "remark", "decision", "refused"})
 _APART = _PENDING | _SET_RIGHT | {"request"}
 _CLAIMS = frozenset({"cause", "finding", "outcome", "decision", "stated", "said", "open", "error"})
 
@@ -89,6 +93,7 @@ def _items(level: Level, children: Sequence[Node]) -> list[_Item]:
         for position, bullet in enumerate(child.bullets):
             value = _MATTERS.get(bullet.kind, _ELSE)[level is not Level.DAY]
             value *= 1.0 if bullet.grip_ids else _UNPROVEN
+            value *= min(len(terms(bullet.text)), _TELLING) / _TELLING
             risen = Bullet(bullet.text, bullet.grip_ids[:MAX_GRIPS], (child.node_id,), bullet.kind)
             found.append(_Item(risen, index, position, terms(bullet.text), value))
     return found
@@ -201,7 +206,8 @@ def _placed(items: Sequence[_Item], level: Level, children: Sequence[Node]) -> l
     for item in items:
         title = " ".join(themes_in(children[item.child]))
         text = f"{title} – {item.bullet.text}"
-        if title and item.child != named and len(text) <= _LONGEST and not terms(title) & item.terms:
+        clear = item.kind in _BY_USER or item.child == named or terms(title) & item.terms
+        if title and not clear and len(text) <= _LONGEST:
             item = item._replace(bullet=replace(item.bullet, text=text))
         named = item.child
         placed.append(item)

@@ -13,7 +13,7 @@ from mcp_memory.domain.toc import Level
 
 #: What stands between the themes of a title, and before the names that follow them; no theme holds either.
 _BETWEEN, _BESIDE = "; ", " · "
-_MAX_THEMES, _MAX_NAMES = 3, 2
+_MAX_THEMES, _MAX_NAMES = 3, 3
 #: How long themes are together, and with the names beside them.
 _MAX_CHARS, _WITH_NAMES = 180, 210
 #: So much of a theme's words any child is likely to speak of.
@@ -22,8 +22,8 @@ _BY_CHANCE = 0.7
 _ALIKE = 0.5
 #: How much of a child the first of its themes tells, the second and the third.
 _OF_CHILD = (0.65, 0.5, 0.4)
-#: What is left of a theme of which nothing came, as far as its bullets tell.
-_NOTHING_CAME = 0.6
+#: What is left of a theme of which nothing came, as far as its bullets tell, and of what was closed or set right later.
+_NOTHING_CAME, _SETTLED = 0.6, 0.2
 #: A theme of fewer topical words tells little.
 _TELLING = 3
 #: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
@@ -128,5 +128,5 @@ def _fit(theme: frozenset[str], child: Node, settled: Sequence[frozenset[str]]) 
     """How well a theme may stand for a period: does it tell enough, and did something come of it that stands?"""
     telling = min(len(theme), _TELLING) / _TELLING
     own = [bullet for bullet in child.bullets if child.level is Level.SEGMENT or theme & terms(bullet.text)]
-    came = any(bullet.kind in _CAME for bullet in own) and not any(similar(theme, old) >= _ALIKE for old in settled)
-    return telling * (1.0 if came else _NOTHING_CAME)
+    telling *= 1.0 if any(bullet.kind in _CAME for bullet in own) else _NOTHING_CAME
+    return telling * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)

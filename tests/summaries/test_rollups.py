@@ -86,7 +86,7 @@ def test_a_day_tells_all_of_its_segments_in_their_order_if_there_is_room() -> No
 
 def test_a_day_is_named_by_the_titles_of_its_segments_and_by_names_that_these_do_not_hold() -> None:
     topic = roll_up(Level.DAY, [RETRY, LICENSE]).topic
-    assert topic == f"{RETRY.title}; {LICENSE.title} · .goreleaser.yaml, fonts"
+    assert topic == f"{RETRY.title}; {LICENSE.title} · .goreleaser.yaml, fonts, notarize"
 
 
 def test_a_period_with_one_child_says_what_the_child_says() -> None:
@@ -174,6 +174,27 @@ def test_what_a_later_child_closed_or_mended_is_not_told_as_open() -> None:
     assert any("fonts carry no license file" in text for text in texts(Level.DAY, done, LICENSE))
 
 
+def test_what_the_user_set_right_later_is_told_in_its_last_state() -> None:
+    guess = segment(
+        1,
+        "Coupons expire because of the server clock",
+        (Kind.CAUSE, "Coupons expire a day early because the server clock is wrong"),
+        (Kind.OUTCOME, "The clock of the test server was set"),
+    )
+    right = segment(
+        2,
+        "Coupons are stored in local time",
+        (Kind.CORRECTION, "the server clock is fine, coupons expire early because they are stored in local time"),
+        (Kind.FIXED, "Coupons are stored in UTC"),
+    )
+    told = texts(Level.DAY, guess, right)
+    assert not any("clock is wrong" in text for text in told)
+    assert any("the server clock is fine" in text for text in told)
+    assert themes(Level.DAY, guess, right)[0] == right.title
+    # What is claimed after it is not what was set right.
+    assert any("clock is wrong" in text for text in texts(Level.DAY, right, guess))
+
+
 def test_a_busy_week_keeps_something_of_every_day() -> None:
     days = [
         day(number, f"The {word}", *[(Kind.OUTCOME, f"Shipped {word}{part}") for part in "abcdef"])
@@ -208,6 +229,8 @@ def test_a_line_of_a_day_that_names_nothing_of_its_segment_stands_behind_its_tit
     slow = segment(3, "Slow checkout page", (Kind.CAUSE, "The template was compiled for every row"))
     assert texts(Level.DAY, slow) == ["The template was compiled for every row"]
     assert texts(Level.DAY, slow, LICENSE)[0] == "Slow checkout page – The template was compiled for every row"
+    by_user = segment(3, "Slow checkout page", (Kind.RULE, "never compile while rendering"))
+    assert texts(Level.DAY, by_user, LICENSE)[0] == "never compile while rendering"
 
 
 def test_a_month_tells_what_came_out_before_what_was_asked() -> None:
@@ -225,6 +248,12 @@ def test_a_month_tells_what_came_out_before_what_was_asked() -> None:
 def test_keywords_shared_by_children_come_first() -> None:
     children = [segment(number, "Work", keywords=(own, "shared")) for number, own in enumerate(("alpha", "beta"))]
     assert roll_up(Level.DAY, children).keywords[0] == "shared"
+
+
+def test_a_bullet_of_few_words_gives_way_to_one_that_tells_more() -> None:
+    short, long = "Done it", "The parser reads dates of all six regions and their holidays"
+    others = [(Kind.NOTE, f"Keep {word} for the audit of next year") for word in ("plans", "bills", "mails", "maps")]
+    assert long in texts(Level.YEAR, month(1, "Dates", *others, (Kind.OUTCOME, short), (Kind.OUTCOME, long)))
 
 
 def test_a_bullet_without_a_grip_gives_way_to_one_that_has_one() -> None:
