@@ -60,6 +60,8 @@ class Pipeline:
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
     _warned: str = field(default="", init=False)
+    #: Sessions that were found to be cut as they should be.
+    _cut: set[int] = field(default_factory=set, init=False)
 
     async def round(self, *, revising: bool = True) -> Done:
         """One round of all stages, under the lease that the caller holds.
@@ -92,7 +94,9 @@ class Pipeline:
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
         if revising and not done.anything:
-            done.nodes = await revise(self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules)
+            done.nodes = await revise(
+                self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules, self._cut
+            )
         return done
 
     async def waits(self, *, revising: bool = True) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.nodes import EXTRACTIVE, Node, Revising, RollupSummary, Stale, Upgrade
-from mcp_memory.domain.segments import Rules
+from mcp_memory.domain.segments import Rules, SavedCut
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
@@ -57,27 +57,40 @@ async def revise(
     now_ms: int,
     share: Share,
     rules: Rules,
+    seen: set[int],
 ) -> int:
     """Write anew a batch of what an earlier revision of the summarizer wrote; returns how many nodes were written.
 
     Each node is written once: a period when nothing beneath it waits any more. What a model wrote is left alone. Where
-    a session would be cut otherwise by now, that comes first.
+    a session would be cut otherwise by now, that comes first; those that were `seen` are cut as they should be.
     """
-    revising = Revising(summarizer.revision)
-    cuts = cut_all(await store.outdated_sessions(revising.revision, REVISED, rules.overlap_ms), rules, now_ms)
-    if any(fresh or removed for _, fresh, removed in cuts):
-        revising = replace(revising, moved=True)
-        await store.save_cuts(cuts, share.token, revising)
-        jobs, periods = await store.jobs_of([segment.key for _, fresh, _ in cuts for segment in fresh]), list[Stale]()
+    revision, periods = summarizer.revision, list[Stale]()
+    if cuts := await _cut_anew(store, revision, rules, now_ms, share, seen):
+        fresh = [segment.key for _, fresh, _ in cuts for segment in fresh]
+        revising, jobs = Revising(revision, moved=True), await store.jobs_of(fresh[-BATCH:])
     else:
-        jobs, periods = await store.outdated(revising.revision, REVISED)
+        revising, (jobs, periods) = Revising(revision), await store.outdated(revision, REVISED)
     save = partial(store.save_segments, revising=revising)
     written, odd = await write_segments(jobs, save, summarizer, zone, count_all, now_ms, share)
     # What was told of an odd one before stands.
-    await store.leave_outdated([job.segment.key for job in odd], revising.revision, share.token)
+    await store.leave_outdated([job.segment.key for job in odd], revision, share.token)
     nodes = [await _next_version(replace(item, current_hash=""), summarizer, zone, now_ms) for item in periods]
     await store.save_rollups(_sized(periods, nodes, count_all), share.token, revising)
     return written + len(odd) + len(nodes) + sum(len(removed) for _, _, removed in cuts)
+
+
+async def _cut_anew(
+    store: Store, revision: int, rules: Rules, now_ms: int, share: Share, seen: set[int]
+) -> list[SavedCut]:
+    """Cut sessions of what is outdated until one comes out otherwise; what differs is stored."""
+    while sessions := await store.outdated_sessions(revision, REVISED, rules.overlap_ms, seen):
+        cuts = [found for found in cut_all(sessions, rules, now_ms) if found[1] or found[2]]
+        if cuts:
+            await store.save_cuts(cuts, share.token, Revising(revision, moved=True))
+        seen.update(cutting.session for cutting in sessions)
+        if cuts:
+            return cuts
+    return []
 
 
 def _sized(

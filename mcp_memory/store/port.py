@@ -9,7 +9,7 @@ Numbers of rows (`session`, `project`, `number`) are the store's own: they come 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -295,8 +295,10 @@ class Store(ReadStore, IndexSource, Protocol):
         A segment that has changed is left to `jobs`, and what a model wrote is left alone.
         """
 
-    async def outdated_sessions(self, revision: int, limit: int, overlap_ms: int) -> list[Cutting]:
-        """The sessions of these segments, to be cut as a whole; not those of which a model wrote something."""
+    async def outdated_sessions(
+        self, revision: int, limit: int, overlap_ms: int, seen: Collection[int]
+    ) -> list[Cutting]:
+        """Some sessions of these segments, to be cut as a whole; none that was seen, or of which a model wrote."""
 
     async def leave_outdated(self, segments: Sequence[bytes], revision: int, lease_token: int) -> None:
         """Let the nodes of these segments stand as if they were of the revision."""

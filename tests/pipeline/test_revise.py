@@ -207,7 +207,9 @@ async def test_sessions_that_would_be_cut_otherwise_by_now_are_cut_anew(tmp_path
             "day": 4, "week": 3, "month": 2, "year": 1,
         }  # fmt: skip
         assert not (await app.pipeline.until_idle()).anything
-        app.pipeline.summarizer, app.pipeline.rules = Latest(), Rules()
+        await app.pipeline.lease.release()
+    async with memory(tmp_path / "old") as app:
+        app.pipeline.summarizer = Latest()
         await app.pipeline.until_idle()
         # What was joined again has left the tree, and can still be read.
         assert {node.node_id for node in await all_nodes(app)} == before

@@ -182,7 +182,8 @@ async def test_what_an_earlier_revision_wrote_is_offered_newest_first_and_a_peri
         jobs, periods = await store.outdated(2, 2)
         assert ([job.session_id for job in jobs], periods) == (["s2", "s1"], [])
         assert await store.has_work(LATER, busy(LATER), LATER - HOUR, 2)
-        sessions = await store.outdated_sessions(2, 2, 0)
+        sessions = await store.outdated_sessions(2, 2, 0, ())
+        assert await store.outdated_sessions(2, 2, 0, [sessions[0].session]) == sessions[1:]
         assert [[segment.key for segment in one.stored] for one in sessions] == [
             [jobs[1].segment.key],
             [jobs[0].segment.key],
@@ -210,7 +211,7 @@ async def test_what_a_model_wrote_is_never_outdated(opened: Open) -> None:
         jobs, periods = await store.outdated(2, 99)
         assert jobs == []
         assert [period.ref for period in periods] == [DAY_REF]
-        assert await store.outdated_sessions(2, 99, 0) == []
+        assert await store.outdated_sessions(2, 99, 0, ()) == []
 
 
 async def test_only_a_parent_that_is_up_to_date_hears_of_what_was_written_anew(opened: Open) -> None:

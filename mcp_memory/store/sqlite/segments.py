@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
@@ -65,13 +66,13 @@ _PERIODS = """
     SELECT n.project, p.slug, n.key, v.input_hash FROM node n JOIN project p ON p.id = n.project
     JOIN node_version v ON v.id = n.current WHERE n.id IN ({marks}) ORDER BY n.start_ms DESC
 """
-#: Not in the queue of changed sessions, and cut from their start on.
+#: Not in the queue of changed sessions, and cut from their start on; few at once, since one may be long.
 _OUTDATED_SESSIONS = f"""
     SELECT s.id, 0, s.client, s.session_id, s.project, NULL, NULL FROM session s
     WHERE s.id IN (SELECT g.session FROM ({OUTDATED}) o CROSS JOIN segment g ON g.node = o.id)
       AND NOT EXISTS (
           SELECT 1 FROM segment g CROSS JOIN node n ON n.id = g.node WHERE g.session = s.id AND n.revision IS NULL
-      )
+      ) AND s.id NOT IN (SELECT value FROM json_each(:seen)) LIMIT 4
 """
 _EVENTS = f"""
     SELECT g.key, {EVENT_COLUMNS},
@@ -128,9 +129,13 @@ class SegmentPart:
         sql = f"{_JOB} WHERE g.key IN ({marks(segments)}) ORDER BY g.start_ms DESC"
         return await self._database.at_once(lambda snapshot: _jobs(snapshot, sql, segments))
 
-    async def outdated_sessions(self, revision: int, limit: int, overlap_ms: int) -> list[Cutting]:
+    async def outdated_sessions(
+        self, revision: int, limit: int, overlap_ms: int, seen: Collection[int]
+    ) -> list[Cutting]:
+        values = {"revision": revision, "limit": limit, "seen": json.dumps([*seen])}
+
         async def read(snapshot: Reads) -> list[Cutting]:
-            rows = await snapshot.fetch(_OUTDATED_SESSIONS, {"revision": revision, "limit": limit})
+            rows = await snapshot.fetch(_OUTDATED_SESSIONS, values)
             return await _cuttings(snapshot, rows, overlap_ms)
 
         return await self._database.at_once(read)
