@@ -27,7 +27,7 @@ from mcp_memory.clients.cursor_transcript import said_key
 from mcp_memory.clients.lines import EXPORT, Origin, digest, modified_ms, rewritten, stop_event
 from mcp_memory.clients.port import BadLine, TranscriptState
 from mcp_memory.clients.replies import CARRY_OUT, PLAN, refusal
-from mcp_memory.clients.specstory_tools import APPROVED, FENCE, WRITTEN, ToolUse, is_bare
+from mcp_memory.clients.specstory_tools import APPROVED, FENCE, TODO_LIST, WRITTEN, ToolUse, is_bare
 from mcp_memory.domain.events import Captured, EventType
 
 _CODEX = "codex"
@@ -37,7 +37,9 @@ _TYPED: dict[str, Callable[[str], str]] = {CLAUDE_CODE: claude_tools.typed, _COD
 _LINE_END = re.compile(r"\r?\n")
 _SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
 _TITLE = re.compile(r"#{1,2} .*?\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?\s*$")
-_SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?(?:\s*\(([^)]*)\))?\*\*_\s*$")
+_SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?((?:\s*\([^)]*\))*)\*\*_\s*$")
+#: Stands in the oldest exports where the agent goes on.
+_GOES_ON = "_****_"
 _MESSAGE_ID = "<!-- message-id:"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T_](\d\d[:-]\d\d(?:[:-]\d\d)?)(?:\.\d+)?\s*(Z|[+-]\d\d:?\d\d)?")
 _MODEL = re.compile(r"(?:model )?([\w.:/<>-]*[A-Za-z][\w.:/<>-]*)")
@@ -103,7 +105,7 @@ def _recorded_root(lines: list[str]) -> str:
         for depth in range(1, len(names)):
             if "/".join(names[depth:]) in told:
                 votes["/".join(names[:depth])] += len(names) - depth
-    return votes.most_common(1)[0][0] if votes else ""
+    return max(votes, key=lambda root: (votes[root], root), default="")
 
 
 class _Export:
@@ -119,7 +121,7 @@ class _Export:
         self._last_end = {tag: place for place, line in enumerate(lines) for tag in _TAGS if f"</{tag}>" in line}
         self._root = _recorded_root(lines)
         self._client, self._session = CURSOR, f"specstory:{path.stem}"
-        self._ms, self._timed = modified_ms(path), False
+        self._ms, self._timed = _moment(path.stem) or modified_ms(path), False
         self._counts: dict[str, int] = {}
         self._tasks: dict[str, list[str]] = {}
         #: When the first turn, the one that is being read and the last of the user's began, as far as told.
@@ -152,7 +154,7 @@ class _Export:
                 block = self._lines[index : end + 1]
                 parts += ["\n".join(body), *([] if line.startswith("<think") else [ToolUse.of(block)])]
                 body, index = [], end
-            elif not (body == [] and line.startswith(_MESSAGE_ID)):
+            elif line != _GOES_ON and not (body == [] and line.startswith(_MESSAGE_ID)):
                 body.append(line)
                 fence = _fence_after(fence, line)
             index += 1
@@ -164,11 +166,11 @@ class _Export:
         """The speaker's line that this is, unless it is quoted."""
         found = _SPEAKER.match(self._lines[index])
         if not found or not fence:
-            ms = _moment(found[3] or "") if found else None
+            ms = _moment(found[3]) if found else None
             return None if ms is not None and ms < self._first_ms - _MINUTE_MS else found
         if not self._is_blank(index - 1) or not (self._is_blank(index + 1) or _MESSAGE_ID in self._lines[index + 1]):
             return None
-        ms = _moment(found[3] or "")
+        ms = _moment(found[3])
         if ms is not None:
             return found if ms >= self._turn_ms else None
         # Without a time, a fence that is opened anew tells that the open one was never closed.
@@ -192,20 +194,29 @@ class _Export:
         found = _BLOCK.match("\n".join(lines[index : index + 2]).lstrip(" \t"))
         if not found:
             return None
-        if found[4]:  # the oldest form has rules around it
-            before = next((line for line in reversed(body) if line.strip()), "---")
-            after = (place for place in range(index, len(lines)) if _RULE.fullmatch(lines[place]))
-            return next(after, len(lines)) - 1 if _RULE.fullmatch(before) else None
+        if found[4]:
+            return self._section_end(index, body)
         tag = found[1] or found[2]
         fence, ends = "", list[int]()
         for place in range(index, self._last_end.get(tag, -1) + 1):
             line = lines[place].rstrip()
-            if line.endswith(f"</{tag}>") and (place == index or line.startswith("</") or tag == "details"):
+            if line.endswith(f"</{tag}>") and (place == index or line.startswith("</") or tag != "tool-use"):
                 if tag != "tool-use" or self._closes(place, fence):
                     return place
                 ends.append(place)
             fence = _fence_after(fence, line)
         return ends[0] if ends else None
+
+    def _section_end(self, index: int, body: list[str]) -> int | None:
+        """The last line of a call without tags: in the oldest exports, it is all that stands between two rules."""
+        if not _RULE.fullmatch(next((line for line in reversed(body) if line.strip()), "---")):
+            return None
+        fence = ""
+        for place in range(index, len(self._lines)):
+            if not fence and _RULE.fullmatch(self._lines[place]) or self._speaker(place, fence):
+                return place - 1
+            fence = _fence_after(fence, self._lines[place])
+        return len(self._lines) - 1
 
     def _closes(self, place: int, fence: str) -> bool:
         """Whether a tool really ends there, by what follows; fences that are no longer than usual need not pair."""
@@ -214,7 +225,7 @@ class _Export:
         if following is None:
             return True
         speaker = _SPEAKER.match(following)
-        ms = _moment(speaker[3] or "") if speaker else None
+        ms = _moment(speaker[3]) if speaker else None
         if ms is not None:
             return ms >= (self._turn_ms if len(fence) > 3 else self._user_ms)
         return not fence and not FENCE.match(following)
@@ -228,7 +239,7 @@ class _Export:
         self._set_time(_moment(found[3] or ""))
 
     def _begin_turn(self, speaker: re.Match[str]) -> None:
-        ms = _moment(speaker[3] or "")
+        ms = _moment(speaker[3])
         self._set_time(ms)
         if ms is not None:
             self._turn_ms, self._first_ms = ms, self._first_ms or ms
@@ -239,17 +250,19 @@ class _Export:
             self._ms, self._timed = max(self._ms, ms) if self._timed else ms, True
 
     def _turn(self, speaker: re.Match[str] | None, parts: list[str | ToolUse]) -> Iterator[Captured]:
-        if speaker is None or speaker[2]:  # the second part marks a subagent
+        if speaker is None or speaker[2] or "(sidechain)" in speaker[3]:  # that is what a subagent said
             return
         if speaker[1] == "User":
             yield from self._user("\n".join(part for part in parts if isinstance(part, str)))
             return
-        model = _MODEL.match(_TIME.sub("", speaker[3] or "").strip())
+        model = _MODEL.match(_TIME.sub("", speaker[3]).strip(" ()"))
         if self._suggesting or (model and model[1] == "<synthetic>"):
             return
         facts = {"model": model[1] if model else ""}
         said = claude_tools.said if self._client == CLAUDE_CODE else cursor_transcript.said
         for part in parts:
+            if isinstance(part, str) and TODO_LIST.match(part.strip()):
+                part = ToolUse("TodoWrite", "task", "", part, "", None)
             if isinstance(part, ToolUse):
                 yield from self._tool(part)
             elif text := said(_RULES_AROUND.sub("", part.strip()).strip()):

@@ -5,6 +5,7 @@ Of a call's input an export shows what a person would look at, and of its result
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ _NAMED = re.compile(r"\s*Tool use: \*\*(.*?)\*\*(.*)", re.DOTALL)
 _END = re.compile(r"\s*(?:</details>\s*)?(?:</tool-use>\s*)?\Z")
 _TICKED = re.compile(r"`(.*)`")
 _LABEL = re.compile(r"\A(?:[A-Z][\w ]*:\s+)?")
+_LABELLED = re.compile(r"\s*^(?:\*\*)?(?:Result|Error):(?:\*\*)?\s*\Z", re.MULTILINE)
+_FILE = re.compile(r"\b(?:file|File): (\S+)")
 _PATH = re.compile(r" path `(.*?)`(?= pattern `| include `|\s*\Z)")
 _PATTERN = re.compile(r" pattern `(.*?)`(?: include `.*`)?\s*\Z", re.DOTALL)
 _FIELD = re.compile(r"^- ([\w-]+): `(.*)`$", re.MULTILINE)
@@ -41,7 +44,8 @@ WRITTEN = re.compile(
     r"(?: \(file state is current[^\n]*\))?(?: Here's the result of running `cat -n`[^\n]*)?(?=\s|\Z)"
 )
 _TODO = re.compile(r"^- \[(.)\] (?:(?:🔥|🌡️|❄️) )?(.*)$", re.MULTILINE)
-_STATES = {"X": "completed", "x": "completed", "⚡": "in_progress"}
+TODO_LIST = re.compile(r"\*\*Agent task list:\*\*\n- \[")
+_STATES = {"X": "completed", "x": "completed", "⚡": "in_progress", "-": "in_progress"}
 _QUESTION = re.compile(r"\*\*(.+?)\*\*( _\(select multiple\)_)?[ \t]*")
 _OPTION = re.compile(r"- \*\*(.+?)\*\*(?: - (.*))?")
 _ANSWER = re.compile(r"^\*\*Answer:\*\*[ \t]*", re.MULTILINE)
@@ -79,16 +83,25 @@ class ToolUse:
     code: str
     output: str | None
 
+    failed: bool = False
+
     @classmethod
     def of(cls, lines: list[str]) -> ToolUse:
-        text = "\n".join(lines).replace("&#96;", "`")
+        text = "\n".join(lines)
+        if not lines[0].rstrip().endswith("><details>"):  # Cursor's are escaped
+            text = html.unescape(text)
         summary = _SUMMARY.search(text)
-        first = summary[1] if summary else lines[0]
+        first = summary[1] if summary else text.partition("\n")[0]
+        plain = _NAMED.match(lines[0])
         attribute, kind, named = _NAME.search(lines[0]), _KIND.search(lines[0]), _NAMED.match(first)
-        name = attribute[1] if attribute else named[1] if named else ""
-        told = (named[2] if named else first if attribute and summary else "").strip(" •\n")
-        body = _END.sub("", text[summary.end() if summary else len(lines[0]) :]).strip("\n")
-        return cls(name, kind[1] if kind else "", told, *_parts(name, body.split("\n")))
+        name = attribute[1] if attribute else named[1] if named else plain[1] if plain else ""
+        told = (named[2] if named else first if summary else "").strip(" •\n")
+        body = _END.sub("", text[summary.end() if summary else len(first) :]).strip("\n")
+        lead, code, output = _parts(name, body.split("\n"))
+        labelled = _LABELLED.search(lead)
+        lead = lead[: labelled.start()] if labelled else lead
+        lead = f" {told}\n{lead}" if plain and not summary and told else lead  # there the input begins beside the name
+        return cls(name, kind[1] if kind else "", told, lead, code, output, "Error" in (labelled or [""])[0])
 
     def as_listed(self, tasks: dict[str, list[str]]) -> ToolUse:
         """A task that is put on a list or changes its state there, told as the list tells it.
@@ -125,7 +138,7 @@ class ToolUse:
             return []
         ended = output_of(self.output or "")
         output = f"Exit code {ended.exit_code}\n{ended.text}" if ended.exit_code else ended.text
-        failed = bool(_FAILED.match(output)) or refusal(output) is not None
+        failed = self.failed or bool(_FAILED.match(output)) or refusal(output) is not None
         result = failure_text(output) if failed else self._result(name, given, output)
         facts = {"failed": failed, "is_interrupt": interrupted(output)}
         told, *more = tool_events(origin, tool_id, name, given, result, (), **facts)
@@ -147,19 +160,23 @@ class ToolUse:
         """The files that a tool of another client than Claude Code read or wrote."""
         shown = self._shown()
         told = [shown] if shown and self.kind in ("read", "write") and not any(map(str.isspace, shown)) else []
-        return [_here(path) for path in _PATCHED.findall(f"{self.lead}\n{self.code}") or told]
+        return [_here(path) for path in self._patched() or told or _FILE.findall(f"{self.told}\n{self.lead}")[:1]]
+
+    def _patched(self) -> list[str]:
+        return _PATCHED.findall(f"{self.lead}\n{self.code}")
 
     def _shown(self) -> str:
         """What an export shows of the input."""
-        files = ", ".join(_PATCHED.findall(f"{self.lead}\n{self.code}"))
-        return files or _ticked(self.told) or _LABEL.sub("", self.told) or _ticked(self.lead)
+        shown = ", ".join(self._patched()) or _ticked(self.told) or _LABEL.sub("", self.told) or _ticked(self.lead)
+        return shown or ", ".join(_FILE.findall(self.lead))
 
     def _call(self) -> tuple[str, dict[str, Any]]:
         """Name and input of the call, as far as they are told."""
         name = self.name
         if name in _SHELLS:
             said = self.lead if self.code else _TICKED.sub("", self.lead)
-            return "Bash", {"command": self.code or self._shown(), "description": said.strip()}
+            shown = self.code or _ticked(self.lead) or self._shown()
+            return "Bash", {"command": shown, "description": said.strip()}
         if name in _LISTS:
             todos = [{"content": text, "status": _STATES.get(mark, "")} for mark, text in _TODO.findall(self.lead)]
             return "TodoWrite", {"todos": todos}
@@ -190,7 +207,7 @@ class ToolUse:
         shown = self._shown()
         lines = [line for line in self.lead.splitlines() if line.strip() and not _PATCHED.fullmatch(line.strip())]
         # What the headline tells is not told again.
-        if lines and (lines[0].strip(" `") == shown or (not shown and len(lines[0]) <= SHORT)):
+        if lines and (_LABEL.sub("", lines[0].strip(" `")) == shown or (not shown and len(lines[0]) <= SHORT)):
             del lines[0]
         changed = [f"{line[0]} {line[1:]}".rstrip() for line in self.code.splitlines() if line[:1] in ("+", "-")]
         return "\n".join(filter(None, (*lines, "\n".join(changed) or self.code, output)))

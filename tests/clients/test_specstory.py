@@ -121,12 +121,21 @@ def test_the_oldest_form_has_neither_times_nor_a_session(export: Transcript) -> 
     told = export.events()
     assert [item.text for item in told] == ["Mend it.", "Done."]
     assert told[0].session_id == "specstory:2026-03-02_09-04Z-mending"
-    assert abs(told[0].timestamp_ms - export.path.stat().st_mtime * 1000) < 1_000
+    assert told[0].timestamp_ms // 60_000 * 60_000 == 1772442240000, "then the file's name tells the time"
+    other = Transcript(export.path.with_name("story.md"), "cursor")
+    first = put(other, export.path.read_text()).events()[0]
+    assert abs(first.timestamp_ms - other.path.stat().st_mtime * 1000) < 1_000
 
 
 def test_a_rule_inside_a_reply_belongs_to_it(export: Transcript) -> None:
     put(export, "_**Assistant**_\n\nOne.\n\n---\n\nTwo.\n\n---\n\nTool use: **grep**\n\nx\n\n---\n\nThree.\n")
     assert [event.text for event in export.events()] == ["One.\n\n---\n\nTwo.", "grep: x", "Three."]
+
+
+def test_a_thought_may_end_on_its_last_line(export: Transcript) -> None:
+    thought = "<think><details><summary>Thought Process</summary>\nWhich?\nThis one.</details></think>"
+    put(export, f"_**Assistant**_\n\n{thought}\n\n---\n\nOne.\n\n---\n\n_****_\n\nTwo.\n")
+    assert [event.text for event in export.events()] == ["One.\n\n---\n\n\nTwo."]
 
 
 def test_one_file_may_hold_sessions_of_several_clients(export: Transcript) -> None:
@@ -139,8 +148,9 @@ def test_one_file_may_hold_sessions_of_several_clients(export: Transcript) -> No
     assert (last.client, last.session_id, last.text) == ("claude-code", other, "Hello.")
 
 
-def test_what_a_subagent_said_is_left_out(export: Transcript) -> None:
-    put(export, "_**User**_\n\nHi.\n\n---\n\n_**Agent - sidechain (gpt-x)**_\n\nCounting.\n")
+@pytest.mark.parametrize("mark", ["Agent - sidechain (gpt-x)", "Agent (gpt-x) (sidechain)", "User (sidechain)"])
+def test_what_a_subagent_said_is_left_out(export: Transcript, mark: str) -> None:
+    put(export, f"_**User**_\n\nHi.\n\n---\n\n_**{mark}**_\n\nCounting.\n")
     assert [event.text for event in export.events()] == ["Hi."]
 
 

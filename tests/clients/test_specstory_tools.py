@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.clients.port import TranscriptState
-from tests.clients.conftest import Export, Transcript, put, told
+from tests.clients.conftest import EXPORTED, Export, Transcript, put, told
 
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. …). "
 TOOLS = [
@@ -151,8 +151,8 @@ def test_a_list_of_tasks_tells_their_states_in_the_order_they_take(export: Trans
         ),
         (
             *("search_replace", "write", "Tool use: **search_replace** • Edit file: src/a.c"),
-            "\n**Chunk 1**\n\n```diff\n@@ -1 +1 @@\n-ash\n+&#96;elm&#96;\n```\n",
-            "search_replace: src/a.c\n**Chunk 1**\n- ash\n+ `elm`",
+            "\n**Chunk 1**\n\n```diff\n@@ -1 +1 @@\n-ash\n+elm\n```\n",
+            "search_replace: src/a.c\n**Chunk 1**\n- ash\n+ elm",
             ["src/a.c"],
         ),
         (
@@ -180,10 +180,36 @@ def test_calls_of_other_clients_read_alike(
 
 def test_a_call_without_a_name_in_its_tag_is_read(export: Transcript) -> None:
     for tags in (("<tool-use>\n<details>\n", "\n</details>\n</tool-use>"), ("<details>\n", "\n</details>")):
-        block = f"{tags[0]}<summary>Tool use: **grep** • Searched: oak</summary>\n\n```\nx\n```\n{tags[1]}"
+        summary = "<summary>Tool use: **grep** • Searched: oak</summary>"
+        block = f"{tags[0]}{summary}\n\n```\n&#96;x&#96; &amp; y\n```\n{tags[1]}"
         put(export, f"_**User**_\n\nLook.\n\n---\n\n_**Assistant**_\n\n{block}\n\nThere.\n")
         export.state = TranscriptState()
-        assert [event.text for event in export.events()] == ["Look.", "grep: oak\nx", "There."]
+        assert [event.text for event in export.events()] == ["Look.", "grep: oak\n`x` & y", "There."]
+
+
+def test_calls_without_tags_end_with_their_turn(export: Transcript) -> None:
+    parts = (
+        "_**User**_\n\nMend it.\n\n---",
+        "_**Agent (gpt-x)**_\n\nTool use: **Bash** Greet them\n\n`greet`\n\nError:\n\n```\nwho?\n---\n```",
+        "_**Agent (gpt-x)**_\n\n**Agent task list:**\n- [X] 🔥 Dig\n- [ ] 🔥 Mend",
+        "_**Agent (gpt-x)**_\n\nTool use: **Read** `/a.c`\n\nResult:\n\n```\n1→int a;\n```",
+        "_**Agent (gpt-x)**_\n\nTool use: **Task** Count the gates\n\n---",
+        "_**Agent (gpt-x)**_\n\nTool use: **read_file**\n\nRead file: src/b.c\n\n---\n\nTool use: **grep**\n\n"
+        '<details>\n<summary>Grep for "oak" • 2 matches</summary>\n\n| x |\n</details>\n\n---\n\nDone.',
+    )
+    story = put(export, f"<!-- Claude Code Session {EXPORTED} -->\n\n" + "\n\n".join(parts))
+    _, *calls, last = story.events()
+    assert [call.text for call in calls] == [
+        "Bash: greet\nwho?\n---",
+        "TodoWrite\n[x] Dig\n[ ] Mend",
+        "Read: /a.c\nint a;",
+        "Task: Count the gates",
+        "read_file: src/b.c",
+        'grep: Grep for "oak" • 2 matches\n| x |',
+    ]
+    assert [call.metadata.get("failed", False) for call in calls] == [True] + [False] * 5
+    assert [call.metadata.get("files") for call in calls] == [None, None, ["/a.c"], None, ["src/b.c"], None]
+    assert last.text == "Done."
 
 
 def test_a_call_that_still_runs_is_told_when_it_is_done(export: Transcript) -> None:
