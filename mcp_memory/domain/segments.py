@@ -17,6 +17,8 @@ QUIET_MS = 60_000
 _FULL = 0.25
 #: Fewer characters are an answer rather than a task.
 _SHORT = 30
+#: So many of the user's next messages may still set right what a segment tells.
+FOLLOWING = 3
 
 
 def busy(now_ms: int, quiet_ms: int = QUIET_MS) -> range:
@@ -43,8 +45,10 @@ class Mark:
     timestamp_ms: int
     tokens: int
     ends_session: bool = False
-    #: Whether the user may begin another task here.
+    #: Whether the user speaks here, may begin another task, and whether anyone sets right what was said before.
+    asks: bool = False
     opens_task: bool = False
+    corrects: bool = False
     #: The store's own.
     number: int = 0
 
@@ -62,11 +66,32 @@ class Cut:
     closed: bool
 
 
-def opens_task(words: str) -> bool:
-    """Whether a user's words may begin a task, rather than answer, agree to or contradict what was said before."""
-    low = folded(" ".join(words.split()))
+def mark_of(key: bytes, timestamp_ms: int, tokens: int, number: int, said: str, by_user: bool) -> Mark:
+    """The mark of an event in which the user or the assistant says something; `said` is how it begins."""
+    low = folded(" ".join(said.split()))
     says = lexicon.expressions("claims")
-    return len(low) >= _SHORT and not (says["contradicts"].match(low) or says["agrees"].match(low))
+    corrects = bool(low and says["contradicts" if by_user else "concedes"].match(low))
+    opens = by_user and len(low) >= _SHORT and not corrects and not says["agrees"].match(low)
+    return Mark(key, timestamp_ms, tokens, asks=by_user, opens_task=opens, corrects=corrects, number=number)
+
+
+def corrections_after(marks: Sequence[Mark], last: int) -> list[Mark]:
+    """What sets something right soon after the events before `last`: that changes what holds of them."""
+    found, asked = [], 0
+    for mark in marks[last:]:
+        asked += mark.asks
+        if asked > FOLLOWING:
+            break
+        found += [mark] if mark.corrects else []
+    return found
+
+
+def parted(events: Sequence[Event], context: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """What stands before some events of a session and what follows them, of what is given as their context."""
+    end = events[-1].timestamp_ms if events else 0
+    own = {event.key for event in events}
+    others = [event for event in context if event.key not in own]
+    return [one for one in others if one.timestamp_ms <= end], [one for one in others if one.timestamp_ms > end]
 
 
 def segment_key(session_key: bytes, first_event_key: bytes) -> bytes:
@@ -142,7 +167,7 @@ class Cutting:
 
 @dataclass(frozen=True, slots=True)
 class SegmentJob:
-    """A segment that lacks a summary of what it holds now."""
+    """A segment that lacks a summary of what it holds now. Its context stands before it, and what was said after it."""
 
     segment: StoredSegment
     session: int

@@ -28,6 +28,7 @@ from mcp_memory.domain.segments import (
     SegmentWrite,
     StoredSegment,
     busy,
+    corrections_after,
     cut,
     segment_key,
 )
@@ -69,7 +70,8 @@ def cut_all(cuttings: Sequence[Cutting], rules: Rules, now_ms: int) -> list[Save
 
 def _described(cutting: Cutting, found: Cut) -> StoredSegment:
     own, context = cutting.marks[found.first : found.last], cutting.marks[found.context]
-    hashed = hashlib.blake2b(b"".join(mark.key for mark in own) + bytes([found.closed]), digest_size=12)
+    told = [*own, *corrections_after(cutting.marks, found.last)]
+    hashed = hashlib.blake2b(b"".join(mark.key for mark in told) + bytes([found.closed]), digest_size=12)
     return StoredSegment(
         key=segment_key(cutting.session_key, own[0].key),
         start_ms=own[0].timestamp_ms,

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary
+from mcp_memory.domain.segments import parted
 from mcp_memory.domain.text import ELLIPSIS, one_line, printable
 from mcp_memory.summaries.bullets import bullets_of, drafted
 from mcp_memory.summaries.calls import call_of
 from mcp_memory.summaries.keywords import Vocabulary, passages
 from mcp_memory.summaries.messages import command_name, plain, speakers
-from mcp_memory.summaries.statements import MAX_TEXT, collect
+from mcp_memory.summaries.statements import MAX_TEXT, collect, next_turns
 from mcp_memory.summaries.titles import title_of
 from mcp_memory.summaries.truth import settle
 
@@ -22,11 +23,12 @@ KEYWORDS = 10
 
 
 def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> SegmentSummary:
-    """Title, bullets and keywords of a run of one session's events."""
+    """Title, bullets and keywords of a run of one session's events. The context came before them and after."""
+    context, after = parted(events, context)
     people = speakers([*context, *events])
     edited = edited_files(events)
     vocabulary = Vocabulary(passages(events, context), people, frozenset(edited))
-    standing = settle(collect(events, context)).standing
+    standing = settle(collect(events, context), next_turns(after)).standing
     bullets = [drafted(one) for one in bullets_of(standing, vocabulary.names)] or _fallback(events)
     title = title_of(standing, vocabulary, edited) or _plain_title(bullets, events)
     return SegmentSummary(title, tuple(bullets), vocabulary.keywords(KEYWORDS))

@@ -15,6 +15,7 @@ from functools import lru_cache
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, EventType, Role
 from mcp_memory.domain.nodes import Evidence, Kind, note_kind
+from mcp_memory.domain.segments import FOLLOWING
 from mcp_memory.domain.sentences import Form, sentences
 from mcp_memory.domain.text import folded, has_unspaced_script, terms
 from mcp_memory.summaries.calls import Source, call_of, error_span, lasting_errors, told_by_call, was_refused
@@ -149,6 +150,14 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
     for event, start, end in lasting_errors([call for turn in turns for call in turn.calls]):
         told = plain(event.text[start:end])
         turns[-1].statements.append(Statement(Kind.ERROR, told, event, start, end, turns[-1].number, Source.ACTION))
+    return turns
+
+
+def next_turns(after: Sequence[Event]) -> list[Exchange]:
+    """The turns that follow a segment, as far as they may set right what it tells."""
+    turns = [turn for turn in turns_of(after) if turn.asked][:FOLLOWING]
+    for turn in turns:
+        turn.statements += _told_in(turn, named=False)
     return turns
 
 

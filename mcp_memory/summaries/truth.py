@@ -7,12 +7,14 @@ decision is what the user chose or agreed to, told with the words of both.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import folded, similar
+from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.summaries.calls import Source, was_refused
 from mcp_memory.summaries.messages import plain
 from mcp_memory.summaries.statements import SAYS, Exchange, Mood, Statement, units
@@ -30,33 +32,32 @@ class Settled:
     refuted: tuple[Statement, ...]
 
 
-def settle(turns: Sequence[Exchange]) -> Settled:
+def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled:
+    """What holds of what was said in some turns; those `after` them may refute it, and tell nothing themselves."""
     refuted: list[Statement] = []
     changed: dict[int, Statement] = {}
     added: list[Statement] = []
-    for before, turn in zip(turns, turns[1:], strict=False):
-        refuted += _answered(before, turn, turns[max(0, turn.number - 2) : turn.number], changed, added)
+    whole = [*turns, *after]
+    for index in range(1, len(whole)):
+        answer = _answered(whole[index], whole[max(0, index - 3) : index])
+        refuted += answer.refuted
+        if index < len(turns):
+            changed |= answer.changed
+            added += answer.decided
     for turn in turns:
         refuted += _refused(turn)
         refuted += _taken_back(turn)
-    added += _broken_off(turns[-1])
+    added += () if after else _broken_off(turns[-1])
     out = {id(statement) for statement in refuted}
-    refuted += [
-        one
-        for turn in turns
-        for one in turn.statements
-        if id(one) not in out
-        and id(one) not in changed
-        and any(one.turn <= other.turn and asserts_same(one, other) for other in refuted)
-    ]
-    out = {id(statement) for statement in refuted}
+    own = [one for turn in turns for one in turn.statements if id(one) not in changed]
+    out |= {id(one) for one in own for other in refuted if one.turn <= other.turn and asserts_same(one, other)}
+    refuted += [one for one in own if id(one) in out and one not in refuted]
     standing = [
         changed.get(id(one), one)
         for turn in turns
         for one in turn.statements
-        if id(one) not in out
-        and (one.mood is Mood.FACT or id(one) in changed or (one.by_user and one.mood is not Mood.OPTION))
-        if one.kind is not Kind.NOISE
+        if id(one) not in out and one.kind is not Kind.NOISE
+        if one.mood is Mood.FACT or id(one) in changed or (one.by_user and one.mood is not Mood.OPTION)
     ]
     return Settled((*standing, *added), tuple(refuted))
 
@@ -65,39 +66,55 @@ def asserts_same(one: Statement, other: Statement) -> bool:
     return similar(one.terms, other.terms) >= SAME
 
 
-def _answered(
-    before: Exchange, turn: Exchange, earlier: Sequence[Exchange], changed: dict[int, Statement], added: list[Statement]
-) -> list[Statement]:
-    """What the user's answer refutes of what was said before it; what it decides is added or changed."""
+class _Answer(NamedTuple):
+    """What a user's answer does to what was said: refutes it, is of another kind for it, or decides something."""
+
+    refuted: Sequence[Statement] = ()
+    changed: Mapping[int, Statement] = MappingProxyType({})
+    decided: Sequence[Statement] = ()
+
+
+def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
     if not turn.asked:
-        return []
+        return _Answer()
+    before = earlier[-1]
     own = [one for one in turn.statements if one.by_user]
-    words = plain(turn.asked[0].text[:300])
-    low = folded(words)
-    reply = folded(plain(turn.said[0].text[:120])) if turn.said else ""
-    refuses = any("refuses" in event.metadata for event in turn.asked)
+    low = folded(plain(turn.asked[0].text[:300]))
+    reply = folded(plain(turn.said[0].text[:200])) if turn.said else ""
     conceded = SAYS["concedes"].match(reply) is not None
     if before.closing is not None:
         if chosen := _chosen(before.closing, low):
-            added.append(_decision(chosen, own, turn))
-            return []
+            return _Answer(decided=[_decision(chosen, own, turn)])
         if SAYS["agrees"].fullmatch(low):
-            if question := _question(before.closing, before.number):
-                added.append(_agreed(question, turn.asked[0], turn.number))
-            return []
-    if refuses or conceded or SAYS["contradicts"].match(low):
-        for one in own:
-            if one.kind is not Kind.NOISE and (one.place < 2 or one.kind is Kind.RULE):
-                changed[id(one)] = replace(one, kind=Kind.CORRECTION)
-        told = frozenset().union(*(one.terms for one in own)) if own else frozenset()
-        claims = [one for each in (earlier if conceded else [before]) for one in each.statements if not one.by_user]
-        claims = [one for one in claims if one.source <= Source.CLOSING]
-        return [one for one in claims if len(one.terms & told) >= min(_SHARED, len(told)) and told]
+            question = _question(before.closing, before.number)
+            return _Answer(decided=[_agreed(question, turn.asked[0], turn.number)] if question else ())
+    if conceded or SAYS["contradicts"].match(low) or any("refuses" in event.metadata for event in turn.asked):
+        corrections = [one for one in own if one.kind is not Kind.NOISE and (one.place < 2 or one.kind is Kind.RULE)]
+        claims = [
+            one
+            for each in (earlier if conceded else [before])
+            for one in each.statements
+            if not one.by_user and one.source <= Source.CLOSING
+        ]
+        admitted = terms(reply) if conceded else frozenset()
+        refuted = [one for one in claims if _contradicts(own, one) or len(one.terms & admitted) > _SHARED]
+        return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
     if SAYS["takes_up"].match(reply) or SAYS["chooses"].match(low):
-        for one in own:
-            if one.kind in (Kind.REQUEST, Kind.REPORT) and one.mood is Mood.FACT and not one.place:
-                changed[id(one)] = replace(one, kind=Kind.DECISION)
-    return []
+        first = [one for one in own if one.kind in _ASKS and one.mood is Mood.FACT and not one.place]
+        return _Answer(changed={id(one): replace(one, kind=Kind.DECISION) for one in first})
+    return _Answer()
+
+
+_ASKS = frozenset({Kind.REQUEST, Kind.REPORT})
+_NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*")
+
+
+def _contradicts(corrections: Sequence[Statement], claim: Statement) -> bool:
+    """Whether a claim speaks of what a correction does: some words, or one name, are in both."""
+    words = frozenset[str]().union(*(one.terms for one in corrections))
+    named = frozenset(terms(" ".join(name for one in corrections for name in _NAME.findall(one.text))))
+    shared = claim.terms & words
+    return bool(shared & named) or len(shared) >= _SHARED
 
 
 def _refused(turn: Exchange) -> Iterable[Statement]:

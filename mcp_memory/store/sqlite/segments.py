@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
-from mcp_memory.domain.segments import Cutting, Mark, SavedCut, SegmentJob, StoredSegment, opens_task
+from mcp_memory.domain.segments import FOLLOWING, Cutting, Mark, SavedCut, SegmentJob, StoredSegment, mark_of
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
 from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
@@ -18,13 +18,16 @@ from mcp_memory.store.sqlite.nodes import Placed, periods_of, remove_segment_nod
 from mcp_memory.store.sqlite.work import OUTDATED, check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
-#: A changed session, and the stored segment from which on it is cut anew.
+#: A changed session, and the stored segment from which on it is cut anew: what is new may set right what was told
+#: just before.
 _DIRTY = """
     SELECT d.session, d.seq, s.client, s.session_id, s.project, g.start_ms, g.first_event
     FROM dirty_session d JOIN session s ON s.id = d.session
     LEFT JOIN segment g ON g.id = (
-        SELECT id FROM segment WHERE session = d.session AND start_ms <= d.from_ms
-        ORDER BY start_ms DESC, first_event DESC LIMIT 1
+        SELECT id FROM (
+            SELECT id, start_ms, first_event FROM segment WHERE session = d.session AND start_ms <= d.from_ms
+            ORDER BY start_ms DESC, first_event DESC LIMIT 3
+        ) ORDER BY start_ms, first_event LIMIT 1
     )
     ORDER BY d.from_ms LIMIT ?
 """
@@ -32,7 +35,7 @@ _DIRTY = """
 _MARKS = f"""
     WITH place (session, since_ms, start_ms, first) AS (VALUES {{places}})
     SELECT e.session, e.id, e.key, e.timestamp_ms, e.tokens, e.type,
-           CASE e.type WHEN 'user_message' THEN substr(e.text, 1, 300) END,
+           CASE WHEN e.type IN ('user_message', 'assistant_message') THEN substr(e.text, 1, 300) ELSE '' END,
            (e.timestamp_ms, e.id) >= (place.start_ms, place.first)
     FROM place CROSS JOIN event e ON e.session = place.session AND e.timestamp_ms >= place.since_ms
     WHERE e.type NOT IN ({_SILENT}) AND (e.text <> '' OR e.type = 'session_end')
@@ -97,6 +100,19 @@ _ASKED = """
         ) WHERE type = 'user_message' LIMIT 4
     )
     WHERE g.key IN ({marks}) AND e.text <> ''
+    ORDER BY g.key, e.timestamp_ms, e.id
+"""
+#: What was said next, as far as it may set right what the segment tells.
+_AFTER = f"""
+    SELECT g.key, e.key, e.timestamp_ms, e.type, e.role, substr(e.text, 1, 600), e.tokens, e.truncated, e.source_ids,
+           e.metadata, 0
+    FROM segment g CROSS JOIN event e ON e.id IN (
+        SELECT id FROM event
+        WHERE session = g.session AND (timestamp_ms, id) > (g.end_ms, g.last_event)
+          AND type IN ('user_message', 'assistant_message') AND text <> ''
+        ORDER BY timestamp_ms, id LIMIT {10 * FOLLOWING}
+    )
+    WHERE g.key IN ({{marks}})
     ORDER BY g.key, e.timestamp_ms, e.id
 """
 
@@ -199,7 +215,8 @@ def _marks(rows: Sequence[Row], own: int) -> list[Mark]:
         if belongs != own:
             continue
         if kind != EventType.SESSION_END:
-            found.append(Mark(key, timestamp_ms, tokens, opens_task=bool(words) and opens_task(words), number=number))
+            by_user = kind == EventType.USER_MESSAGE
+            found.append(mark_of(key, timestamp_ms, tokens, number, words, by_user))
         elif found:
             found[-1] = replace(found[-1], ends_session=True)
     return found
@@ -222,10 +239,11 @@ async def _jobs(reads: Reads, sql: str, values: Sequence[int] | Sequence[bytes])
     keys = [row[0] for row in rows]
     asked = _grouped(await reads.fetch(_ASKED.format(marks=marks(keys)), keys))
     events = _grouped(await reads.fetch(_EVENTS.format(marks=marks(keys)), keys))
+    after = _grouped(await reads.fetch(_AFTER.format(marks=marks(keys)), keys))
     jobs = []
     for *stored, session, client, session_id, project, slug in rows:
         segment = _stored(stored)
-        said = [*asked.get(segment.key, []), *events.get(segment.key, [])]
+        said = [*asked.get(segment.key, []), *events.get(segment.key, []), *after.get(segment.key, [])]
         told = [(own, event_of((*event, client, session_id, slug))) for *event, own in said]
         own_events = tuple(event for own, event in told if own)
         context = tuple(event for own, event in told if not own)
