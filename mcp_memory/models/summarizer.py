@@ -26,6 +26,7 @@ from mcp_memory.domain.nodes import (
     measure,
 )
 from mcp_memory.domain.records import MAX_ITEM, MAX_NAME, MAX_SUMMARY, ActionItem, Body, Facets, fold
+from mcp_memory.domain.segments import parted
 from mcp_memory.domain.sentences import sentences
 from mcp_memory.domain.text import one_line, similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
@@ -143,7 +144,7 @@ class ModelSummarizer:
         task = _Task(Level.SEGMENT, node_id, prior, claims_in(events, context))
         # What stands is found in the chunk itself; what was refuted may have been so in another.
         part = replace(task, prior="", claims=replace(task.claims, shown=False))
-        before = truncate_to_tokens(transcript(context), _CONTEXT_TOKENS)
+        before = truncate_to_tokens(transcript(parted(events, context)[0]), _CONTEXT_TOKENS)
 
         async def leaf(chunk: str) -> Draft[Evidence]:
             return await self._section(chunk, events, "", part, "segment chunk", _SECTION_BULLETS)
@@ -254,10 +255,11 @@ class ModelSummarizer:
 
 def claims_in(events: Sequence[Event], context: Sequence[Event] = ()) -> Claims:
     """What rules find in events: what stands, and what was refuted, refused or taken back."""
-    from mcp_memory.summaries.statements import collect
+    from mcp_memory.summaries.statements import collect, next_turns
     from mcp_memory.summaries.truth import settle
 
-    found = settle(collect(events, context))
+    before, after = parted(events, context)
+    found = settle(collect(events, before), next_turns(after))
     standing = tuple((one.kind, one.text) for one in found.standing if one.kind is not Kind.HEADING)
     return Claims(standing, tuple(dict.fromkeys(one.text for one in found.refuted)))
 

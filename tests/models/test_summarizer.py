@@ -85,7 +85,7 @@ def test_a_long_quote_is_cut_to_an_excerpt() -> None:
 
 
 async def test_context_is_shown_but_never_cited(tmp_path: Path) -> None:
-    context = conversation(("user", "The staging tunnel of Oslo listens on 5433 since March."), first=50)
+    context = conversation(("user", "The staging tunnel of Oslo listens on 5433 since March."), first=-50)
     reply = answer(("The tunnel of Oslo.", "The staging tunnel of Oslo listens on 5433 since March."))
     async with asking(tmp_path, "openai", lambda asked: reply) as at:
         summary = await summarizer(at).segment(PORT, context)
