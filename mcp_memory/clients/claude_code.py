@@ -99,7 +99,7 @@ def _tool(call: HookCall) -> Reading | None:
     failed = call.text("hook_event_name") == "PostToolUseFailure"
     result = failure_text(call.payload.get("error")) if failed else result_text(name, given, response)
     stopped = call.payload.get("is_interrupt") or object_of(call.payload, "tool_response").get("interrupted")
-    facts = {"is_interrupt": stopped is True, "task": task_of(given, response)}
+    facts = {"is_interrupt": stopped is True, "task": task_of(name, given, response)}
     return call.reading(*tool_events(call, tool_id, name, given, result, (tool_id,), failed=failed, **facts))
 
 
@@ -398,7 +398,7 @@ class _ClaudeTranscript(TranscriptReader):
             return []
         stopped = own is not None and own.get("interrupted") is True
         origin, ids = replace(line, facts=line.metadata()), (line.uuid, use_uuid)
-        facts = {"is_interrupt": stopped, "task": task_of(given, own or content)}
+        facts = {"is_interrupt": stopped, "task": task_of(name, given, own or content)}
         return tool_events(origin, tool_id, name, given, result, ids, failed=failed, **facts)
 
     def _use(self, tool_id: str) -> tuple[str, Mapping[str, Any], str] | None:

@@ -49,6 +49,7 @@ _NOTHING_SAID = frozenset({"(Bash completed with no output)", "Tool ran without 
 _FOUND_FILES = re.compile(r"\AFound \d+ files?(?: limit: \d+)?\n")
 _AGENT_FOOTER = re.compile(r"\n*agentId: \S+ \(.*", re.DOTALL)
 _MARKS = {"completed": "x", "in_progress": "~", "deleted": "-", "cancelled": "-"}
+_TASK_TOOLS = frozenset({"TaskCreate", "TaskUpdate", "TaskList"})
 _TASK = re.compile(r"Task #(\S+) created")
 _LISTED_TASK = re.compile(r"^#(\S+) \[(\w+)\] (.*)$", re.MULTILINE)
 _APPROVED = re.compile(r".*\n#+ Approved Plan[^\n]*:\n", re.DOTALL)
@@ -218,7 +219,7 @@ def _file(given: Mapping[str, Any]) -> str:
 
 def result_text(name: str, given: Mapping[str, Any], response: object) -> str:
     """What a call that went well gave back: `response` is the tool's object, or the model's view of it."""
-    if name in ("TaskCreate", "TaskUpdate", "TaskList"):
+    if name in _TASK_TOOLS:
         text = _tasks(given, response if isinstance(response, dict) else {}, blocks_text(response))
     elif isinstance(response, dict):
         text = _from_object(given, response)
@@ -339,8 +340,10 @@ def _tasks(given: Mapping[str, Any], result: Mapping[str, Any], view: str) -> st
     return f"#{number} {subject}".rstrip() if number else view
 
 
-def task_of(given: Mapping[str, Any], response: object) -> str:
+def task_of(name: str, given: Mapping[str, Any], response: object) -> str:
     """The number of the task that a call makes or changes, which its subject is known by later."""
+    if name not in _TASK_TOOLS:
+        return ""
     made = _TASK.match(blocks_text(response))
     return text_of(given, "taskId") or text_of(object_of(response, "task"), "id") or (made[1] if made else "")
 

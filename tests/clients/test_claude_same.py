@@ -124,6 +124,7 @@ def test_a_tool_call_with_and_without_the_tools_own_object(
     (event,) = transcript.write(transcript.use(name, given), result).events()
     assert hooked.text == text
     assert same(hooked, event)
+    assert hooked.metadata.get("task") == ("3" if name in ("TaskCreate", "TaskUpdate") else None)
 
 
 @pytest.mark.parametrize(
