@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from mcp_memory.capture.project import detect
+from mcp_memory.capture.project import OWN_QUESTIONS, detect
 from mcp_memory.config import Settings, environment
 from mcp_memory.domain.budget import Tokenizer
 from mcp_memory.domain.compaction import CompactionRules, parse_table
@@ -85,8 +85,8 @@ class App:
     @cached_property
     def caller(self) -> Caller | None:
         """The model that is set; none for the extractive summarizer. It is closed with the app."""
-        chosen = self.settings.summarizer
-        if chosen.kind == "extractive":
+        # An agent that was asked for a summary may start a server of its own: that one must not ask another.
+        if self.settings.summarizer.kind == "extractive" or OWN_QUESTIONS in self.home_root:
             return None
         from mcp_memory.models.caller import Caller
 

@@ -26,8 +26,8 @@ MAX_TITLE_WORDS, MIN_TITLE_WORDS = 10, 5
 MAX_TITLE = 110
 MAX_KEYWORD = 40
 MIN_KEYWORDS = 3
-#: How many statements a prompt may hold beside the material.
-_MOST_STANDING, _MOST_REFUTED = 25, 15
+#: How many statements a prompt may hold beside the material, which says the same at length.
+_MOST_STANDING, _MOST_REFUTED = 15, 15
 CONTENT_TYPES = ("conversation", "journal", "document", "general")
 #: The kinds that a model may give a bullet, with how it is told what they are.
 WRITTEN = {kind: kind.meaning for kind in Kind if kind.meaning}
@@ -267,7 +267,11 @@ class Claims:
 
     def told(self) -> list[str]:
         """The same as a model reads it: data, and so between fences. Of what stands, what matters most."""
-        listed = sorted(self.standing if self.shown else (), key=lambda one: -one[0].weight)[:_MOST_STANDING]
+        from mcp_memory.summaries.bullets import WEIGHTS
+
+        weighed = [(WEIGHTS.get(kind, 0.0), (kind, text)) for kind, text in self.standing if self.shown]
+        telling = sorted((one for one in weighed if one[0] > WEIGHTS[Kind.STATED]), key=lambda one: -one[0])
+        listed = [one for _, one in telling[:_MOST_STANDING]]
         kept = [one for one in self.standing if one in listed]
         standing = "\n".join(f"{kind}: {one_line(text, MAX_BULLET)}" for kind, text in dict.fromkeys(kept))
         numbered = enumerate(self.refuted[:_MOST_REFUTED], 1)

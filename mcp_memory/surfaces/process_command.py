@@ -27,8 +27,8 @@ from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
 _RETRY_SECONDS = 0.25
-#: What goes with each text: the rules, the form of the answer, and the context before a segment.
-_FRAME_TOKENS = 750
+#: What goes with each text: the rules, the form of the answer, the statements in it and the context before a segment.
+_FRAME_TOKENS = 1_000
 _SEGMENT_ANSWER, _PERIOD_ANSWER = 350, 550
 #: About how long a node is for the one above it.
 _NODE_TOKENS = 130

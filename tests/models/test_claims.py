@@ -163,7 +163,7 @@ def test_the_prompt_holds_the_rules_of_truth_and_what_is_known() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_is_known_stays_inside_its_fence(text: str) -> None:
-    asked = question(claims=Claims(((Kind.STATED, text),), (text,)))
+    asked = question(claims=Claims(((Kind.OUTCOME, text),), (text,)))
     for name in ("standing", "refuted"):
         fence = re.search(rf"<({name}-\w+)>\n(.*?)\n</\1>", asked.prompt, re.S)
         assert fence

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.capture.project import detect
+from mcp_memory.app import open_app
+from mcp_memory.capture.project import OWN_QUESTIONS, detect
+from mcp_memory.config import Settings, SummarizerSettings
 from mcp_memory.errors import InvalidOutput, ModelTimeout, ModelUnusable, SummarizerError, TransportFailed
 from mcp_memory.models import providers
 from mcp_memory.models.caller import model_problems
@@ -91,6 +93,15 @@ async def test_a_program_gets_the_prompt_and_its_arguments_in_an_empty_place_tha
     # A transcript that an agent kept of it names the directory, and import passes it over.
     assert not detect(told["here"], {}).enabled
     assert detect(str(tmp_path), {}).enabled
+
+
+async def test_a_server_that_an_agent_starts_while_it_is_asked_asks_no_other(tmp_path: Path) -> None:
+    chosen = SummarizerSettings(kind="command", command=("agent",))
+    for folder, asks in ((tmp_path / "home", True), (tmp_path / f"{OWN_QUESTIONS}x", False)):
+        folder.mkdir()
+        async with open_app(Settings(home=tmp_path / "memory", summarizer=chosen), cwd=folder) as app:
+            assert bool(app.caller) is asks
+            assert bool(app.upgrades) is asks
 
 
 async def test_a_program_that_hangs_is_ended_with_all_that_it_started(program: Program, tmp_path: Path) -> None:
