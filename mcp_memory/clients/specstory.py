@@ -36,7 +36,8 @@ _CLIENTS = {"claude": CLAUDE_CODE, "codex": _CODEX, "gemini": "gemini"}
 _TYPED: dict[str, Callable[[str], str]] = {CLAUDE_CODE: claude_tools.typed, _CODEX: codex_tools.typed}
 _LINE_END = re.compile(r"\r?\n")
 _SESSION = re.compile(r"<!--\s*(.*?)\s*Session\s+([0-9A-Za-z-]{8,})\s*(?:\(([^)]*)\))?\s*-->")
-_TITLE = re.compile(r"#{1,2} .*?\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?\s*$")
+_TITLE = re.compile(r"#{1,2} (.*?)[ \t]*(?:\(?(\d{4}-\d\d-\d\d[ T_]\d\d[:-]\d\d[^)]*)\)?|\(\d[^)]*\))?\s*$")
+_NO_TITLES = frozenset({"", "SpecStory", "Untitled"})
 _SPEAKER = re.compile(r"_\*\*(User|Agent|Assistant)( - sidechain)?((?:\s*\([^)]*\))*)\*\*_\s*$")
 #: Stands in the oldest exports where the agent goes on.
 _GOES_ON = "_****_"
@@ -123,7 +124,8 @@ class _Export:
         self._client, self._session = CURSOR, f"specstory:{path.stem}"
         self._ms, self._timed = _moment(path.stem) or modified_ms(path), False
         self._counts: dict[str, int] = {}
-        self._tasks: dict[str, list[str]] = {}
+        self._tasks = Counter[str]()
+        self._title = ""
         #: When the first turn, the one that is being read and the last of the user's began, as far as told.
         self._first_ms = self._turn_ms = self._user_ms = 0
         self._at = self._expands_until = 0
@@ -142,14 +144,14 @@ class _Export:
                 pass
             elif session or heading:
                 self._at = index
-                yield from self._turn(speaker, [*parts, "\n".join(body)])
+                yield from self._titled(self._turn(speaker, [*parts, "\n".join(body)]))
                 speaker, parts, body, fence = heading, [], [], ""
                 if session:
                     self._begin_session(session)
                 elif heading:
                     self._begin_turn(heading)
             elif speaker is None:
-                self._set_time(_moment(title[1]) if (title := _TITLE.match(line)) else None)
+                self._begin_conversation(_TITLE.match(line))
             elif not fence and speaker[1] != "User" and (end := self._block_end(index, body)) is not None:
                 block = self._lines[index : end + 1]
                 parts += ["\n".join(body), *([] if line.startswith("<think") else [ToolUse.of(block)])]
@@ -160,7 +162,16 @@ class _Export:
             index += 1
         if parts and isinstance(parts[-1], ToolUse) and not any(map(str.strip, body)) and not parts[-1].is_done:
             parts.pop()  # it still runs: when it is done, the file will be written again
-        yield from self._turn(speaker, [*parts, "\n".join(body)])
+        yield from self._titled(self._turn(speaker, [*parts, "\n".join(body)]))
+
+    def _titled(self, events: Iterator[Captured]) -> Iterator[Captured]:
+        """The events, and before the first of a session the name that its client gave it."""
+        for event in events:
+            if self._title:
+                named = Origin(self._client, self._session, event.timestamp_ms, EXPORT, self._cwd, {"source": "thread"})
+                yield named.event(f"title:thread:{digest(self._title)}", EventType.SESSION_TITLE, self._title)
+                self._title = ""
+            yield event
 
     def _speaker(self, index: int, fence: str) -> re.Match[str] | None:
         """The speaker's line that this is, unless it is quoted."""
@@ -232,11 +243,16 @@ class _Export:
 
     def _begin_session(self, found: re.Match[str]) -> None:
         self._client = next((name for word, name in _CLIENTS.items() if word in found[1].lower()), CURSOR)
-        self._session = found[2]
+        self._session, self._title = found[2], "" if self._counts else self._title
         self._counts.clear()
         self._tasks.clear()
         self._first_ms = self._turn_ms = self._user_ms = 0
         self._set_time(_moment(found[3] or ""))
+
+    def _begin_conversation(self, found: re.Match[str] | None) -> None:
+        if found:
+            self._set_time(_moment(found[2] or ""))
+            self._title = self._title if found[1] in _NO_TITLES else found[1]
 
     def _begin_turn(self, speaker: re.Match[str]) -> None:
         ms = _moment(speaker[3])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -51,7 +52,7 @@ _OPTION = re.compile(r"- \*\*(.+?)\*\*(?: - (.*))?")
 _ANSWER = re.compile(r"^\*\*Answer:\*\*[ \t]*", re.MULTILINE)
 _FAILED = re.compile(r"(?:Error: )?Exit code [1-9]\d*\b|<tool_use_error>|\[Request interrupted by user|Cancelled\Z")
 _PATCHED = re.compile(r"\*\*(?:Add|Update|Modify|Delete|Move): `(.+)`\*\*")
-_TASK = re.compile(r"(?:Task #(\d+) created successfully: (.+)|Updated task #(\d+)\b.*\bstatus\b.*)\Z")
+_TASK = re.compile(r"(?:Task|Updated task) #(\d+)(?: created successfully: (.+))?(.*)")
 _SHELLS = frozenset(
     "Bash exec_command shell shell_command run_terminal_cmd run_terminal_command run_terminal_command_v2 "
     "run_shell_command".split()
@@ -62,8 +63,9 @@ _EDITORS = frozenset({"Edit", "Write", "NotebookEdit"})
 _ASKS = "AskUserQuestion"
 #: How it begins what comes back when the user agrees to a plan, before the plan itself.
 APPROVED = "User has approved your plan.\n## Approved Plan:\n"
+_TASKS = frozenset({"TaskCreate", "TaskUpdate", "TaskList"})
 #: Tools whose headline and result Claude Code's own reader makes, and those whose input alone is fenced.
-_KNOWN = frozenset({"Bash", "TodoWrite", _ASKS, PLAN, "Grep", "Glob", "Task", "Agent", *_FIELDS, *_EDITORS})
+_KNOWN = frozenset({"Bash", "TodoWrite", _ASKS, PLAN, "Grep", "Glob", "Task", "Agent", *_FIELDS, *_EDITORS, *_TASKS})
 _CODED = frozenset({"Write"})
 
 
@@ -103,20 +105,15 @@ class ToolUse:
         lead = f" {told}\n{lead}" if plain and not summary and told else lead  # there the input begins beside the name
         return cls(name, kind[1] if kind else "", told, lead, code, output, "Error" in (labelled or [""])[0])
 
-    def as_listed(self, tasks: dict[str, list[str]]) -> ToolUse:
-        """A task that is put on a list or changes its state there, told as the list tells it.
+    def as_listed(self, updates: Counter[str]) -> ToolUse:
+        """A change of a task's state, with that state: an export leaves it out, but a task is taken up, and then done.
 
-        An export leaves out which state that is: a task is taken up first, and done then. `tasks` has for each number
-        the states that it may still take, and its name.
+        `updates` counts how often each task has changed its state.
         """
-        found = _TASK.match(self.output or "") if self.name in ("TaskCreate", "TaskUpdate") else None
-        if found and found[1]:
-            tasks[found[1]] = ["x", "~", " ", found[2]]
-        task = tasks.get(found[1] or found[3]) if found else None
-        if not task:
+        if self.name != "TaskUpdate" or not (found := _TASK.match(self.output or "")) or "status" not in found[3]:
             return self
-        mark = task.pop(-2) if len(task) > 2 else task[0]
-        return replace(self, told=task[-1], lead="", output=f"[{mark}] {task[-1]}")
+        updates[found[1]] += 1
+        return replace(self, told="in_progress" if updates[found[1]] == 1 else "completed")
 
     def below(self, root: str) -> ToolUse:
         """The call with the file that it wrote as seen from the directory, if it lies below."""
@@ -140,8 +137,9 @@ class ToolUse:
         output = f"Exit code {ended.exit_code}\n{ended.text}" if ended.exit_code else ended.text
         failed = self.failed or bool(_FAILED.match(output)) or refusal(output) is not None
         result = failure_text(output) if failed else self._result(name, given, output)
-        facts = {"failed": failed, "is_interrupt": interrupted(output)}
-        told, *more = tool_events(origin, tool_id, name, given, result, (), **facts)
+        task = _TASK.match(output) if name in _TASKS else None
+        facts = {"is_interrupt": interrupted(output), "task": task[1] if task else ""}
+        told, *more = tool_events(origin, tool_id, name, given, result, (), failed=failed, **facts)
         if name in _KNOWN or name.startswith("mcp__"):
             return [told, *more]
         files = self._files()
@@ -192,6 +190,12 @@ class ToolUse:
             return name, {"file_path": (written[1] or written[2]) if written else "", "content": self.code}
         if name in ("Task", "Agent"):
             return name, {"description": self.lead.strip()}
+        if name in _TASKS:
+            task = _TASK.match(self.output or "")
+            fields = (
+                {"subject": task[2] or "", "taskId": "" if task[2] else task[1], "status": self.told} if task else {}
+            )
+            return name, {field: value for field, value in fields.items() if value}
         if name == PLAN and "\n## Approved Plan" in (self.output or ""):
             return name, {"plan": result_text(name, {}, self.output)}
         return name, dict(_FIELD.findall(self.lead)) if name.startswith("mcp__") else {}

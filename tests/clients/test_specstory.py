@@ -75,7 +75,9 @@ Anything else?
 
 
 def test_an_export_gives_what_was_said_and_done_and_not_what_was_thought(export: Transcript, tmp_path: Path) -> None:
-    told = put(export, EXPORT).events()
+    named, *told = put(export, EXPORT).events()
+    assert (named.event_type.value, named.text, named.metadata["source"]) == ("session_title", "Mending", "thread")
+    assert named.timestamp_ms == told[0].timestamp_ms
     assert [(item.role.value, item.text) for item in told] == [
         ("user", "Mend the fence."),
         ("assistant", "First a look."),
@@ -110,7 +112,7 @@ def test_a_session_that_the_hooks_captured_has_the_same_keys(export: Transcript)
     prompt = {**fields, "hook_event_name": "beforeSubmitPrompt", "prompt": "Mend the fence."}
     reply = {**fields, "hook_event_name": "afterAgentResponse", "text": "First a look."}
     hooked = [CLIENTS["cursor"].hook(one, 5).events[0].source_key for one in (prompt, reply)]
-    assert [event.source_key for event in put(export, EXPORT).events()[:2]] == hooked
+    assert [event.source_key for event in put(export, EXPORT).events()[1:3]] == hooked
 
 
 def test_the_oldest_form_has_neither_times_nor_a_session(export: Transcript) -> None:
@@ -119,7 +121,7 @@ def test_the_oldest_form_has_neither_times_nor_a_session(export: Transcript) -> 
         "## SpecStory\n\n## Mending\n\n_**User**_\n\nMend it.\n\n---\n\n_**Assistant**_\n\nDone.\n\n---\n\n\n---\n",
     )
     told = export.events()
-    assert [item.text for item in told] == ["Mend it.", "Done."]
+    assert [item.text for item in told] == ["Mending", "Mend it.", "Done."]
     assert told[0].session_id == "specstory:2026-03-02_09-04Z-mending"
     assert told[0].timestamp_ms // 60_000 * 60_000 == 1772442240000, "then the file's name tells the time"
     other = Transcript(export.path.with_name("story.md"), "cursor")

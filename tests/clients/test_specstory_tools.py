@@ -120,12 +120,13 @@ def test_a_list_of_tasks_tells_their_states_in_the_order_they_take(export: Trans
     story = Export().user("Mend it.").tool("TaskCreate", "By hand.\n\n```text\nTask #1 created successfully: Dig\n```")
     for _ in range(2):
         story.tool("TaskUpdate", "\n```text\nUpdated task #1 status\n```")
-    story.tool("TaskUpdate", "\n```text\nUpdated task #7 status\n```").agent("Done.")
-    assert told(export, story)[1:-1] == [
-        ("tool", "TaskCreate: Dig\n[ ] Dig"),
-        ("tool", "TaskUpdate: Dig\n[~] Dig"),
-        ("tool", "TaskUpdate: Dig\n[x] Dig"),
-        ("tool", "TaskUpdate\nUpdated task #7 status"),
+    story.tool("TaskUpdate", "\n```text\nUpdated task #1 owner\n```")
+    calls = put(export, str(story.agent("Done."))).events()[1:-1]
+    assert [(call.text, call.metadata["task"]) for call in calls] == [
+        ("TaskCreate: Dig\n[ ] Dig", "1"),
+        ("TaskUpdate: #1\n[~] #1", "1"),
+        ("TaskUpdate: #1\n[x] #1", "1"),
+        ("TaskUpdate: #1\n#1", "1"),
     ]
 
 
