@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from mcp_memory import lexicon
@@ -22,56 +22,31 @@ from mcp_memory.domain.text import (
     inflected,
     without_tags,
 )
-from mcp_memory.lexicon import Expression
-from mcp_memory.summaries.calls import Call, Source, call_of, error_span, told_by_call
-from mcp_memory.summaries.cues import is_trivial
-from mcp_memory.summaries.messages import (
-    own_words,
-    pasted_in,
-    speakers,
-    spoken,
-    without_places,
-)
+from mcp_memory.summaries.calls import Source, call_of, error_span, told_by_call
+from mcp_memory.summaries.messages import own_words, pasted_in, speakers, spoken, without_places
 
 _LISTS = lexicon.word_lists("vocabulary")
-GENERIC_STEMS = frozenset(map(inflected, _LISTS["generic"]))
-#: Stems of words that tell little by themselves.
-COMMON_STEMS = GENERIC_STEMS | set(map(inflected, _LISTS["common"]))
-_VERBS = frozenset(map(inflected, _LISTS["verbs"]))
-_COMPARING, _FOREIGN, _UNSPACED_COMMON = _LISTS["comparing"], _LISTS["foreign"], _LISTS["unspaced"]
-
+_GENERIC_STEMS = frozenset(map(inflected, _LISTS["generic"]))
+#: Stems of words that tell little by themselves: a sentence may turn on one, but nobody would look for it by that.
+_COMMON_STEMS = _GENERIC_STEMS.union(*(map(inflected, _LISTS[name]) for name in ("common", "comparing", "verbs")))
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
-_STOPS = '.,;:!?()"\n'
-_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[{_STOPS}]+")
-_SCRIPT = Expression("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
-_HIRAGANA = Expression("[\u3041-\u3096]+")
-_HAN = Expression("[\u4e00-\u9fff]{2}")
+_TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[.,;:!?()\"\n]+")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
-_HEX = re.compile(r"[0-9a-fA-F][0-9a-fA-F]{6}")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
-_ACRONYMS = re.compile(r"[A-Z]{2,}s")
-_EITHER = Expression("[a-z]+/[a-z]+")
-_LINE_REF = re.compile(r":\d+(?:[-:,]\d+)*$")
-_SEPARATORS = re.compile(r"[/\\]")
-
-# An ordinary word that was said once, and not by the user, is no keyword.
-_SAID_ENOUGH = 1.9
-# One that comes back in other messages says more about them all than one that does not.
-_ONCE = 0.45
-#: An identifier is looked for by its name even if it was said once; saying it often adds little.
-_BY_NAME = 2.2
-_NAMED = 1.3
-_OFTEN = 0.6
-_EDITED = 1.5
-_LONGEST = 40
-# A flag of two letters like `-rn` is not looked for.
-_SHORT_FLAG = 3
-_OFTEN_ENOUGH = 4
-#: How telling the form of a word is that could stand in any talk about code, and in any talk at all.
-_GENERIC, _COMMON = 0.35, 0.9
-#: How telling two words are that stand together.
-_TWO_WORDS = 1.6
+_EITHER, _ACRONYMS, _LINE_REF = (
+    re.compile("[a-z]+/[a-z]+"),
+    re.compile(r"[A-Z]{2,}s"),
+    re.compile(r":\d+(?:[-:,]\d+)*$"),
+)
+_SCRIPTS = re.compile("([\u4e00-\u9fff]+|[\u30a1-\u30ff]+|[\u3041-\u3096]+|[\uac00-\ud7af]+)")
+_HIRAGANA, _HAN = re.compile("[\u3041-\u3096]+"), re.compile("[\u4e00-\u9fff]{2}")
+_LONGEST, _SHORT_FLAG = 40, 3
+#: How telling the form of a word is: a name, an acronym, a plain word, one of any talk, one of any talk about code.
+_NAMED, _ACRONYM, _PLAIN, _COMMON, _GENERIC = 1.6, 1.3, 1.0, 0.9, 0.35
+#: A plain word is a keyword if it was said so much; saying a name often adds little, and an edited file is looked for.
+_SAID_ENOUGH, _OFTEN, _BY_NAME, _EDITED, _TWO_WORDS, _ONCE = 1.9, 0.6, 2.2, 1.5, 1.6, 0.45
+_MOST_OFTEN = 4
 
 
 class WeighedText(NamedTuple):
@@ -82,121 +57,56 @@ class WeighedText(NamedTuple):
     code: bool = False
 
 
+class _Word(NamedTuple):
+    """A token as a keyword, how telling it is, and its stems."""
+
+    text: str
+    telling: float
+    stems: tuple[str, ...]
+
+
 @lru_cache(maxsize=1 << 14)
 def stems_of(token: str) -> tuple[str, ...]:
     """The topical stems inside a token."""
-    if _is_word(token):
-        low = token.lower()
-        return (inflected(low),) if len(low) > 1 and low not in STOP_WORDS else ()
     if has_unspaced_script(token):
         return tuple(bigrams(token))
-    if _ACRONYMS.fullmatch(token):
-        return (token[:-1].lower(),)
-    return tuple([inflected(part) for part in identifier_parts(token) if len(part) > 1 and part not in STOP_WORDS])
+    parts = [token[:-1].lower()] if _ACRONYMS.fullmatch(token) else identifier_parts(token)
+    return tuple([inflected(part) for part in parts if len(part) > 1 and part not in STOP_WORDS])
 
 
-def _shape(token: str) -> tuple[str, float]:
-    """A token as a keyword, and how telling its form is; weight 0 means it never is one."""
-    # Without a line number, the marks after it and the directories of a path.
-    if ":" in token:
-        token = _LINE_REF.sub("", token)
-    token = token.rstrip(".:/@#+-_")
+def _word_of(token: str) -> _Word:
+    token = _LINE_REF.sub("", token).rstrip('.:/@#+-_\n,;!?("') + ("()" if token.endswith("()") else "")
+    stems, bare = stems_of(token), token.strip("-.@()")
     if "/" in token:
-        token = _short_path(token)
-    bare = token.strip("-.@()")
-    # Nobody would look for a short flag, an id, or what is too long to be a name.
-    unreadable = bare == "" or (token[0] == "-" and len(token) <= _SHORT_FLAG) or len(token) > _LONGEST
-    if len(bare) < 2 or unreadable or _ID.fullmatch(bare) or not stems_of(token):
-        return "", 0.0
+        parts = [part for part in re.split(r"[/\\]", token) if part]
+        token = parts[-1] if len(parts) > 2 or (parts and "." in parts[-1][1:]) else token.lstrip("/")
+    short = len(bare) < 2 or (token[:1] == "-" and len(token) <= _SHORT_FLAG)
+    if short or not stems or len(token) > _LONGEST or _ID.fullmatch(bare):
+        return _Word("", 0.0, stems)
     if has_unspaced_script(token):
-        named = len(token) <= 6 and token not in _UNSPACED_COMMON and not _HIRAGANA.fullmatch(token)
-        return (token, 1.0) if named else ("", 0.0)
+        named = len(token) <= 6 and token not in _LISTS["unspaced"] and not _HIRAGANA.fullmatch(token)
+        return _Word(token, _PLAIN if named else 0.0, stems)
     if _INNER.search(token) and not bare.isdigit():
-        # `read/write` may be a path, and may be two words.
-        return token, 1.0 if _EITHER.fullmatch(token) else 1.6
-    # `INFO` and `ERROR` are written so in every log.
-    if bare.isupper() and inflected(bare.lower()) not in GENERIC_STEMS:
-        return bare, 1.3
-    return _plain_shape(bare.lower())
+        return _Word(token, _PLAIN if _EITHER.fullmatch(token) else _NAMED, stems)
+    low, base = bare.lower(), inflected(bare.lower())
+    if bare.isupper() and base not in _GENERIC_STEMS:
+        return _Word(bare, _ACRONYM, stems)
+    if len(low) < 3 or low in _LISTS["foreign"]:
+        return _Word("", 0.0, stems)
+    return _Word(low, _GENERIC if base in _GENERIC_STEMS else _COMMON if base in _COMMON_STEMS else _PLAIN, stems)
 
 
-def _is_word(token: str) -> bool:
-    """Whether it is an ordinary word in small letters, or with a capital: most tokens are."""
-    return token.isascii() and token.isalpha() and token[1:].islower()
+_WORDS = Memo(_word_of, 1 << 14)
 
 
-def _plain_shape(word: str) -> tuple[str, float]:
-    if word in STOP_WORDS or word in _FOREIGN or len(word) < 3:
-        return "", 0.0
-    base = inflected(word)
-    if base in GENERIC_STEMS:
-        return word, _GENERIC
-    return word, _COMMON if base in COMMON_STEMS else 1.0
-
-
-class _Known(NamedTuple):
-    """What is known of a token: its form as a keyword, how telling that is, and what its stems weigh."""
-
-    word: str
-    telling: float
-    #: Whether it may be a keyword: names may, ordinary words unless they are common or verbs.
-    eligible: bool
-    #: Whether it may be half of a term of two words.
-    pairs: bool
-    stems: tuple[tuple[str, float], ...]
-
-
-_NOTHING = _Known("", 0.0, False, False, ())
-
-
-def _known(token: str) -> _Known:
-    if _is_word(token) and len(token) < _LONGEST and (len(token) < 7 or not _HEX.match(token)):
-        return _known_word(token.lower())
-    if not token.strip(_STOPS):
-        return _NOTHING
-    word, telling = _shape(token)
-    does = telling > 0.0 and inflected(word) in _VERBS
-    eligible = telling > 1.0 or (telling == 1.0 and not does)
-    weight = max(telling, 0.5)
-    stems = tuple([(part, _GENERIC if part in GENERIC_STEMS else weight) for part in stems_of(token)])
-    return _Known(word, telling, eligible, telling > 0.0 and not does and token.isalpha(), stems)
-
-
-_KNOWN = Memo(_known, 1 << 14)
-
-
-def _known_word(low: str) -> _Known:
-    """The same for an ordinary word, as most are, without the rest of the rules."""
-    if len(low) < 2 or low in STOP_WORDS:
-        return _NOTHING
-    word, telling = _plain_shape(low)
-    base = inflected(low)
-    names_nothing = base in _VERBS or low in _COMPARING
-    weight = _GENERIC if base in GENERIC_STEMS else max(telling, 0.5)
-    eligible, pairs = telling == 1.0 and not names_nothing, telling > 0.0 and not names_nothing
-    return _Known(word, telling, eligible, pairs, ((base, weight),))
-
-
-def _short_path(token: str) -> str:
-    """The file's name of a long path; `owner/name` stays."""
-    parts = [part for part in _SEPARATORS.split(token) if part]
-    if len(parts) > 2 or (parts and "." in parts[-1][1:]):
-        return parts[-1]
-    return token.lstrip("/")
-
-
-def _prepared(text: str) -> str:
-    """What of a passage can hold keywords: no tags, addresses, home directories and ids."""
-    text = without_places(without_tags(text))
-    if _HEX.search(text):
-        text = _IDS.sub(" ", text)
-    return _spaced(text) if has_unspaced_script(text) else text
-
-
-def _spaced(text: str) -> str:
-    """Text of unspaced scripts with spaces where the script changes, and its recurring pairs as words of their own."""
-    recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
-    return " ".join([*_SCRIPT.split(text), *recurring, *recurring])
+@lru_cache(maxsize=1 << 9)
+def _tokens(text: str) -> Sequence[str]:
+    """The words and names of a text, and its stops; without tags, addresses, home directories and ids."""
+    text = _IDS.sub(" ", without_places(without_tags(text)))
+    if has_unspaced_script(text):
+        recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
+        text = " ".join([*_SCRIPTS.split(text), *recurring, *recurring])
+    return _TOKEN.findall(text)
 
 
 class Vocabulary:
@@ -206,120 +116,49 @@ class Vocabulary:
         self, passages: Iterable[WeighedText], names: Collection[str] = (), edited: Collection[str] = ()
     ) -> None:
         """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
-        # Lists are cheap to join, so what was said is counted once, when all of it is there.
-        said: dict[float, list[str]] = {}
-        spread: list[str] = []
-        self._runs: list[Sequence[str]] = []
-        for text, weight, code in passages:
-            found = _found(text)
-            counts = Counter(found)
-            spread += counts
-            if code:
-                said.setdefault(weight, []).extend(found)
-            else:
-                # A word is not weightier for filling one message.
-                often = (token for token, times in counts.items() for _ in range(min(times, _OFTEN_ENOUGH)))
-                said.setdefault(weight, []).extend(often)
-                self._runs.append(found)
-        tokens = _weighed(said)
-        known = list(map(_KNOWN.__getitem__, tokens))
-        self._tokens = [
-            (token, count, one)
-            for (token, count), one in zip(tokens.items(), known, strict=True)
-            if one.stems and token not in names
-        ]
-        self._halves = {token for token, one in zip(tokens, known, strict=True) if one.pairs}
-        self._spread = Counter(spread)
+        self._counts: dict[str, float] = {}
+        self._spread: Counter[str] = Counter()
+        self._pairs: Counter[tuple[str, str]] = Counter()
         self._edited = edited
+        for text, weight, code in passages:
+            found = _tokens(text)
+            for token, times in Counter(found).items():
+                if token not in names and _WORDS[token].stems:
+                    # A word is not weightier for filling one message.
+                    told = weight * (times if code else min(times, _MOST_OFTEN))
+                    self._counts[token] = self._counts.get(token, 0.0) + told
+                    self._spread[token.lower()] += 1
+            self._pairs.update(() if code else pairwise(found))
         #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
-        self.weights, self.names = self._stem_weights()
+        self.weights, self.names = self._stem_weights(1.0), self._stem_weights(_BY_NAME)
 
-    def _stem_weights(self) -> tuple[dict[str, float], dict[str, float]]:
-        plain: dict[str, float] = {}
-        identifiers = []
-        for _, count, known in self._tokens:
-            for part, weight in known.stems:
-                plain[part] = plain.get(part, 0.0) + count * weight
-            if known.telling > _NAMED:
-                identifiers.append((count, known))
-        named = dict(plain)
-        for count, known in identifiers:
-            for part, weight in known.stems:
-                if weight >= known.telling:
-                    named[part] += count * weight * (_BY_NAME - 1.0)
-        return _scaled(plain), _scaled(named)
+    def _stem_weights(self, by_name: float) -> Mapping[str, float]:
+        raw: dict[str, float] = {}
+        for token, count in self._counts.items():
+            word = _WORDS[token]
+            for stem in word.stems:
+                telling = _GENERIC if stem in _GENERIC_STEMS else max(word.telling, 0.5)
+                telling *= by_name if word.telling >= _NAMED and telling >= _NAMED else 1.0
+                raw[stem] = raw.get(stem, 0.0) + count * telling
+        top = max(raw.values(), default=1.0)
+        return {stem: math.sqrt(value / top) for stem, value in raw.items()}
 
-    def keywords(self, limit: int, by_name: bool = True) -> tuple[str, ...]:
-        """The terms one would search for, best first, each thing named once.
-
-        `by_name` puts identifiers first, by which things are found; without it the terms tell what was talked about.
-        """
+    def keywords(self, limit: int) -> tuple[str, ...]:
+        """The terms one would search for, best first, each thing named once; identifiers come first."""
         scored: dict[str, float] = {}
-        # In how many texts each word stands, in any case.
-        spread: Counter[str] = Counter()
-        for token, _, _ in self._tokens:
-            spread[token.lower()] += self._spread[token]
-        for token, count, known in self._tokens:
-            word, telling = known.word, known.telling
-            if known.eligible and (telling > 1.0 or count >= _SAID_ENOUGH):
-                once = telling == 1.0 and spread[token.lower()] == 1
-                worth = count
-                if by_name:
-                    worth = _BY_NAME * math.pow(count, _OFTEN) if telling > _NAMED else count
-                    worth *= _EDITED if word in self._edited else 1.0
-                scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
-        # How often two words stand side by side that may be one term together.
-        halves = self._halves
-        pairs = (pair for run in self._runs for pair in pairwise(run))
-        beside = Counter(pair for pair in pairs if pair[0] in halves and pair[1] in halves)
-        for (left, right), count in beside.items():
-            if count > 1 and (pair := _pair(left, right)):
-                scored[pair] = scored.get(pair, 0.0) + _TWO_WORDS * count
+        for token, count in self._counts.items():
+            word, telling, _ = _WORDS[token]
+            if telling < _PLAIN or (telling == _PLAIN and count < _SAID_ENOUGH):
+                continue
+            worth = _BY_NAME * math.pow(count, _OFTEN) if telling >= _NAMED else count
+            worth *= _EDITED if word in self._edited else 1.0
+            once = telling == _PLAIN and self._spread[token.lower()] == 1
+            scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
+        for (left, right), count in self._pairs.items():
+            one, two = _WORDS[left], _WORDS[right]
+            if count > 1 and {one.telling, two.telling} == {_PLAIN} and left.isalpha() and right.isalpha():
+                scored[f"{one.text} {two.text}"] = _TWO_WORDS * count
         return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
-
-
-# A session's record, its segments and the requests before them are made of the same messages.
-@lru_cache(maxsize=1 << 9)
-def _found(text: str) -> Sequence[str]:
-    return _tokens(_prepared(text))
-
-
-def _tokens(text: str) -> list[str]:
-    """The words and names of a text that tell something, and an empty one for every other word and stop.
-
-    Words come back, so each is taken apart only once.
-    """
-    return list(chain.from_iterable(map(_TOKENS.__getitem__, text.replace("\n", " \n ").split(" "))))
-
-
-def _in_chunk(chunk: str) -> tuple[str, ...]:
-    return tuple([token if _KNOWN[token].stems else "" for token in _TOKEN.findall(chunk)])
-
-
-_TOKENS = Memo(_in_chunk, 1 << 14)
-
-
-def _weighed(said: Mapping[float, Sequence[str]]) -> dict[str, float]:
-    """What was said, by what it weighs with whoever said it."""
-    tokens: dict[str, float] = {}
-    for weight, found in said.items():
-        for token, count in Counter(found).items():
-            tokens[token] = tokens.get(token, 0.0) + weight * count
-    return tokens
-
-
-def _scaled(raw: Mapping[str, float]) -> dict[str, float]:
-    top = max(raw.values(), default=1.0)
-    return {part: math.sqrt(value / top) for part, value in raw.items()}
-
-
-def _pair(left: str, right: str) -> str:
-    """Two ordinary neighbouring words as one term, if both carry meaning."""
-    if left.lower() == right.lower() or has_unspaced_script(left) or has_unspaced_script(right):
-        return ""
-    first, second = _KNOWN[left], _KNOWN[right]
-    fits = max(first.telling, second.telling) >= 1.0 and len(first.word) + len(second.word) <= 30
-    return f"{first.word} {second.word}" if fits else ""
 
 
 def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
@@ -341,82 +180,41 @@ def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
 
 
 _FLAG = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*=?")
-#: So many of the last requests before a segment tell which of its words matter.
-_ASKED_BEFORE = 1
 #: How much a word tells by where it was said; a user's words tell more than others unless people talk to each other.
-_NOTED, _BY_USER, _SAID, _COMMITTED = 3.0, 2.0, 1.0, 1.0
-_BEFORE, _SUMMED_UP, _PASTED = 0.3, 0.2, 0.1
+_NOTED, _BY_USER, _SAID, _BEFORE, _SUMMED_UP, _PASTED = 3.0, 2.0, 1.0, 0.3, 0.2, 0.1
 #: The same for the files that were edited, and for whatever else tools were used on.
 _EDITED_TARGET, _USED_TARGET = 1.2, 0.25
-#: So many characters are taken of a summary, of what was asked before and of the target of a call.
-_SUMMARY_CHARS, _BEFORE_CHARS, _TARGET_CHARS = 3_000, 2_000, 200
+_LOOKED_AT = 2_000
 
 
 def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[WeighedText]:
     """The passages of a segment, and of the last request before it."""
     by_user = _SAID if speakers(events) else _BY_USER
-    telling = [event for event in events if event.says_something]
-    for event in telling:
-        yield from _of_event(event, by_user)
-    yield from _targets(telling)
+    for event in events:
+        if not event.says_something:
+            continue
+        if event.event_type is EventType.COMPACTION:
+            yield WeighedText(event.text[:_LOOKED_AT], _SUMMED_UP)
+        elif event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
+            yield from (WeighedText(told.text, _SAID) for told in told_by_call(event) if told.source > Source.TODO)
+            if call := call_of(event):
+                # How a command was run is not what it was run for.
+                target = _FLAG.sub("", call.target[:200]) if call.verb == "Ran" else call.target[:200]
+                yield WeighedText(target, _EDITED_TARGET if call.verb == "Edited" else _USED_TARGET, code=True)
+        elif event.role is Role.USER:
+            yield from _of_user(event.text, _NOTED if event.event_type is EventType.NOTE else by_user)
+        else:
+            yield from (WeighedText(event.text[low:high], _SAID) for low, high in windows(len(event.text)))
     asked = [event for event in context if event.role is Role.USER and event.says_something]
-    for event in asked[-_ASKED_BEFORE:]:
-        yield WeighedText(spoken(event.text)[:_BEFORE_CHARS], _BEFORE)
+    yield from (WeighedText(spoken(event.text)[:_LOOKED_AT], _BEFORE) for event in asked[-1:])
 
 
-def _of_event(event: Event, by_user: float) -> Iterator[WeighedText]:
-    if event.event_type is EventType.COMPACTION:
-        yield WeighedText(event.text[:_SUMMARY_CHARS], _SUMMED_UP)
-    elif _is_result(event):
-        yield from _committed(event)
-    elif event.event_type is EventType.NOTE:
-        yield from _of_user(event.text, _NOTED, by_user) if event.role is Role.USER else _whole(event.text, _NOTED)
-    elif event.role is Role.USER:
-        yield from _of_user(event.text, by_user, by_user)
-    else:
-        yield from _whole(event.text, _SAID)
-
-
-def _is_result(event: Event) -> bool:
-    return event.event_type is EventType.TOOL_RESULT or event.role is Role.TOOL
-
-
-def _of_user(message: str, weight: float, by_user: float) -> Iterator[WeighedText]:
-    """A user's own words and, for much less, what was pasted among them: few of its names are what the talk is about.
-
-    An error that it names is.
-    """
+def _of_user(message: str, weight: float) -> Iterator[WeighedText]:
+    """A user's own words and, for much less, what was pasted among them; an error that it names tells more."""
     text = spoken(message)
-    if is_trivial(text):
-        return
     for run in pasted_in(text):
         yield WeighedText(text[run.start : run.end], _PASTED, code=True)
         if run.log and (span := error_span(text[: run.end], run.start)):
-            yield WeighedText(text[slice(*span)], by_user)
-    yield from _whole(own_words(text), weight)
-
-
-def _whole(text: str, weight: float) -> Iterator[WeighedText]:
-    for low, high in windows(len(text)):
-        yield WeighedText(text[low:high], weight)
-
-
-def _committed(event: Event) -> Iterator[WeighedText]:
-    """The subjects of commits, plans and answers."""
-    yield from (WeighedText(told.text, _COMMITTED) for told in told_by_call(event) if told.source > Source.TODO)
-
-
-def _targets(events: Sequence[Event]) -> Iterator[WeighedText]:
-    """What tools were used on."""
-    names: dict[bool, list[str]] = {}
-    for event in events:
-        if _is_result(event) and (call := call_of(event)):
-            names.setdefault(call.verb == "Edited", []).append(_target(call))
-    for edited, targets in names.items():
-        yield WeighedText("\n".join(targets), _EDITED_TARGET if edited else _USED_TARGET, code=True)
-
-
-def _target(call: Call) -> str:
-    target = call.target[:_TARGET_CHARS]
-    # How a command was run is not what it was run for.
-    return _FLAG.sub("", target) if call.verb == "Ran" and "-" in target else target
+            yield WeighedText(text[slice(*span)], weight)
+    own = own_words(text)
+    yield from (WeighedText(own[low:high], weight) for low, high in windows(len(own)))
