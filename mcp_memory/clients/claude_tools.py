@@ -52,7 +52,7 @@ _MARKS = {"completed": "x", "in_progress": "~", "deleted": "-", "cancelled": "-"
 _TASK_TOOLS = frozenset({"TaskCreate", "TaskUpdate", "TaskList"})
 _TASK = re.compile(r"Task #(\S+) created")
 _LISTED_TASK = re.compile(r"^#(\S+) \[(\w+)\] (.*)$", re.MULTILINE)
-_APPROVED = re.compile(r".*\n#+ Approved Plan[^\n]*:\n", re.DOTALL)
+_APPROVED = re.compile(r".*?\n#+ Approved Plan[^\n]*:\n", re.DOTALL)
 
 #: Blocks that the client or a hook writes into a user's message.
 _INJECTED = (

@@ -81,7 +81,7 @@ def recorded(command: str) -> str:
 
 
 def _block(label: str, text: str) -> str:
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in text.splitlines() if line.strip(" \t@")]  # @ opens and closes in PowerShell
     while lines and _TRAILER.match(lines[-1]):
         del lines[-1]
     body = "\n".join(lines[1:])

@@ -30,6 +30,7 @@ _REFUSAL_WORDS = re.compile(
 _REFUSAL_NOTE = re.compile(r"\s*\n\nNote: The user's next message may contain a correction.*", re.DOTALL)
 #: The client says these for the user who would rather talk about a question, with what was answered before.
 _NOT_ANSWERED = ("The user wants to clarify these questions.", "The user has indicated they have provided enough")
+_LONGEST = 20_000
 _ANSWERED_BEFORE = re.compile(
     r'^- "(.*?)"\n +(?:Answer: (.*?)|\(No answer provided\))(?:\n +User notes: (.*?))?(?=\n- "|\Z)',
     re.DOTALL | re.MULTILINE,
@@ -57,7 +58,7 @@ def refused(name: str, given: Mapping[str, Any], words: str) -> tuple[str, str]:
     """What a refused call was about, where it was for the user to read; and the user's own words."""
     shown = text_of(given, "plan").strip() if name == PLAN else ""
     if asked := asked_in(given):
-        before = _ANSWERED_BEFORE.findall(words) if words.startswith(_NOT_ANSWERED) else []
+        before = _ANSWERED_BEFORE.findall(words[:_LONGEST]) if words.startswith(_NOT_ANSWERED) else []
         answers = {question: answer.strip() for question, answer, _ in before if answer.strip()}
         notes = {question: note.strip() for question, _, note in before if note.strip()}
         shown = questions_text(asked, answers, notes)

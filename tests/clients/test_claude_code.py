@@ -203,11 +203,13 @@ EVENTS = st.sampled_from(
     "SubagentStop PostCompact".split()
 )
 TOOLS = st.sampled_from(
-    "Bash Read Edit MultiEdit Write Grep TodoWrite WebSearch Agent ReadMcpResourceTool mcp__a__b".split()
+    "Bash Read Edit MultiEdit Write Grep TodoWrite WebSearch Agent ReadMcpResourceTool mcp__a__b AskUserQuestion "
+    "ExitPlanMode TaskCreate TaskUpdate TaskList".split()
 )
 FIELDS = st.sampled_from(
     "stdout stderr file content filenames newTodos oldString edits answers results plan structuredPatch type text "
-    "command file_path old_string todos name server source cells resource".split()
+    "command file_path old_string todos name server source cells resource questions question options label taskId "
+    "subject status task tasks id annotations multiSelect".split()
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters()),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_memory.clients.claude_tools import headline
 from mcp_memory.clients.commits import recorded
@@ -19,6 +21,7 @@ from mcp_memory.clients.commits import recorded
         ("git -C farm -c user.name=ada commit -qmMend -- fence.py", "Commit message: Mend"),
         ("GIT_AUTHOR_NAME=ada git commit \\\n  -m 'One' \\\n  -m 'Two'", "Commit message: One\nTwo"),
         ("git commit -m $'Mend\\n\\nIt\\'s old.'", "Commit message: Mend\nIt's old."),
+        ("git commit -m @'\nMend it\n\nIt fell.\n'@", "Commit message: Mend it\nIt fell."),
         ("git commit -m Mend # -m 'no more'", "Commit message: Mend"),
         ("(git commit -m Mend) || exit 1", "Commit message: Mend"),
         ("if git commit -m Mend 2>&1 | tail -1; then :; fi", "Commit message: Mend"),
@@ -44,6 +47,7 @@ FOUND = 'Commit message: Mend the fence\'s "gate" (east)\n- It fell.\n- `ls` sho
         f"git commit -m \"$(cat <<-'END'\n{BODY}\tEND\n)\"",
         f"git commit -m \"$(cat <<'EOF'\n{BODY}EOF)\"",
         f"cat <<'EOF' | git commit -F -\n{BODY}EOF",
+        'git commit -F - <<< "{}"'.format(BODY.replace('"', '\\"')),
         f"cat > /tmp/message <<'EOF'\n{BODY}EOF\ngit commit -F /tmp/message",
         "git commit -F - <<EOF\n{}EOF".format(BODY.replace("`", "\\`")),
     ],
@@ -112,6 +116,11 @@ def test_a_long_body_is_cut() -> None:
 )  # fmt: skip
 def test_a_command_that_never_ends_well_is_no_trouble(tail: str) -> None:
     assert recorded(f"git commit -m Mend {tail}").startswith("Commit message: Mend")
+
+
+@given(st.text(alphabet="git commit-mF\"'`$()<>|&;#\\\nEOF ", max_size=80))
+def test_no_command_is_too_odd(tail: str) -> None:
+    assert recorded(f"git commit -m Mend\n{tail}").startswith("Commit message: Mend")
 
 
 def test_the_message_stands_after_the_line_that_names_the_call() -> None:
