@@ -140,7 +140,7 @@ class _Export:
             line = self._lines[index]
             session = None if fence else _SESSION.match(line)
             heading = self._speaker(index, fence)
-            if heading and self._goes_on(speaker, body, index):
+            if heading and heading[1] == "User" and self._goes_on(speaker, body, index):
                 pass
             elif session or heading:
                 self._at = index
@@ -305,14 +305,14 @@ class _Export:
     def _tool(self, use: ToolUse) -> Iterator[Captured]:
         if use.name == "Skill":
             self._expands_until = self._turn_ms + _AT_ONCE_MS
+        # By what it says alone: what stands after it may still be missing when it is read first.
+        name = self._key("", digest(use.headline(self._cwd))).removeprefix(":")
         following = self._lines[self._at : self._at + _SOON_LINES]
         if use.name == PLAN and CARRY_OUT in following and refusal(use.output or "") == "":
             rest = self._lines[self._at + following.index(CARRY_OUT) + 1 :]
             plan = "\n".join(takewhile(lambda line: not _SPEAKER.match(line), rest)).strip()
             use = replace(use, output=f"{APPROVED}{_RULES_AROUND.sub('', plan)}")
-        use = use.as_listed(self._tasks).below(self._root)
-        head = use.headline(self._cwd)
-        yield from use.events(self._next(), self._key("", digest(head)).removeprefix(":"))
+        yield from use.as_listed(self._tasks).below(self._root).events(self._next(), name)
 
     def _message(self, role: str, event_type: EventType, text: str, facts: dict[str, str]) -> Captured:
         key = said_key(role, text)

@@ -131,7 +131,9 @@ class ToolUse:
     def events(self, origin: Origin, tool_id: str) -> list[Captured]:
         """The call and what came of it; what the user typed while refusing it comes after."""
         name, given = self._call()
-        if not name or is_own(name, given):
+        if (
+            not name or is_own(name, given) or (name in _EDITORS and self.output is None)
+        ):  # an edit that is not yet made
             return []
         ended = output_of(self.output or "")
         output = f"Exit code {ended.exit_code}\n{ended.text}" if ended.exit_code else ended.text

@@ -188,6 +188,17 @@ def test_a_call_without_a_name_in_its_tag_is_read(export: Transcript) -> None:
         assert [event.text for event in export.events()] == ["Look.", "grep: oak\n`x` & y", "There."]
 
 
+def test_a_call_keeps_its_name_whatever_comes_after_it(export: Transcript) -> None:
+    done = "\n```text\nThe file /Users/ada/farm/src/gate.c has been updated successfully.\n```"
+    refused = f"\n```text\n{REFUSED}STOP what you are doing.\n```"
+    story = Export().user("Mend it.").tool("Edit", done).tool("ExitPlanMode", refused)
+    story.tool("TaskUpdate", "\n```text\nUpdated task #1 status\n```").tool("Edit", "")
+    first = [event.source_key for event in put(export, str(story)).events()]
+    assert len(first) == 4, "an edit that is not yet made is not told"
+    story.user("Implement the following plan:\n\n# Mend").tool("Read", " `./src/gate.c`\n\n```text\n1→int a;\n```")
+    assert [event.source_key for event in put(export, str(story)).events()][:4] == first
+
+
 def test_calls_without_tags_end_with_their_turn(export: Transcript) -> None:
     parts = (
         "_**User**_\n\nMend it.\n\n---",
