@@ -40,7 +40,7 @@ from mcp_memory.clients.lines import (
     text_of,
 )
 from mcp_memory.clients.port import BadLine, Reading, TranscriptState
-from mcp_memory.clients.replies import CARRY_OUT, PLAN, refusal
+from mcp_memory.clients.replies import CARRY_OUT, PLAN, REJECTED, refusal
 from mcp_memory.domain.events import Captured, EventType
 
 _FACTS = ("prompt_id", "agent_id", "agent_type", "model")
@@ -250,7 +250,7 @@ class _ClaudeTranscript(TranscriptReader):
 
     def rest(self) -> Iterator[Captured]:
         """A subagent has finished when its last line is a text: then this is its answer."""
-        yield from self._planned()
+        yield from self._planned(None)
         self.memory.pop(PLAN, None)
         agents = self.memory.get("agents", {})
         for agent, (place, ms) in list(agents.items()):
@@ -305,18 +305,22 @@ class _ClaudeTranscript(TranscriptReader):
                 return next(self._lines(parse(data[begin:end])[0]), None)
         return None
 
-    def _planned(self, prompt: str = "") -> list[Captured]:
-        """A plan that was turned down without a word, once it is known what the user did then.
+    def _planned(self, prompt: str | None = "") -> list[Captured]:
+        """A plan that was turned down without a word, by what the user did then; None: nothing that is known here.
 
-        To go on with it in a fresh context is told as a refusal too, and the plan as the next prompt.
+        To go on with it in a fresh context is told as a refusal too, and the plan as the next prompt, often of another
+        session. So at the end of a file it is told as neither.
         """
         if PLAN not in self.memory:
             return []
-        self.fresh.append(PLAN)
-        (place, tool_id), accepted = self.memory[PLAN], prompt.startswith(CARRY_OUT)
-        blocks = ((line, block) for line in self._lines(self.kept(place)) for block in line.blocks())
-        plans = [(line, block) for line, block in blocks if block.get("tool_use_id") == tool_id]
-        return [event for line, block in plans for event in self._tool_result(line, block, False, accepted)]
+        place, tool_id = self.memory[PLAN]
+        self.fresh += [PLAN, tool_id]
+        _, given, uuid = self._use(tool_id) or ("", {}, "")
+        accepted = bool(prompt) and str(prompt).startswith(CARRY_OUT)
+        result = text_of(given, "plan") if accepted or prompt is None else REJECTED
+        origins = [replace(line, facts=line.metadata()) for line in self._lines(self.kept(place))]
+        told = [(one, tool_id, PLAN, given, result, (one.uuid, uuid)) for one in origins]
+        return [event for plan in told for event in tool_events(*plan, failed=not accepted)]
 
     def _user(self, line: _Line) -> list[Captured]:
         if line.value.get("isMeta") is True:
@@ -368,16 +372,14 @@ class _ClaudeTranscript(TranscriptReader):
         self.remember("injected", digest(text), line.ms, _PENDING_PROMPTS)
         return [line.tell(f"queued:{line.ms}:{digest(text)}", EventType.USER_MESSAGE, text, queued=True)]
 
-    def _tool_result(
-        self, line: _Line, block: Mapping[str, Any], alone: bool, accepted: bool | None = None
-    ) -> list[Captured]:
+    def _tool_result(self, line: _Line, block: Mapping[str, Any], alone: bool) -> list[Captured]:
         tool_id = text_of(block, "tool_use_id")
         if not tool_id:
             raise UnreadableLine("tool_use_id is missing")
         self.memory.get("agents", {}).pop(line.agent, None)
         name, given, use_uuid = self._use(tool_id) or ("", {}, line.text("sourceToolAssistantUUID"))
-        failed = block.get("is_error") is True and not accepted
-        if failed and name == PLAN and accepted is None and refusal(failure_text(block.get("content"))) == "":
+        failed = block.get("is_error") is True
+        if failed and name == PLAN and not line.agent and refusal(failure_text(block.get("content"))) == "":
             self.memory[PLAN] = [self.keep(line.value), tool_id]
             return []
         self.fresh.append(tool_id)
@@ -386,9 +388,7 @@ class _ClaudeTranscript(TranscriptReader):
         content, response = block.get("content"), line.value.get("toolUseResult")
         # The tool's own object tells more than what the model saw of it.
         own = response if alone and isinstance(response, dict) else None
-        if accepted:
-            result = text_of(given, "plan")
-        elif failed:
+        if failed:
             result = failure_text(content) or failure_text(response)
         elif own is not None and not name.startswith("mcp__"):
             result = result_text(name, given, own)

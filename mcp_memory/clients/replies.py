@@ -17,6 +17,8 @@ PLAN = "ExitPlanMode"
 #: How a plan is handed on that the user wants carried out with nothing else in the context.
 CARRY_OUT = "Implement the following plan:"
 ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
+#: What comes back of a call that the user refused without a word, in the client's shortest form.
+REJECTED = "User rejected tool use"
 #: How the text of a call ends that the user refused.
 REFUSED = "Refused by the user."
 _REFUSAL = re.compile(

@@ -179,7 +179,7 @@ def told_by_call(event: Event) -> Iterator[Told]:
     if call is None or was_refused(event):
         return
     text = event.text
-    if call.tool == "ExitPlanMode":
+    if call.tool == "ExitPlanMode" and not event.metadata.get("failed"):
         if match := _PLAN_LINE.search(text, call.head, call.head + _WINDOW) or _PLAN_HEAD.match(text, 0, call.head):
             yield Told(Kind.REQUEST, Source.PLAN, *match.span(1), without_plan(plain(match[1])))
     elif call.tool == "AskUserQuestion":

@@ -131,10 +131,11 @@ def test_a_plan_that_is_carried_out_in_a_fresh_context_was_accepted(transcript: 
     assert message.event_type is EventType.USER_MESSAGE
 
 
-def test_a_plan_turned_down_at_the_end_is_refused_once(transcript: Transcript) -> None:
+def test_a_plan_turned_down_at_the_end_is_told_once_and_neither_refused_nor_accepted(transcript: Transcript) -> None:
     transcript.write(transcript.use("ExitPlanMode", PLAN), transcript.result(STOP, failed=True))
     (plan,) = transcript.events()
-    assert plan.metadata["refused"]
+    assert plan.text == "ExitPlanMode: Mend the fence\n# Mend the fence\n\nBoth gates."
+    assert (plan.metadata["failed"], "refused" in plan.metadata) == (True, False)
     transcript.write(transcript.say("assistant", "What else?"))
     assert [event.text for event in transcript.events()] == ["What else?"]
 
