@@ -28,7 +28,7 @@ from mcp_memory.summaries.messages import own_words, pasted_in, speakers, spoken
 _LISTS = lexicon.word_lists("vocabulary")
 _GENERIC_STEMS = frozenset(map(inflected, _LISTS["generic"]))
 #: Stems of words that tell little by themselves: a sentence may turn on one, but nobody would look for it by that.
-_COMMON_STEMS = _GENERIC_STEMS.union(*(map(inflected, _LISTS[name]) for name in ("common", "comparing", "verbs")))
+COMMON_STEMS = _GENERIC_STEMS.union(*(map(inflected, _LISTS[name]) for name in ("common", "comparing", "verbs")))
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
 _TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[.,;:!?()\"\n]+")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
@@ -93,7 +93,7 @@ def _word_of(token: str) -> _Word:
         return _Word(bare, _ACRONYM, stems)
     if len(low) < 3 or low in _LISTS["foreign"]:
         return _Word("", 0.0, stems)
-    return _Word(low, _GENERIC if base in _GENERIC_STEMS else _COMMON if base in _COMMON_STEMS else _PLAIN, stems)
+    return _Word(low, _GENERIC if base in _GENERIC_STEMS else _COMMON if base in COMMON_STEMS else _PLAIN, stems)
 
 
 _WORDS = Memo(_word_of, 1 << 14)

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.domain.toc import Level
+from mcp_memory.summaries.keywords import COMMON_STEMS
 
 #: What stands between the themes of a title, and before the names that follow them; no theme holds either.
 _BETWEEN, _BESIDE = "; ", " · "
-_MAX_THEMES, _MAX_NAMES = 3, 3
+_MAX_THEMES, _MAX_NAMES = 3, 4
 #: How long themes are together, and with the names beside them.
-_MAX_CHARS, _WITH_NAMES = 180, 210
+_MAX_CHARS, _WITH_NAMES = 180, 220
 #: So much of a theme's words any child is likely to speak of.
 _BY_CHANCE = 0.7
 #: Themes that are so much alike are one.
@@ -25,12 +26,15 @@ _OF_CHILD = (0.65, 0.5, 0.4)
 #: What is left of a theme of which nothing came, as far as its bullets tell, and of what was closed or set right later.
 _NOTHING_CAME, _SETTLED = 0.6, 0.2
 #: A theme of fewer topical words tells little.
-_TELLING = 3
+_TELLING = 4
+_COMMON = 0.3
 #: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
 _LEAST, _DAMPED = 200, 0.35
 #: However little or much lies beneath a child, it counts for so much.
 _SMALLEST, _LARGEST = 0.5, 2.0
-_CAME = frozenset({"note", "decision", "correction", "rule", "outcome", "fixed", "commit", "cause", "choice", "open"})
+#: How much a theme counts by what came of it: what was decided, mended or landed, what was done or understood.
+_DECIDED, _DONE = ("note", "decision", "correction", "rule", "fixed", "commit"), ("outcome", "cause", "open")
+_CAME = dict.fromkeys(_DECIDED, 1.0) | dict.fromkeys(_DONE, 0.85)
 
 
 class _Theme(NamedTuple):
@@ -93,11 +97,17 @@ def shares_of(children: Sequence[Node]) -> list[float]:
 def themes_in(child: Node) -> list[str]:
     """What a child is about: a segment's title, or the themes that stand behind a period's date."""
     if child.level is Level.SEGMENT:
-        themes = [child.title.replace(_BETWEEN, ", ").replace(_BESIDE, ", ")]
+        themes = [_without_names(child).replace(_BETWEEN, ", ").replace(_BESIDE, ", ")]
     else:
         topic = child.title.removeprefix(child.ref.title).removeprefix(": ").partition(_BESIDE)[0]
         themes = topic.split(_BETWEEN)
     return [theme for theme in themes if theme]
+
+
+def _without_names(segment: Node) -> str:
+    """A segment's title without the keywords that stand behind it."""
+    title, _, names = segment.title.rpartition(": ")
+    return title if title and set(names.split(", ")) <= set(segment.keywords) else segment.title
 
 
 def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list[_Theme]:
@@ -126,7 +136,8 @@ def _spoken_of(theme: frozenset[str], spoken: frozenset[str], counts: Mapping[st
 
 def _fit(theme: frozenset[str], child: Node, settled: Sequence[frozenset[str]]) -> float:
     """How well a theme may stand for a period: does it tell enough, and did something come of it that stands?"""
-    telling = min(len(theme), _TELLING) / _TELLING
+    common = len(theme & COMMON_STEMS)
+    telling = min(len(theme) - common + _COMMON * common, _TELLING) / _TELLING
     own = [bullet for bullet in child.bullets if child.level is Level.SEGMENT or theme & terms(bullet.text)]
-    telling *= 1.0 if any(bullet.kind in _CAME for bullet in own) else _NOTHING_CAME
+    telling *= max((_CAME.get(bullet.kind, _NOTHING_CAME) for bullet in own), default=_NOTHING_CAME)
     return telling * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)

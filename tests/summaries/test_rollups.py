@@ -109,7 +109,13 @@ def test_a_period_without_themes_is_named_by_its_keywords() -> None:
 
 
 def test_at_most_three_themes_are_named_and_those_of_most_work_first() -> None:
-    works = ["Parser for dates", "Printer of labels", "Scanner of codes", "Plotter of maps", "Router of mails"]
+    works = [
+        "Coupons for dates",
+        "Labels in the harbour",
+        "Barcodes on crates",
+        "Maps with tiles",
+        "Parcels by bicycle",
+    ]
     days = [
         day(number, topic, (Kind.OUTCOME, f"{topic} is done"), weight=1_000 * number)
         for number, topic in enumerate(works, 1)
@@ -138,6 +144,23 @@ def test_of_two_days_the_busier_one_names_the_week_first() -> None:
         assert themes(Level.WEEK, *days)[0] in days[busy - 6].title
 
 
+def test_names_behind_the_titles_of_segments_stand_once_behind_all_themes() -> None:
+    dates = segment(
+        3, "Parser reads dates: parser.py, leap years", (Kind.OUTCOME, "ok"), keywords=("parser.py", "leap years")
+    )
+    maps = segment(4, "Plotter draws maps: plotter.py", (Kind.OUTCOME, "ok"), keywords=("plotter.py", "tiles"))
+    wrong = segment(5, "Printer fails: paper is empty", (Kind.OUTCOME, "ok"), keywords=("printer.py",))
+    topic = roll_up(Level.DAY, [dates, maps, wrong]).topic
+    assert set(topic.partition(" · ")[0].split("; ")) == {"Parser reads dates", "Plotter draws maps", wrong.title}
+    assert set(topic.partition(" · ")[2].split(", ")) == {"leap years", "tiles"}
+
+
+def test_what_is_told_in_common_words_gives_way_to_what_names_its_matter() -> None:
+    tests = segment(1, "All tests pass and all issues are fixed", (Kind.OUTCOME, "ok"))
+    matter = segment(2, "Coupons of the winter sale expire in UTC", (Kind.OUTCOME, "ok"))
+    assert themes(Level.DAY, tests, matter)[0] == matter.title
+
+
 def test_near_equal_themes_are_named_once() -> None:
     titles = ["Change telemetry default to off", "Change the telemetry default to off", "Rotate the logs weekly"]
     children = [segment(number, title, (Kind.OUTCOME, f"Did: {title}")) for number, title in enumerate(titles)]
@@ -145,7 +168,7 @@ def test_near_equal_themes_are_named_once() -> None:
 
 
 def test_a_theme_that_would_make_the_title_too_long_gives_way_to_a_shorter_one() -> None:
-    long = [f"{word} " + "and everything that belongs to it in every country " * 2 for word in ("Taxes", "Customs")]
+    long = [f"{word} " + "and every single invoice that crosses a border by ship " * 2 for word in ("Taxes", "Customs")]
     children = [
         segment(number, title.strip(), (Kind.OUTCOME, "Done"), weight=9_000 - number)
         for number, title in enumerate([*long, "Menu covers the logo"])
