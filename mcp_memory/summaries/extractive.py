@@ -30,7 +30,7 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     vocabulary = Vocabulary(passages(events, context), people, frozenset(edited))
     standing = settle(collect(events, context), next_turns(after)).standing
     bullets = [drafted(one) for one in bullets_of(standing, vocabulary.names)] or _fallback(events)
-    title = title_of(standing, vocabulary, edited) or _plain_title(bullets, events)
+    title = title_of(standing, vocabulary, edited, events, context) or _plain_title(bullets, events)
     return SegmentSummary(title, tuple(bullets), vocabulary.keywords(KEYWORDS))
 
 

@@ -29,11 +29,14 @@ _GENERIC = _VOCABULARY["generic"] | STOP_WORDS | IMPERATIVES | _WORDS["anything"
 
 _ANY_WORD = re.compile(r"\b[^\W\d_]+(?:['’][^\W\d_]+)?\b")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
-_CODE = re.compile(r"==|!=|=>|->|[{}→$%|]|\s\+\s|\w=\w|\w\(|&&|\*\w|[#@]\{")
+_CODE = re.compile(r"==|!=|=>|->|[{}→$%|…]|\s[+=*]\s|\w=\w|\w\(|&&|\*\w|[#@]\{|\.\.\.|\\")
 _BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:whether|although)\b")
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{4,}\b")
 _NUMBER = re.compile(r"(?<![\w.#])\d[\d.,:]*(?![\w.])")
-_POINTS = re.compile(r"\b(?:this|that|these|those) (?=[a-z]{4,})(?!(?:will|would|should|could|works?|when|with)\b)")
+_POINTS = re.compile(
+    r"\b(?:this|that|these|those) (?=[a-z]{4,})(?!(?:will|would|should|could|works?|when|with|where|which|while|from|"
+    r"into|then|there|does|also|still)\b)"
+)
 
 
 _STATE = re.compile(r" (?:is|are|was|were|fail|pass|now|still|no)\b| \w+ed\b")
@@ -49,6 +52,7 @@ def readability(title: str) -> float:
         return 0.0 if not has_unspaced_script(title) else 1.0
     first, known = words[0] if low.startswith(words[0]) else "", frozenset(words)
     value = 0.4 if first in _WORDS["leaning"] else 0.6 if first in _WORDS["asking"] else 1.0
+    value *= 0.8 if first in ("all", "both", "each") else 1.0
     value *= 0.85 if first in _WORDS["wondering"] else 0.55 if first in _WORDS["chores"] else 1.0
     value *= 0.8 if first in _WORDS["looking"] else 1.1 if first in IMPERATIVES else 1.0
     # `Verifies the total` lacks its subject.
@@ -57,7 +61,7 @@ def readability(title: str) -> float:
     value *= 0.45 if known & _WORDS["vague"] else 1.0
     value *= 0.5 if title.isascii() and known <= _GENERIC and not names_in(title) else 1.0
     value *= 0.45 if _CODE.search(title) else 1.0
-    value *= 0.6 if _HASH.search(title) else 1.0
+    value *= 0.3 if _HASH.search(title) else 1.0
     value *= 0.8 ** min(len(_BROKEN.findall(title)), 3) * 0.9 ** len(_NUMBER.findall(title))
     # A name or two say what it is about; more of them than words cannot be read.
     names = len(names_in(title))
@@ -117,26 +121,38 @@ def clauses(sentence: str) -> Sequence[Clause]:
 def _clauses(text: str) -> Iterator[Clause]:
     low = folded(text)
     starts, ends = [(0, True)], []
-    border = 0
     for mark in _PATTERNS["clause"].finditer(low):
         whole = 1.0 if mark[1] is None and mark[2] is None else _JOINED if mark[2] is None else _SHORTENED
-        ends.append((mark.start(), whole, whole == 1.0 and not _ENDS_SENTENCE.isdisjoint(mark[0])))
-        if whole == 1.0:
-            starts.append((mark.end(), ends[-1][2]))
+        # A title crosses commas and colons at most.
+        last = whole == 1.0 and _CROSSED.fullmatch(mark[0]) is None
+        ends.append((mark.start(), whole, last))
+        if whole == 1.0 and text.count('"', 0, mark.end()) % 2 == 0:
+            starts.append((mark.end(), last))
         elif mark[1] is not None and (task := _AND.match(low, mark.end())) and _asks(low, task.end()):
             starts.append((task.end(), False))
     ends.append((len(low), 1.0, True))
     for begun, opens in starts[:_MAX_STARTS]:
         start, polite = _unframed(low, begun)
         asked = polite or _asks(low, start)
-        if not opens and not asked and start == begun and low[begun - 2 : begun] == ", ":
+        if not (opens or asked) and low[begun - 2 : begun] == ", " and not _SUBORDINATE.match(low[:begun]):
             continue  # what follows a comma hangs on what stood before it, unless it asks for something
         border = next(end for end, _, last in ends if last and end > begun or end == len(low))
         for end, whole, _ in ends:
-            if start < end <= border and low.count(" ", start, end) < MAX_WORDS and end - start <= MAX_CHARS:
-                yield Clause(_finished(text[start:end]), asked, opens, whole)
+            if not start < end <= border or low.count(" ", start, end) >= MAX_WORDS or end - start > MAX_CHARS:
+                continue
+            if whole < 1.0 and _PAIRED.search(low, start, end) and low.startswith((" and ", " or "), end):
+                continue
+            words = text[start:end].split()
+            while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
+                words.pop()  # `It now uses the cache with:` and its list
+            yield Clause(_finished(" ".join(words)), asked, opens, whole)
 
 
+_CROSSED = re.compile(r"\s*[,:，、：]+\s*")
+_SUBORDINATE = re.compile(
+    r"(?:when|since|after|before|once|while|although|as|because|for|based|in|on|with|by)\b[^,]*, $"
+)
+_PAIRED = re.compile(r"\b(?:both|between|either|neither)\b")
 _AND = re.compile(r"(?:and|then|but)\s+(?:then\s+)?")
 
 
@@ -183,6 +199,9 @@ def _finished(clause: str) -> str:
     if not words or words[-1].lower().strip("'’") in _WORDS["dangling"]:
         return ""
     title = " ".join(words)
+    label, colon, _ = title.partition(":")
+    if colon and label.rpartition(" ")[2].lower() in _WORDS["dangling"]:
+        return ""
     if any(title.count(opening) != title.count(closing) for opening, closing in ("()", "[]", "{}")):
         return ""
     return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title

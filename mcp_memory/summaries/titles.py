@@ -1,31 +1,25 @@
 """Titles of segments: one clause that names what a conversation was about, from what was written as a conclusion.
 
-The clause is taken from the best source, weighed by how much of the segment it covers: what the user, the closing
-messages and the work itself all speak of is what the segment is about.
+The clause comes from the best source, weighed by how much of the segment it covers: what the user, the closing messages
+and the work itself all speak of is what the segment is about. Names that it does not tell yet follow after a colon.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
-from mcp_memory.summaries.phrases import (
-    MAX_CHARS,
-    MAX_WORDS,
-    Clause,
-    clauses,
-    fitness,
-    stems,
-    word_count,
-)
-from mcp_memory.summaries.statements import Mood, Statement
+from mcp_memory.summaries.phrases import MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
+from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
-#: How well a statement names the matter, by where it comes from and by its kind.
+#: How well a statement names the matter, by where it comes from or else by its kind.
 _BY_SOURCE = {
     Source.PLAN: 2.2,
     Source.PULL_REQUEST: 2.2,
@@ -46,14 +40,17 @@ _BY_KIND = {
     Kind.FINDING: 0.7,
     Kind.RULE: 0.6,
 }
-_FIRST, _PASSING, _ITEM, _QUESTION, _PLACE = 1.15, 0.5, 0.75, 0.6, 0.88
-_SHARE = 0.5
-#: What is left of a user's sentence that asks for nothing.
-_TOLD = 0.6
-#: A problem that was solved is named by what solved it.
-_SOLVED, _SOLUTION = 0.5, 1.2
-#: How much a word counts by how many voices speak of it: the user, the closing messages, what was written or edited.
-_VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
+#: What is left of what was said in passing, before a closing message and without one.
+_PASSING, _LAST = 0.5, 0.7
+#: What is left of an item, a question, each later sentence, and a user's sentence that asks for nothing.
+_ITEM, _QUESTION, _PLACE, _TOLD = 0.75, 0.6, 0.88, 0.6
+#: The same for a problem that was solved, which is named by what solved it, and for what was asked before the segment.
+_SOLVED, _BEFORE = 0.5, 0.6
+#: How much a word counts by how many voices speak of it: the user, the closing messages, what was written or edited,
+#: the branch.
+_VOICES = (0.4, 0.5, 1.0, 1.3, 1.4, 1.5)
+_DONE = re.compile(r"^(?:\w+ )?\w+ed\b|\bnow\b|\bno longer\b")
+_MAIN = frozenset({"", "main", "master", "dev", "develop", "HEAD"})
 
 
 class Option(NamedTuple):
@@ -64,40 +61,72 @@ class Option(NamedTuple):
     statement: Statement
 
 
-def title_of(standing: Sequence[Statement], vocabulary: Vocabulary, names: Sequence[str]) -> str:
-    options = options_of(standing, vocabulary, names)
-    return with_names(options[0].text, names_of(vocabulary)) if options else ""
+def title_of(
+    standing: Sequence[Statement],
+    vocabulary: Vocabulary,
+    edited: Sequence[str],
+    events: Sequence[Event] = (),
+    context: Sequence[Event] = (),
+) -> str:
+    """The title of a segment of which these statements stand; empty if nothing in it makes one."""
+    before = asked_before(context)
+    weights = _shared([*before, *standing], vocabulary, [*edited, branch_of(events)])
+    options = options_of(standing, before, weights)
+    return with_names(options[0].text, _names(vocabulary, weights)) if options else ""
 
 
-def options_of(standing: Sequence[Statement], vocabulary: Vocabulary, names: Sequence[str] = ()) -> list[Option]:
-    return sorted(
-        _options(standing, _shared(standing, vocabulary.weights, names)), key=lambda one: (-one.score, one.text)
-    )
+def options_of(
+    standing: Sequence[Statement], before: Sequence[Statement], weights: Mapping[str, float]
+) -> list[Option]:
+    """The clauses that could be the title, best first; what was asked before only if the segment goes on with it."""
+    found = list(_options(standing, weights))
+    if not any(one.by_user and not one.turn for one in standing):
+        found += [one._replace(score=one.score * _BEFORE) for one in _options(before, weights)]
+    return sorted(found, key=lambda one: (-one.score, one.text))
+
+
+def asked_before(context: Sequence[Event]) -> list[Statement]:
+    """What was asked last before the segment."""
+    asked = [event for event in context if event.role is Role.USER and event.says_something]
+    return list(said_by_user(asked[-1], 0, False)) if asked else []
+
+
+def branch_of(events: Sequence[Event]) -> str:
+    """The words of the branch on which most was done, unless it is the main one."""
+    names = Counter(str(event.metadata.get("branch") or "") for event in events)
+    name = names.most_common(1)[0][0] if names else ""
+    return "" if name in _MAIN else name
 
 
 def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Iterator[Option]:
-    first = next((one.turn for one in standing if one.by_user), 0)
-    solved = {one.turn for one in standing if one.kind in (Kind.OUTCOME, Kind.COMMIT)}
-    reported = {one.turn for one in standing if one.kind is Kind.REPORT and not one.place}
-    shares = _shares(standing)
+    closed = {one.turn for one in standing if one.source is Source.CLOSING}
+    solved = {one.turn for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))}
+    steps = len({one.text for one in standing if one.source is Source.TODO})
     for one in standing:
-        weight = _BY_SOURCE.get(one.source) or _BY_KIND.get(one.kind, 0.0)
-        if one.source is Source.PASSING:
-            weight = min(weight, _PASSING)
-        if not weight:
-            continue
-        if one.source not in _BY_SOURCE:
-            if one.by_user:
-                weight *= _FIRST if one.turn == first else 1.0
-                weight *= _SOLVED if one.kind is Kind.REPORT and one.turn in solved else 1.0
-            else:
-                weight *= _SOLUTION if one.turn in reported and one.kind is Kind.OUTCOME else 1.0
-            weight *= _PLACE**one.place * (_QUESTION if one.mood is Mood.QUESTION else 1.0)
-            weight *= _ITEM if one.form == "item" else 1.0
-        best = max(_clauses_of(one), key=lambda each: fitness(each, weights), default=None)
+        weight = _BY_SOURCE.get(one.source) or _of_message(one, closed, solved)
+        if one.source is Source.TODO:
+            weight /= math.sqrt(steps)
+        best = max(_clauses_of(one), key=lambda each: fitness(each, weights), default=None) if weight else None
         if best:
             weight *= _TOLD if one.by_user and not best.asked else 1.0
-            yield Option(weight * fitness(best, weights) * (1.0 + _SHARE * shares[one.turn]), best.text, one)
+            yield Option(weight * fitness(best, weights), best.text, one)
+
+
+def _of_message(one: Statement, closed: set[int], solved: set[int]) -> float:
+    """How well a sentence of a message names the matter."""
+    weight = _BY_KIND.get(one.kind, 0.0)
+    if one.source is Source.PASSING:
+        weight = min(weight, _PASSING if one.turn in closed else _LAST)
+    elif one.source is Source.CLOSING and one.kind in (Kind.OUTCOME, Kind.CAUSE):
+        weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
+    weight *= _SOLVED if one.by_user and one.kind is Kind.REPORT and one.turn in solved else 1.0
+    weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
+    return weight * _PLACE**one.place * (_ITEM if one.form == "item" else 1.0)
+
+
+def _done(one: Statement) -> bool:
+    """Whether it tells what was done or how things are now."""
+    return _DONE.search(one.text) is not None
 
 
 def _clauses_of(one: Statement) -> Sequence[Clause]:
@@ -106,40 +135,43 @@ def _clauses_of(one: Statement) -> Sequence[Clause]:
     return clauses(one.text)
 
 
-def _shared(standing: Sequence[Statement], weights: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
-    """How much each word counts: more if several voices speak of it."""
-    voices: dict[str, set[str]] = {"edited": {stem for name in names for stem in stems(name)}}
+def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, worked_on: Sequence[str]) -> dict[str, float]:
+    """How much each word counts: more if several voices speak of it; each name of what was worked on is one."""
+    voices: dict[str, set[str]] = {}
     for one in standing:
-        voice = "user" if one.by_user else "closing" if one.source is Source.CLOSING else "record"
         if one.source is not Source.PASSING:
+            voice = "user" if one.by_user else "closing" if one.source is Source.CLOSING else "record"
             voices.setdefault(voice, set()).update(stems(one.text))
     heard = Counter(stem for spoken in voices.values() for stem in spoken)
-    return {stem: weight * _VOICES[heard[stem]] for stem, weight in weights.items()}
+    heard.update({stem for name in worked_on[:-1] for stem in stems(name)})
+    heard.update(stems(worked_on[-1]))
+    return {stem: weight * _VOICES[heard[stem]] for stem, weight in vocabulary.weights.items()}
 
 
-def _shares(standing: Sequence[Statement]) -> dict[int, float]:
-    """How much of what was said belongs to each turn."""
-    sizes: dict[int, int] = {}
-    for one in standing:
-        sizes[one.turn] = sizes.get(one.turn, 0) + len(one.text)
-    whole = sum(sizes.values()) or 1
-    return {turn: size / whole for turn, size in sizes.items()}
+_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}|[\w)][._/@:-][\w(]|_|^[-.@]|[A-Za-z]\d| ")
+_EXTENSION = re.compile(r"(?<=\w)\.\w{1,4}$")
+_RANK, _CANDIDATES, _MOST = 8.0, 10, 2
 
 
-def names_of(vocabulary: Vocabulary) -> list[str]:
-    return [name for name in vocabulary.keywords(10) if _SHAPED.search(name) or " " in name]
+def _names(vocabulary: Vocabulary, weights: Mapping[str, float]) -> list[str]:
+    """The keywords that are names or terms of two words, those of which most voices speak first."""
+    ranked = [name for name in vocabulary.keywords(_CANDIDATES) if _SHAPED.search(name)]
 
+    def fit(name: str) -> float:
+        heard = max((weights.get(stem, 0.0) / vocabulary.weights.get(stem, 1.0) for stem in stems(name)), default=0.0)
+        return heard / (_RANK + ranked.index(name))
 
-_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}|[\w)][._/@:-][\w(]|_|^[-.@]|[A-Za-z]\d")
+    return sorted(ranked, key=fit, reverse=True)
 
 
 def with_names(title: str, names: Sequence[str]) -> str:
-    """A title with up to two names of what was worked on that it does not tell yet, as far as there is room."""
+    """A title with up to two names that it does not tell yet, as far as there is room."""
     known = stems(title)
     further: list[str] = []
     for name in names:
+        own = stems(_EXTENSION.sub("", name))
         longer = f"{title}: {', '.join([*further, name])}"
-        if len(further) < 2 and len(longer) <= MAX_CHARS and not stems(name) <= known:
+        if len(further) < _MOST and len(longer) <= MAX_CHARS and len(own - known) * 2 >= len(own) > 0:
             further.append(name)
-            known |= stems(name)
-    return f"{title}: {', '.join(further)}" if further and ":" not in title else title
+            known |= own
+    return f"{title}: {', '.join(further)}" if further and ": " not in title else title
