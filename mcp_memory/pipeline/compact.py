@@ -32,6 +32,7 @@ from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, note_shown
 from mcp_memory.domain.records import (
     Account,
     Body,
+    Facets,
     Record,
     body_lines,
     body_text,
@@ -276,19 +277,21 @@ class Compactor:
         for part in self.parts(events):
             # Choosing never waits by itself; a server must be able to answer in between.
             await checkpoint()
-            found = self.facets.find(part)
             if author is None or depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
                 summary, context = await self.quick.segment(part, context), []
-                told = Body(f"{summary.title.rstrip('.')}.", tuple(bullet.shown for bullet in summary.bullets), found)
+                told = Body(f"{summary.title.rstrip('.')}.", tuple(bullet.shown for bullet in summary.bullets))
             else:
                 held = before.body if before else None
                 held = follow(held, fold(bodies)) if bodies else held
                 told, wrote = await author.condense(part, prior=body_text(held) if held else "", node_id=node_id)
-                told = replace(told, context=combined(told.context, found))
             # What a summary says and what it would lose, in turn: only the first of a long session's points have room.
             turns = zip_longest(told.key_points, self.facets.points(part))
             bodies.append(replace(told, key_points=tuple(text for pair in turns for text in pair if text)))
-        own = fold(bodies or [_NOTHING])
+        # What was decided, and what the end left open, is seen only in the whole: an answer may stand in another part
+        # than its question, and an answer or a list of things to do is not cut short.
+        found = self.facets.find(events) if bodies else Facets()
+        told = fold(bodies or [_NOTHING])
+        own = fold([replace(told, context=combined(told.context, found))])
         if author and wrote and len(bodies) > 1:
             own = replace(own, summary=await author.narrate([body.summary for body in bodies], node_id=node_id))
         return own, wrote or self.quick.name

@@ -1,83 +1,154 @@
 """What must survive a compaction, found without a model: decisions, things to do, open questions, people and names.
 
-It reads the same statements as the extractive summarizer, and prefers to miss something over making something up.
+It reads the same statements as the extractive summarizer, and prefers to miss something over making something up: a
+decision is what the user chose or agreed to, and open is what the end of a session left open.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
-from mcp_memory.domain.text import one_line, similar
-from mcp_memory.summaries.bullets import bullets_of
+from mcp_memory.domain.text import folded, one_line, similar
 from mcp_memory.summaries.calls import Source, call_of
 from mcp_memory.summaries.keywords import Vocabulary, WeighedText
-from mcp_memory.summaries.messages import speakers, spoken
-from mcp_memory.summaries.statements import Statement, collect
+from mcp_memory.summaries.messages import speaker_of, speakers, spoken
+from mcp_memory.summaries.statements import Exchange, Mood, Statement, collect
 from mcp_memory.summaries.truth import settle
 
 _WORDINGS = lexicon.expressions("facets")
 _REFERENCE = re.compile(r"(?:PR|pull request|MR|issue|ticket) #?\d+|#\d{2,}|\b[A-Z]{2,10}-\d+\b")
-_NAMES, _FILES, _MOST_REFERENCES, _NAMES_CHARS, _DECISIONS, _TASKS, _OPEN, _POINTS = 12, 5, 3, 4_000, 8, 8, 5, 8
-_ALIKE = 0.6
+_QUANTITY = re.compile(r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)|\bv?\d+\.\d+(?:\.\d+)?\b")
+_NAME = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
+_NAMES, _FILES, _MOST_REFERENCES, _NAMES_CHARS, _DECISIONS, _TASKS, _OPEN, _POINTS = 15, 6, 4, 6_000, 8, 6, 6, 5
+#: So alike are two that say the same; so much of a task is spoken of later where it was done.
+_ALIKE, _DONE = 0.6, 0.5
 
 
 def facets_of(events: Sequence[Event]) -> Facets:
     turns = collect(events)
-    standing = settle(turns).standing
-    decided = [one for one in standing if one.kind is Kind.DECISION]
-    last = max((turn.number for turn in turns), default=0)
-    opened = [one for one in standing if one.kind is Kind.OPEN and (one.turn == last or one.source is Source.NOTE)]
-    todos = _waiting(turns[-1].statements if turns else [])
-    tasks = [action_item(one.text, one.event.role) for one in _different(todos, _TASKS)]
+    settled = settle(turns)
+    refuted = set(map(id, settled.refuted))
+    told = sorted(settled.standing, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
+    named = bool(speakers(events))
+    decided = [one for one in told if one.kind is Kind.DECISION]
+    ending = _ending(turns)
+    opened = [one for one in _opened(ending, told, named) if id(one) not in refuted]
+    tasks = [one for one in _tasks(turns, ending) if id(one) not in refuted]
+    left = [one for one in tasks if not any(_settles(later, one) for later in told)]
     return Facets(
         participants=tuple(sorted(speakers(events))) or _roles(events),
-        decisions=tuple(one_line(one.text, MAX_ITEM) for one in _different(decided, _DECISIONS)),
-        action_items=tuple(tasks),
-        unresolved=tuple(one_line(one.text, MAX_ITEM) for one in _different(opened, _OPEN)),
+        decisions=tuple(one_line(one.text, MAX_ITEM) for one in _spread(_different(decided), _DECISIONS)),
+        action_items=tuple(action_item(one.text, one.event.role) for one in _different(left)[-_TASKS:]),
+        unresolved=tuple(one_line(one.text, MAX_ITEM) for one in _different(opened)[-_OPEN:]),
         domain_entities=tuple(_names(events)),
     )
 
 
 def points_of(events: Sequence[Event]) -> tuple[str, ...]:
-    vocabulary = Vocabulary(
-        [WeighedText(spoken(event.text)[:_NAMES_CHARS], 1.0) for event in events if event.says_something]
-    )
-    standing = settle(collect(events)).standing
-    return tuple(one.kind.shown(one.text) for one in bullets_of(standing, vocabulary.names))
+    """The statements with the most exact facts, in the order in which they were said."""
+    told = [one for one in settle(collect(events)).standing if one.mood is Mood.FACT and one.kind not in _NO_POINTS]
+    exact = [one for one in _different(told) if _QUANTITY.search(one.text)]
+    best = sorted(exact, key=lambda one: -_exactness(one.text))[:_POINTS]
+    return tuple(one.kind.shown(one_line(one.text, MAX_ITEM)) for one in exact if one in best)
+
+
+_NO_POINTS = frozenset({Kind.REQUEST, Kind.STEP, Kind.PLANNED, Kind.RESULT, Kind.DID, Kind.HEADING, Kind.ERROR})
+
+
+def _exactness(text: str) -> float:
+    """How much a reader would lose with the words: numbers with what they count, versions, and names."""
+    return len(_QUANTITY.findall(text)) + 0.5 * min(2, len(_NAME.findall(text)))
 
 
 def _roles(events: Sequence[Event]) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(str(e.role) for e in events if e.role in (Role.USER, Role.ASSISTANT) and e.says_something)
-    )
+    said = (event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something)
+    return tuple(dict.fromkeys(str(event.role) for event in said))
 
 
-def _waiting(statements: Iterable[Statement]) -> list[Statement]:
-    return [one for one in statements if one.source is Source.TODO and one.kind is Kind.PLANNED]
+def _ending(turns: Sequence[Exchange]) -> list[Exchange]:
+    """The last turn in which something was said, and those before it that the user only nodded to."""
+    ending: list[Exchange] = []
+    for turn in reversed(turns):
+        if turn.statements:
+            ending.append(turn)
+            if turn.calls or any(one.by_user and one.kind is not Kind.NOISE for one in turn.statements):
+                break
+    return ending[::-1]
 
 
-def _different(found: Sequence[Statement], most: int) -> list[Statement]:
+def _opened(ending: Sequence[Exchange], told: Sequence[Statement], named: bool) -> Iterator[Statement]:
+    """What the end leaves open: what is said to be, a question that nobody answered, an error, work broken off."""
+    yield from (one for one in told if one.kind is Kind.OPEN and one.source is Source.NOTE)
+    for turn in ending:
+        closing = [one for one in turn.statements if one.source is Source.CLOSING or (named and one.kind is Kind.SAID)]
+        for one in closing:
+            if one.mood in (Mood.FACT, Mood.GUESS) and _WORDINGS["open_now"].search(folded(one.text)):
+                yield one
+        asked = [one for one in closing[-3:] if one.mood is Mood.QUESTION and not named]
+        if turn is ending[-1]:
+            yield from (one for one in asked if not _WORDINGS["offer"].match(folded(one.text)))
+            last = turn.calls[-1] if turn.calls else None
+            yield from (one for one in turn.statements if one.kind is Kind.ERROR and one.event is last)
+            broken = (one for one in told if one.kind is Kind.OPEN and one.by_user and one.turn == turn.number)
+            yield from (one for one in broken if one.source is not Source.NOTE)
+
+
+def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[Statement]:
+    """What someone said is to be done later, what the end hands to the user, and the last list's items that wait."""
+    for turn in turns:
+        for one in turn.statements:
+            low = folded(one.text)
+            if one.mood is Mood.FACT and one.source is Source.MESSAGE and _WORDINGS["later"].search(low):
+                yield one
+            elif one.source is Source.CLOSING and one.mood in (Mood.FACT, Mood.STEP, Mood.PROPOSAL):
+                listed = len(one.lead) < 60 and _WORDINGS["list_head"].search(folded(one.lead))
+                left = _WORDINGS["to_do"].search(low)
+                if (turn in ending and (listed or left)) or (left and _WORDINGS["due"].search(one.text)):
+                    yield one
+    steps = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
+    yield from (one for one in steps if one.event is steps[-1].event and one.kind is Kind.PLANNED)
+
+
+def _settles(later: Statement, task: Statement) -> bool:
+    """Whether something that was said after a task tells of it what was done."""
+    if later.event.timestamp_ms <= task.event.timestamp_ms or later.source is Source.TODO:
+        return False
+    done = later.by_user or later.kind in (Kind.OUTCOME, Kind.COMMIT, Kind.FIXED, Kind.CAUSE)
+    return done and len(task.terms & later.terms) >= _DONE * len(task.terms)
+
+
+def _different(found: Sequence[Statement]) -> list[Statement]:
+    """Of those that say the same, the last."""
     kept: list[Statement] = []
     for one in reversed(found):
-        if len(kept) < most and not any(similar(one.terms, other.terms) >= _ALIKE for other in kept):
+        if not any(similar(one.terms, other.terms) >= _ALIKE for other in kept):
             kept.append(one)
     return kept[::-1]
 
 
-def action_item(body: str, role: Role) -> ActionItem:
+def _spread(found: Sequence[Statement], most: int) -> Sequence[Statement]:
+    """At most so many, from beginning to end."""
+    if len(found) <= most:
+        return found
+    return [found[index * (len(found) - 1) // (most - 1)] for index in range(most)]
+
+
+def action_item(text: str, role: Role) -> ActionItem:
     """A sentence as a task, with who is to do it and when, where it says so."""
+    speaker = speaker_of(text)
+    body = text.removeprefix(f"{speaker}: ")
     owner, due = "", _WORDINGS["due"].search(body)
     other = {Role.USER: "assistant", Role.ASSISTANT: "user"}
     match = _WORDINGS["owner"].search(body)
     if match:
         owner = match["at"] or match["name"] or ""
-        owner = owner or (str(role) if match["i"] else other.get(role, ""))
+        owner = owner or (speaker or str(role) if match["i"] else "" if speaker else other.get(role, ""))
     return ActionItem(one_line(body.rstrip(" .;:"), MAX_ITEM), owner, due[1] if due else "")
 
 

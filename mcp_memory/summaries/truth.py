@@ -14,14 +14,17 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Kind
+from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.summaries.calls import Source, was_refused
 from mcp_memory.summaries.messages import plain
-from mcp_memory.summaries.statements import SAYS, Exchange, Mood, Statement, units
+from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Exchange, Mood, Statement, mood_of, units
 
 #: So alike are two statements that assert the same; so many words a contradiction shares with what it contradicts.
 SAME = 0.5
 _SHARED = 2
+#: So far from its end a message asks something; so few words an answer needs not to share with the question.
+_ASKED, _SHORT, _FIRST = 400, 3, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
     for turn in turns:
         refuted += _refused(turn)
         refuted += _taken_back(turn)
+        for one in turn.statements:
+            if one.mood is Mood.FACT and SAYS["decided"].search(folded(one.text)):
+                changed.setdefault(id(one), replace(one, kind=Kind.DECISION))
     added += () if after else _broken_off(turns[-1])
     out = {id(statement) for statement in refuted}
     own = [one for turn in turns for one in turn.statements if id(one) not in changed]
@@ -79,12 +85,13 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         return _Answer()
     before = earlier[-1]
     own = [one for one in turn.statements if one.by_user]
-    low = folded(plain(turn.asked[0].text[:300]))
+    words = plain(turn.asked[0].text[:300])
+    low = folded(words)
     reply = folded(plain(turn.said[0].text[:200])) if turn.said else ""
     conceded = SAYS["concedes"].match(reply) is not None
     if before.closing is not None:
-        if chosen := _chosen(before.closing, low):
-            return _Answer(decided=[_decision(chosen, own, turn)])
+        if named := _named(before.closing, own, low):
+            return _Answer(changed=named)
         if SAYS["agrees"].fullmatch(low):
             question = _question(before.closing, before.number)
             return _Answer(decided=[_agreed(question, turn.asked[0], turn.number)] if question else ())
@@ -99,13 +106,38 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         admitted = terms(reply) if conceded else frozenset()
         refuted = [one for one in claims if _contradicts(own, one) or len(one.terms & admitted) > _SHARED]
         return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
-    if SAYS["takes_up"].match(reply) or SAYS["chooses"].match(low):
-        first = [one for one in own if one.kind in _ASKS and one.mood is Mood.FACT and not one.place]
-        return _Answer(changed={id(one): replace(one, kind=Kind.DECISION) for one in first})
-    return _Answer()
+    return _Answer(changed=_decisions(before, own, "?" in words))
 
 
-_ASKS = frozenset({Kind.REQUEST, Kind.REPORT})
+def _decisions(before: Exchange, own: Sequence[Statement], asks: bool) -> dict[int, Statement]:
+    """What the user decides in more than a nod, and what an assistant would rather do and the user lets stand."""
+    closing = before.closing
+    asked = closing is not None and "?" in closing.text[-_ASKED:] and not asks
+    found = {id(one): _with_question(one, closing) for one in own[:_FIRST] if _decides(one, asked)}
+    for one in before.statements:
+        if not asks and one.source is Source.CLOSING and SAYS["decides"].search(folded(one.text)):
+            found[id(one)] = replace(one, kind=Kind.DECISION)
+    return found
+
+
+def _decides(one: Statement, asked: bool) -> bool:
+    """Whether a user's sentence chooses: it says so, or it answers what was asked."""
+    if one.mood is not Mood.FACT or one.kind in (Kind.NOISE, Kind.SAID):
+        return False
+    low = folded(plain(one.event.text[one.start : one.end]))
+    return SAYS["decides"].search(low) is not None or (asked and SAYS["chooses"].match(low) is not None)
+
+
+def _with_question(one: Statement, closing: Event | None) -> Statement:
+    """A decision in the user's words; few words tell it only after the question that they answer."""
+    words = plain(one.event.text[one.start : one.end])
+    told = replace(one, kind=Kind.DECISION, text=words)
+    question = _question(closing, one.turn) if closing and len(one.terms) <= _SHORT else None
+    if question is None or len(question.text) + len(words) + 3 > MAX_TEXT:
+        return told
+    return replace(told, text=f"{question.text} → {words}", more=question.evidence)
+
+
 _NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*")
 
 
@@ -146,50 +178,71 @@ def _taken_back(turn: Exchange) -> Iterable[Statement]:
                     yield one
 
 
-_OPTION_LINE = re.compile(
-    r"^\s*(?:#{1,6}\s+|[-*]\s+)?\**(?:(?:Option|Approach|Alternative)\s+)?([A-H]|\d{1,2})\s*[.):—–-]+\**\s+(\S[^\n]*)$",
-    re.M | re.I,
+_ITEM_LINE = re.compile(
+    r"^\s*(?:#{1,6}\s+|[-*]\s+)?\**([A-Z][a-z]+\s+|\()?([A-H]|\d{1,3})\)?\s*(?:[.):—–-]|\*\*)+\s+(\S[^\n]*)$", re.M
 )
 _NAMED = re.compile(
-    r"\b(?:option|approach|alternative|number|choice)\s*#?([a-h]|\d)\b|(?:^|\s)#(\d)\b|^\s*([a-h]|\d)\b(?=\s*(?:[.,;:!)]|$|but|and|please|sounds|is))"
+    r"\b(?:option|approach|alternative|number|choice)\s*#?([a-h]|\d)\b|(?:^|\s)#(\d{1,3})\b|\((\d{1,3})\)|"
+    r"\b(?:for|on|to|address|fix|apply|do|take|skip|drop|with) #?(\d{1,2})\b|"
+    r"^\s*([a-h]|\d{1,2})\b(?=\s*(?:[.,;:!)]|$|but|and|please|sounds|is))"
 )
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "former": 0, "latter": 1, "last": -1}
-_ORDINAL = re.compile(rf"\bthe ({'|'.join(_ORDINALS)})\b(?: (?:one|option|approach))?")
+_ORDINAL = re.compile(rf"\bthe ({'|'.join(_ORDINALS)})\b(?: (?:one|option|approach)\b|\s*(?:[.,;!]|$|but\b))")
+_CLAUSE = re.compile(r"(?<=[,.;!])\s+")
+_AGAINST = re.compile(r"\b(?:not|no|never|without|than|instead of|except|\w+n't)\b")
+
+
+def _named(closing: Event, own: Sequence[Statement], low: str) -> dict[int, Statement]:
+    """What the user says of the items of an assistant's list, sentence by sentence or in all."""
+    found = {id(one): _with_item(one, item) for one in own if (item := _chosen(closing, folded(one.text)))}
+    if not found and own and len(low) < _ASKED and (item := _chosen(closing, low)):
+        found = {id(own[0]): _with_item(replace(own[0], start=0), item)}
+    return found
 
 
 def _chosen(closing: Event, low: str) -> Statement | None:
-    """The option of an assistant's message that the user names, if it gave options to choose from."""
-    lines = list(_OPTION_LINE.finditer(closing.text))
-    if len(lines) < 2 or len(low) > 280:
+    """The one item of an assistant's list that the user names, in no clause that speaks against it."""
+    lines = list(_ITEM_LINE.finditer(closing.text))
+    low = " ".join(part for part in _CLAUSE.split(low) if not _AGAINST.search(part))
+    if len(lines) < 2 or "?" in low:
         return None
-    labels = [line[1].lower() for line in lines]
     named = {next(filter(None, match.groups())) for match in _NAMED.finditer(low)}
-    if len(named) > 1 or "?" in low or SAYS["contradicts"].match(low):
-        return None
-    label = named.pop() if named else ""
-    ordinal = _ORDINAL.search(low)
-    place = labels.index(label) if label in labels else _ORDINALS[ordinal[1]] if ordinal else None
-    if place is None or place >= len(lines):
-        return None
-    line = lines[place]
-    return Statement(Kind.DECISION, plain(line[2]), closing, *line.span(2), 0, Source.ANSWER)
+    if named:
+        # A message may hold several lists; the user has the last one before his eyes, unless it is a named one.
+        found = [line for line in lines if named == {line[2].lower()}]
+        alike = [one for one in found if one[1] and f"{one[1].lower()}{one[2].lower()}" in low]
+        picked = (alike or found)[-1:]
+    else:
+        ordinal = _ORDINAL.search(low)
+        place = _ORDINALS[ordinal[1]] if ordinal else len(lines)
+        picked = lines[place:][:1]
+    told = (Statement(Kind.DECISION, plain(line[3]), closing, *line.span(3), 0, Source.ANSWER) for line in picked)
+    return next(told, None)
 
 
-def _decision(option: Statement, own: Sequence[Statement], turn: Exchange) -> Statement:
-    """The option that was chosen, with the user's words and a grip to each."""
-    event = turn.asked[0]
-    said = own[0].text if own else plain(event.text[:120])
-    words = Statement(Kind.DECISION, said, event, 0, min(len(event.text), 200), turn.number, Source.ANSWER)
-    return replace(option, text=f"{option.text.rstrip('.: ')} — user: {said}", turn=turn.number, more=words.evidence)
+def _with_item(one: Statement, item: Statement) -> Statement:
+    """The user's words with the item that they name, and a grip to each; to work on it is a request."""
+    words = plain(one.event.text[one.start : one.end])
+    text = clipped(item.text.rstrip(".: "), max(MAX_TEXT - len(words) - 3, 80))
+    kind = one.kind if SAYS["works_on"].match(folded(words)) else Kind.DECISION
+    return replace(one, kind=kind, text=f"{words.rstrip('.:')} — {text}", more=item.evidence, source=Source.ANSWER)
+
+
+_TELLS = 4
 
 
 def _question(closing: Event, turn: int) -> Statement | None:
-    """What an assistant asked last."""
-    asked = [unit for unit in units(closing.text) if unit.text.endswith("?")]
-    if not asked:
+    """What an assistant put to the user last: its question or, if that tells little, what it proposed before it."""
+    found = units(closing.text)
+    asked = next((unit for unit in found[:-4:-1] if unit.text.endswith(("?", "？"))), None)
+    if asked is None or not SAYS["asks_leave"].search(folded(asked.text)):
         return None
-    unit = asked[-1]
-    return Statement(Kind.DECISION, unit.text, closing, unit.start, unit.end, turn, Source.ANSWER)
+    if len(terms(asked.text)) < _TELLS:
+        proposed = [unit for unit in found if mood_of(unit.text, unit.lead) is Mood.PROPOSAL and unit.end < asked.start]
+        if not proposed:
+            return None
+        asked = proposed[-1]
+    return Statement(Kind.DECISION, asked.text, closing, asked.start, asked.end, turn, Source.ANSWER)
 
 
 def _agreed(question: Statement, answer: Event, turn: int) -> Statement:
