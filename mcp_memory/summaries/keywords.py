@@ -29,6 +29,8 @@ _LISTS = lexicon.word_lists("vocabulary")
 _GENERIC_STEMS = frozenset(map(inflected, _LISTS["generic"]))
 #: Stems of words that tell little by themselves: a sentence may turn on one, but nobody would look for it by that.
 COMMON_STEMS = _GENERIC_STEMS.union(*(map(inflected, _LISTS[name]) for name in ("common", "comparing", "verbs")))
+#: Words that stand beside nouns so often that the pair is no name of anything.
+_BESIDE = frozenset(map(inflected, _LISTS["verbs"] | _LISTS["comparing"]))
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
 _TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[.,;:!?()\"\n]+")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
@@ -75,7 +77,7 @@ def stems_of(token: str) -> tuple[str, ...]:
 
 
 def _word_of(token: str) -> _Word:
-    token = _LINE_REF.sub("", token).rstrip('.:/@#+-_\n,;!?("') + ("()" if token.endswith("()") else "")
+    token = _LINE_REF.sub("", token).rstrip('.:/@#+-_\n,;!?("')
     stems, bare = stems_of(token), token.strip("-.@()")
     if "/" in token:
         parts = [part for part in re.split(r"[/\\]", token) if part]
@@ -155,10 +157,17 @@ class Vocabulary:
             once = telling == _PLAIN and self._spread[token.lower()] == 1
             scored[word] = scored.get(word, 0.0) + telling * worth * (_ONCE if once else 1.0)
         for (left, right), count in self._pairs.items():
-            one, two = _WORDS[left], _WORDS[right]
-            if count > 1 and {one.telling, two.telling} == {_PLAIN} and left.isalpha() and right.isalpha():
-                scored[f"{one.text} {two.text}"] = _TWO_WORDS * count
+            if count > 1 and _is_term(left, right):
+                scored[f"{_WORDS[left].text} {_WORDS[right].text}"] = _TWO_WORDS * count
         return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+
+
+def _is_term(left: str, right: str) -> bool:
+    """Whether two neighbouring words may be one term together: both are ordinary, and one of them telling."""
+    one, two = _WORDS[left], _WORDS[right]
+    if not (left.isalpha() and right.isalpha()) or _BESIDE & {*one.stems, *two.stems}:
+        return False
+    return min(one.telling, two.telling) > 0.0 and _PLAIN <= max(one.telling, two.telling) < _NAMED and one != two
 
 
 def distinct(words: Sequence[str], limit: int) -> tuple[str, ...]:
