@@ -219,6 +219,23 @@ async def test_sessions_that_would_be_cut_otherwise_by_now_are_cut_anew(tmp_path
         assert [node.removed for node in history] == [False, True]
 
 
+async def test_a_day_that_no_segment_begins_on_any_more_leaves_the_tree(tmp_path: Path) -> None:
+    late = [said("Start the import of the harbour.", "2026-03-02T23:55:00Z")]
+    early = [said("It has come to its end.", "2026-03-03T00:05:00Z", role="assistant")]
+    async with memory(tmp_path) as app:
+        app.pipeline.rules = Rules(max_tokens=1)
+        await learn(app, [*late, *early])
+        assert len(await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 9))) == 2
+    async with memory(tmp_path) as app:
+        app.pipeline.summarizer = Later()
+        await app.pipeline.until_idle()
+        [day] = await app.store.nodes(NodeQuery.latest("alpha", Level.DAY, 9))
+        [week] = await app.store.nodes(NodeQuery.latest("alpha", Level.WEEK, 9))
+        assert day.ref.key == "2026-03-02"
+        assert (week.child_ids, week.version) == ((day.node_id,), 2)
+        assert not await app.pipeline.waits()
+
+
 async def test_a_session_of_which_a_model_wrote_is_not_cut_anew(tmp_path: Path) -> None:
     with scripted(honest) as model:
         async with opened(tmp_path, model) as app:
