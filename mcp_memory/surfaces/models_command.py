@@ -25,6 +25,8 @@ from mcp_memory.install.apply import write_private
 from mcp_memory.install.catalog import EditError
 from mcp_memory.install.toml_settings import with_values
 from mcp_memory.models.providers import SERVICES
+from mcp_memory.models.summarizer import ModelSummarizer, transcript
+from mcp_memory.models.tokens import count
 from mcp_memory.summaries import ExtractiveSummarizer
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
@@ -135,7 +137,7 @@ def _wanted(now: SummarizerSettings, options: argparse.Namespace) -> dict[str, A
 def _limits(now: SummarizerSettings, kind: str) -> dict[str, int]:
     """Limits for a kind: those that the user chose, or else what suits it. What suited another kind was no choice."""
     values = {}
-    for key in _LIMITS:
+    for key in (key for key in _LIMITS if config.variable(_SECTION, key) not in config.environment()):
         value, default = getattr(now, key), getattr(SummarizerSettings(), key)
         unset = value in (default, _SUITING.get(now.kind, {}).get(key))
         values[key] = _SUITING.get(kind, {}).get(key, default) if unset else value
@@ -163,25 +165,19 @@ async def _segment(app: App) -> tuple[list[Event], str]:
         for node in sorted(fitting, key=lambda node: node.weight < THRESHOLDS[Depth.BRIEF]):
             said = await app.store.events(EventQuery(project=node.project, session_id=node.session_id))
             events = [event for event in said if node.start_ms <= event.timestamp_ms <= node.end_ms]
-            if few <= (tokens := sum(event.tokens for event in events)) < many:
+            if few <= (tokens := count(transcript(events))) < many:
                 return events, f"{node.node_id} ({local_day(node.start_ms, app.zone)}, {tokens:,} tokens)"
     sessions: dict[str, list[Captured]] = {}
     for line in sample.lines(datetime.fromtimestamp(app.clock.now_ms() / 1000, app.zone)):
         told = event_of_line(line)
         sessions.setdefault(told.session_id, []).append(told)
-    events = max((app.intaker.prepare(own) for own in sessions.values()), key=lambda own: _fits(own, many))
-    return events, "A conversation of the sample history"
-
-
-def _fits(events: list[Event], most: int) -> int:
-    tokens = sum(event.tokens for event in events)
-    return tokens if tokens < most else 0
+    lent = [app.intaker.prepare(own) for own in sessions.values()]
+    short = [own for own in lent if count(transcript(own)) < many]
+    return max(short, key=lambda own: count(transcript(own))), "A conversation of the sample history"
 
 
 async def _tried(trial: App, events: list[Event], name: str) -> dict[str, Any]:
     """The segment's summary without and with the model, and what that took. Raises why the model cannot be set."""
-    from mcp_memory.models.summarizer import ModelSummarizer
-
     caller = trial.caller
     if caller is None:
         raise UsageError(_EXAMPLES)
@@ -240,7 +236,7 @@ def _agreed(question: str) -> bool:
 def _where(chosen: SummarizerSettings) -> str | None:
     """Who gets the text."""
     if chosen.kind == "command":
-        return f"`{redact(shlex.join(chosen.command))}`"
+        return redact(shlex.join(chosen.command))
     return chosen.base_url or SERVICES[chosen.kind].url if chosen.kind in SERVICES else None
 
 

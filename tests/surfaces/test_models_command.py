@@ -193,6 +193,9 @@ def test_a_model_that_is_not_there_is_told_with_how_it_comes(machine: Machine) -
 def test_a_variable_that_would_win_is_named(machine: Machine, program: str) -> None:
     env = {"MCP_MEMORY_SUMMARIZER_MODEL": "other"}
     assert "MCP_MEMORY_SUMMARIZER_MODEL" in refusal(machine, "use", "command", program, "--yes", env=env)
+    cap = {"MCP_MEMORY_SUMMARIZER_DAILY_TOKEN_CAP": "90000"}
+    assert answer(machine, "models", "use", "command", program, "--yes", env=cap)["set"]
+    assert "daily_token_cap" not in summarizer(machine)  # it is the variable's
     kind = {"MCP_MEMORY_SUMMARIZER_KIND": "openai"}
     assert "MCP_MEMORY_SUMMARIZER_KIND" in refusal(machine, "off", env=kind)
 
