@@ -254,14 +254,23 @@ class ModelSummarizer:
 
 
 def claims_in(events: Sequence[Event], context: Sequence[Event] = ()) -> Claims:
-    """What rules find in events: what stands, and what was refuted, refused or taken back."""
-    from mcp_memory.summaries.statements import collect, next_turns
+    """What rules find in events: what stands, and what was refuted, refused, taken back or not chosen."""
+    from mcp_memory.summaries.statements import Mood, collect, next_turns
     from mcp_memory.summaries.truth import settle
 
     before, after = parted(events, context)
-    found = settle(collect(events, before), next_turns(after))
+    turns = collect(events, before)
+    found = settle(turns, next_turns(after))
     standing = tuple((one.kind, one.text) for one in found.standing if one.kind is not Kind.HEADING)
-    return Claims(standing, tuple(dict.fromkeys(one.text for one in found.refuted)))
+    # An option that was chosen stands where it was put forward, with the words of the user behind it.
+    chosen = [(one.event, one.start, one.end) for one in found.standing]
+    options = [one for turn in turns for one in turn.statements if one.mood is Mood.OPTION and not one.by_user]
+    left = [
+        one
+        for one in options
+        if not any(event is one.event and start < one.end and one.start < end for event, start, end in chosen)
+    ]
+    return Claims(standing, tuple(dict.fromkeys(one.text for one in (*found.refuted, *left))))
 
 
 def _named(draft: Draft[M], task: _Task, spare: Sequence[str]) -> tuple[str, tuple[str, ...]]:

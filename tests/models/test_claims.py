@@ -13,7 +13,7 @@ from mcp_memory.domain.nodes import Kind, Node
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.errors import UntrueOutput
 from mcp_memory.models.forms import NOTHING, Claims
-from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer
+from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer, claims_in
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.models.asking import Asking, asking, question
 from tests.models.scripted import Asked, honest, in_turn
@@ -84,6 +84,18 @@ def test_a_claim_with_a_not_in_it_is_repeated_by_words_that_have_it_too() -> Non
     claims = Claims((), ("The cache of the gateway does not expire at midnight",))
     answer = question().form.model_validate(told("The cache of the gateway does not expire at midnight."))
     assert "number 1" in claims.wrong_with(answer)
+
+
+def test_what_was_not_chosen_is_refuted_and_what_was_chosen_stands() -> None:
+    options = (
+        "Two ways:\n\nOption A: keep the name first in the list\n\nOption B: show the identifiers of sessions alone"
+    )
+    claims = claims_in(
+        conversation(("user", "How shall the list look?"), ("assistant", options), ("user", "Option B."))
+    )
+    assert any("identifiers of sessions" in text for kind, text in claims.standing if kind is Kind.DECISION)
+    assert [text for text in claims.refuted if "name first" in text]
+    assert not [text for text in claims.refuted if "identifiers" in text]
 
 
 async def test_the_record_of_a_session_is_held_to_the_same(tmp_path: Path) -> None:
