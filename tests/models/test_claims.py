@@ -16,9 +16,11 @@ from mcp_memory.models.forms import NOTHING, Claims
 from mcp_memory.models.summarizer import ModelRecords, ModelSummarizer, claims_in
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.models.asking import Asking, asking, question
-from tests.models.scripted import Asked, honest, in_turn
+from tests.models.scripted import Asked, honest, in_turn, scripted
 from tests.models.test_forms import HOSTILE
+from tests.pipeline.test_upgrade import opened, settle, upgrades
 from tests.summaries.conversations import conversation, segment_node
+from tests.support import all_nodes, learn, said
 
 pytestmark = pytest.mark.anyio
 GUESS = "The timeout comes from the connection pool of the database: it is exhausted at night"
@@ -199,3 +201,18 @@ async def test_every_chunk_of_a_long_segment_knows_what_was_refuted(tmp_path: Pa
     assert all("<refuted-" in prompt for prompt in chunks + merges)
     assert not any("<standing-" in prompt for prompt in chunks)
     assert all("<standing-" in prompt for prompt in merges)
+
+
+async def test_in_the_tree_the_extractive_version_stands(tmp_path: Path) -> None:
+    lines = [said(text, f"2026-03-02T09:0{at}:00Z", role=role) for at, (role, text) in enumerate(TALK)]
+    with scripted(lambda asked: BAD if asked.form == "section" else honest(asked)) as model:
+        async with opened(tmp_path, model) as app:
+            await learn(app, lines)
+            assert await settle(app) == 0
+            assert "refuted" in upgrades(app).reason
+            await settle(app)  # the periods above do not wait for it for ever, and it is left alone for a while
+            nodes = await all_nodes(app)
+        asked = [asked.form for asked in model.asked]
+    assert {node.written_by for node in nodes if node.level is Level.SEGMENT} == {"extractive"}
+    assert asked.count("section") == 2
+    assert not any("pool of the database causes" in node.title for node in nodes)
