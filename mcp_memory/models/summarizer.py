@@ -262,13 +262,13 @@ def claims_in(events: Sequence[Event], context: Sequence[Event] = ()) -> Claims:
     turns = collect(events, before)
     found = settle(turns, next_turns(after))
     standing = tuple((one.kind, one.text) for one in found.standing if one.kind is not Kind.HEADING)
-    # An option that was chosen stands where it was put forward, with the words of the user behind it.
-    chosen = [(one.event, one.start, one.end) for one in found.standing]
+    # An option that was chosen stands by the words of the user and by those that put it forward.
+    chosen = [place for one in found.standing for place in one.evidence]
     options = [one for turn in turns for one in turn.statements if one.mood is Mood.OPTION and not one.by_user]
     left = [
         one
         for one in options
-        if not any(event is one.event and start < one.end and one.start < end for event, start, end in chosen)
+        if not any(at.event_key == one.event.key and at.start < one.end and one.start < at.end for at in chosen)
     ]
     return Claims(standing, tuple(dict.fromkeys(one.text for one in (*found.refuted, *left))))
 
