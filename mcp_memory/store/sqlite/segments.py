@@ -74,7 +74,8 @@ _OUTDATED_SESSIONS = f"""
     SELECT s.id, 0, s.client, s.session_id, s.project, NULL, NULL FROM session s
     WHERE s.id IN (SELECT g.session FROM ({OUTDATED}) o CROSS JOIN segment g ON g.node = o.id)
       AND NOT EXISTS (
-          SELECT 1 FROM segment g CROSS JOIN node n ON n.id = g.node WHERE g.session = s.id AND n.revision IS NULL
+          SELECT 1 FROM segment g CROSS JOIN node n ON n.id = g.node
+          WHERE g.session = s.id AND n.revision IS NULL AND n.removed = 0
       ) AND s.id NOT IN (SELECT value FROM json_each(:seen)) LIMIT 4
 """
 _EVENTS = f"""
