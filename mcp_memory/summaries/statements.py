@@ -245,7 +245,7 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
             head = body.rstrip(":： ")
             joined, stop = _with_items(text, head, end, found[index + 1 :], longest)
             if stop > end and not _is_label(head):
-                made.append(Thought(start, stop, joined, form, block, lead or heading))
+                made.append(Thought(start, stop, joined, form, block, head if _offers(head) else lead or heading))
                 taken = stop
                 continue
             lead, led = head, block
@@ -262,6 +262,12 @@ def _is_bold_line(text: str, start: int, end: int) -> bool:
 def _is_label(head: str) -> bool:
     low = folded(head)
     return head.count(" ") < 2 or SAYS["label"].fullmatch(low) is not None or SAYS["empty"].fullmatch(low) is not None
+
+
+def _offers(lead: str) -> bool:
+    """Whether one may choose from what stands below a line."""
+    low = folded(lead)
+    return SAYS["either"].search(low) is not None and not SAYS["done"].match(low)
 
 
 def _with_items(
@@ -303,9 +309,7 @@ def mood_of(body: str, lead: str = "") -> Mood:
     low = folded(body)
     if body.endswith(("?", "？")):
         return Mood.QUESTION
-    if SAYS["option"].match(low) or (
-        lead and (SAYS["option"].match(folded(lead)) or SAYS["either"].search(folded(lead)))
-    ):
+    if SAYS["option"].match(low) or (lead and (SAYS["option"].match(folded(lead)) or _offers(lead))):
         return Mood.OPTION
     opening = SAYS["opening"].match(low)
     start = opening.end() if opening else 0
@@ -378,7 +382,7 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
         kind = Kind.SAID if named else user_kind(body, unit.form)
         mood = Mood.QUESTION if body.endswith(("?", "？")) else Mood.FACT
         if not named:
-            if unit.lead and SAYS["either"].search(folded(unit.lead)):
+            if unit.lead and _offers(unit.lead) and not unit.text.startswith(unit.lead):
                 mood = Mood.OPTION
             body, mood = asked_for(body, mood)
         text_told = f"{name}: {unopened(body)}" if name else unopened(body)

@@ -25,6 +25,8 @@ SAME = 0.5
 _SHARED = 2
 #: So far from its end a message asks something; so few words an answer needs not to share with the question.
 _ASKED, _SHORT, _FIRST = 400, 3, 3
+#: Of a claim more than this must stand in a user's own words if they are to go with it.
+_CLAIMED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,11 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
         for one in turn.statements:
             if one.mood is Mood.FACT and SAYS["decided"].search(folded(one.text)):
                 changed.setdefault(id(one), replace(one, kind=Kind.DECISION))
-    added += () if after else _broken_off(turns[-1])
+    changed |= {} if after else _broken_off(turns[-1])
     out = {id(statement) for statement in refuted}
     own = [one for turn in turns for one in turn.statements if id(one) not in changed]
     out |= {id(one) for one in own for other in refuted if one.turn <= other.turn and asserts_same(one, other)}
+    out |= set(map(id, _reverted(turns)))
     refuted += [one for one in own if id(one) in out and one not in refuted]
     standing = [
         changed.get(id(one), one)
@@ -69,6 +72,9 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
 
 
 def asserts_same(one: Statement, other: Statement) -> bool:
+    """Whether a statement says what a refuted one does; a user who reports what the claim explains does not."""
+    if one.by_user and not other.by_user and len(one.terms & other.terms) <= _CLAIMED * len(other.terms):
+        return False
     return similar(one.terms, other.terms) >= SAME
 
 
@@ -92,6 +98,9 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
     if before.closing is not None:
         if named := _named(before.closing, own, low):
             return _Answer(changed=named)
+        if not own and (item := _chosen(before.closing, low)):
+            label = Statement(Kind.DECISION, words, turn.asked[0], 0, len(words), turn.number, Source.ANSWER)
+            return _Answer(decided=[_with_item(label, item)])
         if SAYS["agrees"].fullmatch(low):
             question = _question(before.closing, before.number)
             return _Answer(decided=[_agreed(question, turn.asked[0], turn.number)] if question else ())
@@ -159,12 +168,21 @@ def _refused(turn: Exchange) -> Iterable[Statement]:
         yield from (one for one in turn.statements if one.event is turn.said[-1])
 
 
-def _broken_off(turn: Exchange) -> Iterable[Statement]:
-    """A request that was stopped before anything changed, with nothing after it."""
+def _broken_off(turn: Exchange) -> dict[int, Statement]:
+    """A request that was stopped before anything changed, with nothing after it: it is left open."""
     asked = next((one for one in turn.statements if one.by_user), None)
-    if turn.interrupted and not turn.changed and asked:
-        text = f"{asked.text} → interrupted before anything was changed"
-        yield replace(asked, kind=Kind.OPEN, mood=Mood.FACT, text=text)
+    if not turn.interrupted or turn.changed or asked is None:
+        return {}
+    text = f"{asked.text} → interrupted before anything was changed"
+    return {id(asked): replace(asked, kind=Kind.OPEN, mood=Mood.FACT, text=text)}
+
+
+def _reverted(turns: Sequence[Exchange]) -> Iterable[Statement]:
+    """Commits that a later one names as reverted."""
+    commits = [one for turn in turns for one in turn.statements if one.source is Source.COMMIT]
+    for index, one in enumerate(commits):
+        if any(later.text.startswith("Revert ") and one.text in later.text for later in commits[index + 1 :]):
+            yield one
 
 
 def _taken_back(turn: Exchange) -> Iterable[Statement]:
@@ -189,7 +207,7 @@ _NAMED = re.compile(
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "former": 0, "latter": 1, "last": -1}
 _ORDINAL = re.compile(rf"\bthe ({'|'.join(_ORDINALS)})\b(?: (?:one|option|approach)\b|\s*(?:[.,;!]|$|but\b))")
 _CLAUSE = re.compile(r"(?<=[,.;!])\s+")
-_AGAINST = re.compile(r"\b(?:not|no|never|without|than|instead of|except|\w+n't)\b")
+_AGAINST = re.compile(r"\b(?:not|no|neither|none|never|without|than|instead of|except|\w+n't)\b")
 
 
 def _named(closing: Event, own: Sequence[Statement], low: str) -> dict[int, Statement]:

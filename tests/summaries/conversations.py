@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from mcp_memory.capture.redaction import Clean
 from mcp_memory.domain.events import Event, EventType, Role, event_key
 from mcp_memory.domain.nodes import Bullet, Kind, Node, SegmentSummary
@@ -14,40 +17,88 @@ ROLES = {
     EventType.ASSISTANT_MESSAGE: Role.ASSISTANT,
     EventType.TOOL_RESULT: Role.TOOL,
 }
+TYPES = {
+    "user": EventType.USER_MESSAGE,
+    "assistant": EventType.ASSISTANT_MESSAGE,
+    "tool": EventType.TOOL_RESULT,
+    "note": EventType.NOTE,
+    "compaction": EventType.COMPACTION,
+    "start": EventType.SESSION_START,
+    "stop": EventType.ASSISTANT_STOP,
+    "title": EventType.SESSION_TITLE,
+}
 START_MS = 1_767_690_000_000
+#: Who says what; what a client tells besides may stand third.
+Turn = tuple[str, str] | tuple[str, str, Mapping[str, Any]]
 
 
-def event(number: int, event_type: EventType, text: str) -> Event:
+def event(number: int, event_type: EventType, text: str, metadata: Mapping[str, Any] | None = None) -> Event:
     key = event_key("test", "session", str(number))
-    role = ROLES.get(event_type, Role.SYSTEM)
+    role, at = ROLES.get(event_type, Role.SYSTEM), START_MS + number * 20_000
+    tokens = len(text) // 4
     return Event(
-        key, "test", "session", "shop", START_MS + number * 20_000, event_type, role, Clean(text), len(text) // 4
+        key, "test", "session", "shop", at, event_type, role, Clean(text), tokens, metadata=dict(metadata or {})
     )
 
 
-def conversation(*turns: tuple[str, str], first: int = 0) -> list[Event]:
-    """Events from (who, text) pairs; who is user, assistant, tool, note or compaction."""
-    types = {
-        "user": EventType.USER_MESSAGE,
-        "assistant": EventType.ASSISTANT_MESSAGE,
-        "tool": EventType.TOOL_RESULT,
-        "note": EventType.NOTE,
-        "compaction": EventType.COMPACTION,
-        "start": EventType.SESSION_START,
-    }
-    return [event(first + index, types[who], text) for index, (who, text) in enumerate(turns)]
+def conversation(*turns: Turn, first: int = 0) -> list[Event]:
+    """Events from what was said by whom: user, assistant, tool, note, compaction, start, stop or title."""
+    return [event(first + index, TYPES[who], text, *more) for index, (who, text, *more) in enumerate(turns)]
 
 
-def summary(*turns: tuple[str, str]) -> SegmentSummary:
-    return summarize_segment(conversation(*turns), [])
+def refused(call: str = "Edit: /home/ada/shop/settings.py") -> Turn:
+    """A call that the user turned down."""
+    return "tool", f"{call}\nRefused by the user.", {"refused": True, "failed": True}
 
 
-def title(*turns: tuple[str, str]) -> str:
+def refusal(words: str, tool: str = "Edit") -> Turn:
+    """What the user typed while turning a call down."""
+    return "user", words, {"refuses": tool}
+
+
+def question(asked: str, chosen: str, *others: str, note: str = "") -> Turn:
+    """A question that a tool put to the user, with the answer."""
+    lines = [f"AskUserQuestion: {asked}", f"Question: {asked}", f"Chosen: {chosen}"]
+    lines += [f"Not chosen: {'; '.join(others)}"] if others else []
+    lines += [f"Note: {note}"] if note else []
+    return "tool", "\n".join(lines), {"tool": "AskUserQuestion"}
+
+
+def commit(subject: str, short_hash: str = "1a2b3c4", output: str = "") -> Turn:
+    came_back = output or f"[main {short_hash}] {subject}\n 2 files changed"
+    return "tool", f'Bash: git commit -m "{subject}"\nCommit message: {subject}\n\n{came_back}'
+
+
+def edited(name: str) -> Turn:
+    return "tool", f"Edit: /home/ada/work/{name}\nThe file has been updated."
+
+
+INTERRUPTED: Turn = ("stop", "", {"is_interrupt": True})
+
+
+def summary(*turns: Turn, after: Sequence[Turn] = ()) -> SegmentSummary:
+    """The summary of a segment; `after` is what was said next in the session."""
+    return summarize_segment(conversation(*turns), conversation(*after, first=len(turns)))
+
+
+def title(*turns: Turn) -> str:
     return summary(*turns).title
 
 
-def bullets(*turns: tuple[str, str]) -> list[str]:
-    return [bullet.shown for bullet in summary(*turns).bullets]
+def bullets(*turns: Turn, after: Sequence[Turn] = ()) -> list[str]:
+    return [bullet.shown for bullet in summary(*turns, after=after).bullets]
+
+
+def told(*turns: Turn, after: Sequence[Turn] = ()) -> str:
+    """All that a reader sees of a segment: its title and its bullets, a line each."""
+    found = summary(*turns, after=after)
+    return "\n".join([found.title, *(bullet.shown for bullet in found.bullets)])
+
+
+def excerpts(found: SegmentSummary, events: Sequence[Event]) -> list[list[str]]:
+    """The words that the grips of each bullet lead to."""
+    texts = {one.key: one.text for one in events}
+    return [[texts[one.event_key][one.start : one.end] for one in bullet.evidence] for bullet in found.bullets]
 
 
 PORT = conversation(
