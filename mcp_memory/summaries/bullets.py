@@ -70,7 +70,7 @@ def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> l
             value *= _SAME_KIND ** sum(options[other].kind is one.kind for other in chosen)
             if value > gain:
                 best, gain = index, value
-        if best < 0 or (len(chosen) >= FEWEST and gain < 0.15):
+        if best < 0 or (len(chosen) >= FEWEST and gain < 0.12):
             break
         chosen.append(best)
         covered |= options[best].terms
@@ -122,7 +122,7 @@ def _worth(one: Statement, weights: Mapping[str, float]) -> float:
     if one.source <= Source.CLOSING and not one.by_user:
         value *= _LATER**one.place * (_LEANS if SAYS["points_back"].match(low) else 1.0)
         if one.kind in (Kind.STATED, Kind.FINDING):
-            value *= _FIRM if SAYS["firm"].search(low) or SAYS["figure"].search(low) else 1.0
+            value *= _FIRM if any(SAYS[name].search(low) for name in ("firm", "figure", "open")) else 1.0
     elif one.mood is Mood.QUESTION:
         value *= _QUESTION
     elif one.source is Source.MESSAGE:

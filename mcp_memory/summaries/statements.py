@@ -138,6 +138,10 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
     turns = turns_of(events)
     for turn in turns:
         turn.statements += _told_in(turn, named)
+    for turn in turns[:-1]:
+        # Open is what the end left open.
+        settled = {Kind.OPEN: Kind.STATED}
+        turn.statements = [replace(one, kind=settled.get(one.kind, one.kind)) for one in turn.statements]
     for event in events:
         # What a summary hands over is the task with which a session begins, and of no later segment.
         if event.event_type is EventType.COMPACTION and not context:
@@ -328,7 +332,7 @@ def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> 
     source = Source.CLOSING if closing else Source.PASSING
     found = units(event.text)
     for unit in found:
-        if unit.form == "heading" or not _tells(unit.text):
+        if unit.form == "heading" or not _tells(unit.text) or _is_footer(event.text, unit):
             continue
         mood = mood_of(unit.text, unit.lead)
         low = folded(unit.text)
@@ -345,6 +349,16 @@ def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> 
         text = unopened(unit.text)
         yield Statement(kind, text, event, unit.start, unit.end, turn, source, mood, unit.form, place, unit.lead)
         place += 1
+
+
+_LINK = re.compile(r"\W*\[[^\]]*\]\([^)]*\)\W*")
+
+
+def _is_footer(text: str, unit: Thought) -> bool:
+    """Whether it is a source, a link or a line that a client puts below what it writes."""
+    if _LINK.fullmatch(text, unit.start, unit.end):
+        return True
+    return any(SAYS["footer"].fullmatch(folded(part)) for part in (unit.lead, unit.text) if part)
 
 
 def _tells(body: str) -> bool:
