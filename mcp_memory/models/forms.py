@@ -285,7 +285,7 @@ class Claims:
             told = [answer.summary[found.start : found.end] for found in sentences(answer.summary)]
             texts = [*answer.key_points, *answer.decisions, *told]
         else:
-            texts = [answer.title, *(bullet.text for bullet in answer.bullets)]
+            texts = [answer.title, *(bullet.text for bullet in answer.bullets if bullet.kind is not Kind.REFUSED)]
         for number, claim in enumerate(self.refuted[:_MOST_REFUTED], 1):
             if any(self._repeats(text, claim) for text in texts):
                 return _told("repeated", number=number)

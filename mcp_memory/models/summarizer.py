@@ -174,8 +174,9 @@ class ModelSummarizer:
             for index, bullet in enumerate(child.bullets)
             if (at, index) not in refuted
         ]
-        standing = tuple((point.kind, point.text) for point in points)
-        claims = Claims(standing, tuple(children[at].bullets[index].text for at, index in refuted), shown=False)
+        standing = tuple((point.kind, point.text) for point in points if point.kind is not Kind.REFUSED)
+        places = [*refuted, *(point.marks[0] for point in points if point.kind is Kind.REFUSED)]
+        claims = Claims(standing, tuple(children[at].bullets[index].text for at, index in places), shown=False)
         tokens = count(_listing(points))
         spare = await self._short.rollup(level, children)
         if depth_of(tokens) is Depth.NONE:

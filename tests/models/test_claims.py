@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.nodes import Kind, Node
+from mcp_memory.domain.nodes import Bullet, Kind, Node
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.errors import UntrueOutput
 from mcp_memory.models.forms import NOTHING, Claims
@@ -138,6 +138,23 @@ async def test_a_period_does_not_tell_what_a_later_child_set_right(tmp_path: Pat
         summary = await summarizer(at).rollup(Level.DAY, days())
     assert summary.topic == GOOD["title"]
     assert summary.bullets[0].child_ids == (days()[1].node_id,)
+
+
+async def test_a_period_does_not_tell_as_done_what_was_refused(tmp_path: Path) -> None:
+    first, second = days()
+    refusal = Bullet("Drop the table of sessions and create it anew", kind=Kind.REFUSED)
+    children = [replace(first, bullets=(*first.bullets, refusal)), second]
+
+    def dropping(kind: str) -> dict[str, Any]:
+        return GOOD | {"bullets": [{"text": "Drop the table of sessions, create anew", "kind": kind, "sources": [1]}]}
+
+    async with asking(tmp_path, "openai", lambda asked: dropping("outcome")) as at:
+        with pytest.raises(UntrueOutput):
+            await summarizer(at).rollup(Level.DAY, children)
+        assert "Refused: Drop the table" in at.model.asked[0].material
+        at.model.respond = lambda asked: dropping("refused")
+        summary = await summarizer(at).rollup(Level.DAY, children)
+    assert summary.bullets[0].shown.startswith("Refused: Drop")
 
 
 async def test_a_short_period_is_told_as_it_is_without_what_was_set_right(tmp_path: Path) -> None:
