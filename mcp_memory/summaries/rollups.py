@@ -21,8 +21,8 @@ _LONGEST = 220
 _DUPLICATE, _SAME_WORDS = 0.55, 0.95
 #: So much of what was open a later text names that closes it, and so alike are a claim and the words that set it right.
 _CLOSES, _CORRECTS = 0.5, 0.35
-#: What is left of the next bullet of a child of which one is told, and of one that only repeats terms of others.
-_SAME_CHILD, _NOTHING_NEW = 0.55, 0.3
+#: What is left of the next bullet of a child of which one is told.
+_SAME_CHILD = 0.55
 #: What is left of a bullet without a grip.
 _UNPROVEN = 0.5
 #: A bullet of fewer topical words tells less.
@@ -38,7 +38,7 @@ _MATTERS = {
     "fixed": (2.0, 2.5),
     "commit": (2.0, 2.5),
     "cause": (2.0, 2.0),
-    "request": (1.0, 0.5),
+    "request": (1.3, 0.5),
     "open": (1.5, 1.5),
     "finding": (1.5, 1.0),
     "refused": (1.5, 1.0),
@@ -155,6 +155,7 @@ def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> li
     Where there is more to tell than there are lines, what one child says in the same way shares a line.
     """
     most = BULLETS[level][1]
+    shared = level is Level.DAY and len(items) > most
     lines: list[list[_Item]] = []
     covered: set[str] = set()
     rest = list(items)
@@ -163,13 +164,15 @@ def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> li
         best = max(
             rest, key=lambda item: (_gain(item, chosen, covered, shares[item.child]), -item.child, -item.position)
         )
-        rest.remove(best)
-        line = next((line for line in lines if level is Level.DAY and len(items) > most and _fits(line, best)), None)
-        if line is not None:
-            line.append(best)
-        elif len(lines) < most:
+        line = next((line for line in lines if shared and _fits(line, best)), None)
+        if line is None:
             lines.append([best])
+        else:
+            line.append(best)
         covered |= best.terms
+        rest.remove(best)
+        if len(lines) == most:
+            rest = [item for item in rest if shared and any(_fits(line, item) for line in lines)]
     return sorted((_joined(line) for line in lines), key=lambda item: (item.child, item.position))
 
 
@@ -194,7 +197,7 @@ def _gain(item: _Item, chosen: Sequence[_Item], covered: set[str], share: float)
     fresh = len(item.terms - covered) / max(len(item.terms), 1)
     same_child = sum(1 for other in chosen if other.child == item.child)
     spread = math.pow(_SAME_CHILD, same_child / share) * math.sqrt(share)
-    return item.weight * (_NOTHING_NEW + (1.0 - _NOTHING_NEW) * fresh) * spread
+    return item.weight * fresh * spread
 
 
 def _placed(items: Sequence[_Item], level: Level, children: Sequence[Node]) -> list[_Item]:
