@@ -25,8 +25,8 @@ _CLOSES, _CORRECTS = 0.5, 0.35
 _SAME_CHILD = 0.55
 #: What is left of a bullet without a grip.
 _UNPROVEN = 0.5
-#: A bullet of fewer topical words tells less.
-_TELLING = 6
+#: A bullet of fewer topical words tells less, and what weighs less than this is not told beside others.
+_TELLING, _WORTH_TELLING = 6, 0.4
 
 #: How much a bullet matters in a day, and above it, where one wants to know what came out rather than what was asked.
 _MATTERS = {
@@ -154,7 +154,9 @@ def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> li
 
     Where there is more to tell than there are lines, what one child says in the same way shares a line.
     """
-    most = BULLETS[level][1]
+    fewest, most = BULLETS[level]
+    worth = [item for item in items if item.weight >= _WORTH_TELLING]
+    items = worth if len(shares) > 1 and len(worth) >= fewest else items
     shared = level is Level.DAY and len(items) > most
     lines: list[list[_Item]] = []
     covered: set[str] = set()

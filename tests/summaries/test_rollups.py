@@ -279,6 +279,13 @@ def test_a_bullet_of_few_words_gives_way_to_one_that_tells_more() -> None:
     assert long in texts(Level.YEAR, month(1, "Dates", *others, (Kind.OUTCOME, short), (Kind.OUTCOME, long)))
 
 
+def test_what_tells_next_to_nothing_is_left_out_beside_others() -> None:
+    trivial = segment(3, "Callers", (Kind.FINDING, "More callers"))
+    assert texts(Level.DAY, trivial) == ["More callers"]
+    assert texts(Level.DAY, trivial, LICENSE)[0].endswith("More callers")
+    assert not any("More callers" in text for text in texts(Level.DAY, trivial, LICENSE, RETRY))
+
+
 def test_a_bullet_without_a_grip_gives_way_to_one_that_has_one() -> None:
     proven = [(Kind.OUTCOME, f"The {word} works") for word in ("parser", "printer", "scanner", "plotter", "router")]
     busy = month(1, "Devices", (Kind.OUTCOME, "The reader works"), *proven)
