@@ -200,7 +200,8 @@ def test_every_kind_of_bullet_is_documented_with_its_label() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["process", "demo", "projects", "timeline today", "toc", "import --dry-run", "remember x"]
+    "words",
+    ["process", "demo", "projects", "timeline today", "toc", "import --dry-run", "remember x", "models", "models off"],
 )
 def test_what_a_command_answers_as_json_is_named_in_its_section(
     words: str, answer: Answer, monkeypatch: pytest.MonkeyPatch

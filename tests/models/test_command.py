@@ -16,7 +16,7 @@ import pytest
 from mcp_memory.app import open_app
 from mcp_memory.capture.project import OWN_QUESTIONS, detect
 from mcp_memory.config import Settings, SummarizerSettings
-from mcp_memory.errors import InvalidOutput, ModelTimeout, ModelUnusable, SummarizerError, TransportFailed
+from mcp_memory.errors import CapReached, InvalidOutput, ModelTimeout, ModelUnusable, SummarizerError, TransportFailed
 from mcp_memory.models import providers
 from mcp_memory.models.caller import model_problems
 from mcp_memory.models.providers import find_program
@@ -162,6 +162,13 @@ async def test_a_program_without_end_is_stopped(program: Program, monkeypatch: p
         with pytest.raises(InvalidOutput, match="more than 50,000 bytes"):
             await at.caller.ask(question())
         assert await at.outcomes() == ["invalid_output"] * 2
+
+
+async def test_a_program_is_not_started_beyond_the_cap(program: Program, tmp_path: Path) -> None:
+    async with program(f"open({str(tmp_path / 'ran')!r}, 'w')", "print(answer)", cap=100) as at:
+        with pytest.raises(CapReached, match="daily_token_cap"):
+            await at.caller.ask(question())
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_a_program_that_does_not_read_may_answer(program: Program) -> None:
