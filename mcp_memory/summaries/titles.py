@@ -42,15 +42,15 @@ _BY_KIND = {
 }
 #: What is left of what was said in passing, before a closing message and without one.
 _PASSING, _LAST = 0.5, 0.7
-#: What is left of an item, a question, each later sentence, and a user's sentence that asks for nothing.
-_ITEM, _QUESTION, _PLACE, _TOLD = 0.75, 0.6, 0.88, 0.6
+#: What is left of a question, each later sentence, a user's sentence that asks for nothing, and by the form of others.
+_QUESTION, _PLACE, _TOLD = 0.4, 0.88, 0.6
+_BY_FORM = {"item": 0.65, "row": 0.5}
 #: The same for a problem that was solved, which is named by what solved it, and for what was asked before the segment.
-_SOLVED, _BEFORE = 0.5, 0.6
-#: How much a word counts by how many voices speak of it: the user, the closing messages, what was written or edited,
-#: the branch.
-_VOICES = (0.4, 0.5, 1.0, 1.3, 1.4, 1.5)
+_SOLVED, _BEFORE = 0.3, 0.6
+#: How much a word counts by how many voices speak of it: the user, the closing messages, what was written, the
+#: files that were edited.
+_VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
 _DONE = re.compile(r"^(?:\w+ )?\w+ed\b|\bnow\b|\bno longer\b")
-_MAIN = frozenset({"", "main", "master", "dev", "develop", "HEAD"})
 
 
 class Option(NamedTuple):
@@ -70,9 +70,29 @@ def title_of(
 ) -> str:
     """The title of a segment of which these statements stand; empty if nothing in it makes one."""
     before = asked_before(context)
-    weights = _shared([*before, *standing], vocabulary, [*edited, branch_of(events)])
+    weights = _shared([*before, *standing], vocabulary, edited)
     options = options_of(standing, before, weights)
-    return with_names(options[0].text, _names(vocabulary, weights)) if options else ""
+    names = _names(vocabulary, weights)
+    number = pull_request_of([*events, *(one.event for one in before)])
+    title = options[0].text if options else ""
+    if number and number not in title and (not title or len(title) + len(number) + 5 <= MAX_CHARS):
+        title = f"PR {number}: {title}" if title else f"PR {number}"
+    return with_names(title, names) if title else ""
+
+
+def pull_request_of(events: Sequence[Event]) -> str:
+    """The number of the pull request that was spoken of or looked at most."""
+    found = [
+        match[1]
+        for event in events
+        if event.role is not Role.ASSISTANT
+        for match in _PULL_REQUEST.finditer(event.text[:_HEAD])
+    ]
+    return Counter(found).most_common(1)[0][0] if found else ""
+
+
+_PULL_REQUEST = re.compile(r"(?:\b(?:PR|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b", re.I)
+_HEAD = 300
 
 
 def options_of(
@@ -91,13 +111,6 @@ def asked_before(context: Sequence[Event]) -> list[Statement]:
     return list(said_by_user(asked[-1], 0, False)) if asked else []
 
 
-def branch_of(events: Sequence[Event]) -> str:
-    """The words of the branch on which most was done, unless it is the main one."""
-    names = Counter(str(event.metadata.get("branch") or "") for event in events)
-    name = names.most_common(1)[0][0] if names else ""
-    return "" if name in _MAIN else name
-
-
 def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Iterator[Option]:
     closed = {one.turn for one in standing if one.source is Source.CLOSING}
     solved = {one.turn for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))}
@@ -108,7 +121,8 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
             weight /= math.sqrt(steps)
         best = max(_clauses_of(one), key=lambda each: fitness(each, weights), default=None) if weight else None
         if best:
-            weight *= _TOLD if one.by_user and not best.asked else 1.0
+            told = one.by_user and not best.asked and one.kind is not Kind.REPORT and one.mood is not Mood.QUESTION
+            weight *= _TOLD if told else 1.0
             yield Option(weight * fitness(best, weights), best.text, one)
 
 
@@ -121,7 +135,7 @@ def _of_message(one: Statement, closed: set[int], solved: set[int]) -> float:
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
     weight *= _SOLVED if one.by_user and one.kind is Kind.REPORT and one.turn in solved else 1.0
     weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
-    return weight * _PLACE**one.place * (_ITEM if one.form == "item" else 1.0)
+    return weight * _PLACE**one.place * _BY_FORM.get(one.form, 1.0)
 
 
 def _done(one: Statement) -> bool:
@@ -135,16 +149,15 @@ def _clauses_of(one: Statement) -> Sequence[Clause]:
     return clauses(one.text)
 
 
-def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, worked_on: Sequence[str]) -> dict[str, float]:
-    """How much each word counts: more if several voices speak of it; each name of what was worked on is one."""
+def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, edited: Sequence[str]) -> dict[str, float]:
+    """How much each word counts: more if several voices speak of it; the files that were edited are one."""
     voices: dict[str, set[str]] = {}
     for one in standing:
         if one.source is not Source.PASSING:
             voice = "user" if one.by_user else "closing" if one.source is Source.CLOSING else "record"
             voices.setdefault(voice, set()).update(stems(one.text))
     heard = Counter(stem for spoken in voices.values() for stem in spoken)
-    heard.update({stem for name in worked_on[:-1] for stem in stems(name)})
-    heard.update(stems(worked_on[-1]))
+    heard.update({stem for name in edited for stem in stems(name)})
     return {stem: weight * _VOICES[heard[stem]] for stem, weight in vocabulary.weights.items()}
 
 
@@ -170,8 +183,14 @@ def with_names(title: str, names: Sequence[str]) -> str:
     further: list[str] = []
     for name in names:
         own = stems(_EXTENSION.sub("", name))
-        longer = f"{title}: {', '.join([*further, name])}"
+        longer = _named(title, [*further, name])
         if len(further) < _MOST and len(longer) <= MAX_CHARS and len(own - known) * 2 >= len(own) > 0:
             further.append(name)
             known |= own
-    return f"{title}: {', '.join(further)}" if further and ": " not in title else title
+    return _named(title, further)
+
+
+def _named(title: str, names: Sequence[str]) -> str:
+    if not names:
+        return title
+    return f"{title} ({', '.join(names)})" if ": " in title else f"{title}: {', '.join(names)}"

@@ -116,7 +116,7 @@ def test_numbers_do_not_make_a_title() -> None:
         ("user", "POST /v2/orders is slow again. The p99 is 4.7 s with 1,200 rows and 35 items."),
         ("assistant", "The orders query has no index on customer, so it scans 1,200 rows for each of 35 items."),
     )
-    assert named.startswith("The orders query has no index on customer")
+    assert named.startswith("POST /v2/orders is slow")
 
 
 def test_a_chat_is_titled_by_what_people_did() -> None:
@@ -164,3 +164,46 @@ def test_long_names_do_not_outweigh_words() -> None:
 def test_a_title_is_not_cut_within_code() -> None:
     said = "Two broke: `assert { type: 'json' }` is now `with { type: 'json' }`, and MD4 hashes in `sums.ts` are gone"
     assert not [one.text for one in clauses(said) if one.text.count("{") != one.text.count("}")]
+
+
+def test_a_pull_request_that_was_looked_at_stands_before_the_clause() -> None:
+    named = title(
+        ("user", "check the review comments on the invoice mailer"),
+        ("tool", "Bash: gh pr view 41 --comments\nThe mailer retries forever"),
+        ("assistant", "One comment is valid: the invoice mailer retries forever."),
+    )
+    assert named.startswith("PR 41: ")
+
+
+def test_a_segment_that_goes_on_with_a_task_may_be_titled_by_it() -> None:
+    context = conversation(("user", "Please speed up the rendering of the yearly invoices."))
+    events = conversation(
+        ("assistant", "Let me measure where the time goes."),
+        ("tool", "Read: /home/ada/shop/render.py\nimport pdf"),
+        first=10,
+    )
+    assert summarize_segment(events, context).title.startswith("Speed up the rendering of the yearly invoices")
+    done = conversation(
+        ("tool", "Edit: /home/ada/shop/render.py\nok"),
+        ("assistant", "The renderer now embeds each font of the invoices once."),
+        first=10,
+    )
+    assert summarize_segment(done, context).title.startswith("The renderer now embeds each font of the invoices once")
+
+
+def test_code_is_never_cut_apart() -> None:
+    texts = [one.text for one in clauses("Removed the `retries: 1, 2` line since the runner ignores it")]
+    assert "Removed the retries: 1, 2 line" in texts
+    assert not {"Removed the retries", "2 line"} & set(texts)
+
+
+def test_steps_of_a_list_say_less_than_the_task_that_they_belong_to() -> None:
+    todos = "TodoWrite\n" + "\n".join(f"[x] Port the {name} page of the shop" for name in ("cart", "login", "help"))
+    named = title(("user", "Port all pages of the shop to the new router."), ("tool", todos))
+    assert named.startswith("Port all pages of the shop to the new router")
+
+
+def test_the_step_in_progress_titles_work_without_words() -> None:
+    todos = "TodoWrite\n[x] Read the grammar\n[~] Write the tokenizer for string literals\n[ ] Add tests"
+    named = title(("tool", todos), ("tool", "Edit: /home/ada/lexer/tokenizer.rs\nok"))
+    assert named.startswith("Write the tokenizer for string literals")
