@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -54,18 +54,19 @@ _REQUEST_ROOM = 110
 def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> list[Statement]:
     """Up to five statements that together tell most, in the order in which they were said."""
     options = [one for one in [*_paired(standing), *standing] if WEIGHTS.get(one.kind)]
-    gains = [_worth(one, weights) for one in options]
+    terms = [one.terms for one in options]
+    wholes = [_weight(own, weights) for own in terms]
+    gains = [_worth(one, own, whole) for one, own, whole in zip(options, terms, wholes, strict=True)]
     chosen: list[int] = []
     covered: set[str] = set()
+    left = list(range(len(options)))
     while len(chosen) < MOST:
         best, gain = -1, 0.0
-        for index, one in enumerate(options):
-            if index in chosen or any(_repeats(one, options[other]) for other in chosen):
-                continue
-            own = one.terms
-            fresh = math.fsum(weights.get(term, 0.1) for term in own - covered)
-            whole = math.fsum(weights.get(term, 0.1) for term in own) or 1.0
-            value = gains[index] * (0.35 + 0.65 * fresh / whole)
+        for index in left:
+            if gains[index] <= gain:
+                continue  # what follows only takes away from it
+            one = options[index]
+            value = gains[index] * (0.35 + 0.65 * _weight(terms[index] - covered, weights) / (wholes[index] or 1.0))
             value *= _SAME_TURN ** sum(options[other].turn == one.turn for other in chosen)
             value *= _SAME_KIND ** sum(options[other].kind is one.kind for other in chosen)
             if value > gain:
@@ -73,7 +74,8 @@ def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> l
         if best < 0 or (len(chosen) >= FEWEST and gain < 0.12):
             break
         chosen.append(best)
-        covered |= options[best].terms
+        covered |= terms[best]
+        left = [index for index in left if not _repeats(options[index], options[best])]
     picked = _filled([options[index] for index in chosen], standing)
     return sorted(picked, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
 
@@ -113,9 +115,13 @@ def _exactness(text: str) -> float:
     return names * (_EXACT if SAYS["figure"].search(low) else 1.0)
 
 
-def _worth(one: Statement, weights: Mapping[str, float]) -> float:
-    own = one.terms
-    recurs = min(math.fsum(weights.get(term, 0.1) for term in own) / (3.0 + 0.6 * len(own)), 1.0)
+def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
+    return math.fsum([weights.get(term, 0.1) for term in terms])
+
+
+def _worth(one: Statement, own: Collection[str], whole: float) -> float:
+    """How much a statement matters by itself, with its terms and what these weigh together."""
+    recurs = min(whole / (3.0 + 0.6 * len(own)), 1.0)
     value = WEIGHTS[one.kind] * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
     value *= 0.5 if len(own) < 3 else 1.0
     low = folded(one.text)
