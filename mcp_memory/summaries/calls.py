@@ -153,6 +153,9 @@ class Told(NamedTuple):
 _LABELLED = re.compile(r"^(Commit message|Pull request|Question|Chosen|Note): ([^\n]+)$", re.M)
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40})\] (?!Merge )([^\n]{8,})$", re.M)
 _MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
+#: What a commit says that records nothing, and where repositories are made only to try something.
+_NOTHING = re.compile(r"^(?:nothing|no changes) added to commit|^nothing to commit", re.M)
+_THROWAWAY = re.compile(r"(?:\bcd|-C) +[\"']?(?:/private)?(?:/tmp/|/var/folders/|\$\(mktemp|\$TMPDIR)|\bmktemp -d")
 _TODO = re.compile(r"^\[([x~> ])\] ([^\n]{8,})$", re.M)
 _ANSWERED = re.compile(r"^([^\n→]{8,}) → ([^\n]+)$", re.M)
 # The call gives the plan on one line, where the next heading ends the first one.
@@ -184,7 +187,7 @@ def told_by_call(event: Event) -> Iterator[Told]:
             yield Told(Kind.REQUEST, Source.PLAN, *match.span(1), without_plan(plain(match[1])))
     elif call.tool == "AskUserQuestion":
         yield from _answers(text)
-    elif call.verb == "Ran" and not call.failed:
+    elif call.verb == "Ran":
         yield from _from_command(text, call)
     if text.startswith("[", call.head + 1):
         for step in _TODO.finditer(text, call.head, call.head + 2 * _WINDOW):
@@ -206,16 +209,17 @@ def _answers(text: str) -> Iterator[Told]:
 
 
 def _from_command(text: str, call: Call) -> Iterator[Told]:
-    """A commit that landed, a pull request, or what a run of tests came to."""
-    for line in _LABELLED.finditer(text, 0, _WINDOW):
+    """A commit that landed, a pull request, or what a run of tests came to, well or not."""
+    landed = not call.failed and not _THROWAWAY.search(text, 0, call.head)
+    for line in _LABELLED.finditer(text, 0, _WINDOW) if landed else ():
         if line[1] == "Pull request":
             yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), plain(line[2]))
             return
-    if "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]:
+    if landed and ("git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]):
         found = _COMMIT_LINE.search(text, call.head, call.head + _WINDOW)
         message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
         match = found or message or _MESSAGE.search(text, 0, call.head)
-        if match:
+        if match and (found or not _NOTHING.search(text, call.head, call.head + _WINDOW)):
             name = found[1] if found else ""
             yield Told(Kind.COMMIT, Source.COMMIT, *match.span(2), plain(match[2]), name)
             return

@@ -148,9 +148,9 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
             turns[0].statements += _handed_over(event)
         elif event.event_type is EventType.NOTE and event.says_something:
             turns[-1].statements += _noted(event, turns[-1].number)
-        elif event.event_type == "session_title":
+        elif event.event_type is EventType.SESSION_TITLE and (heading := plain(event.text)):
             place = (0, len(event.text), turns[-1].number)
-            turns[-1].statements.append(Statement(Kind.HEADING, plain(event.text), event, *place, Source.TITLE))
+            turns[-1].statements.append(Statement(Kind.HEADING, heading, event, *place, Source.TITLE))
     for event, start, end in lasting_errors([call for turn in turns for call in turn.calls]):
         told = plain(event.text[start:end])
         turns[-1].statements.append(Statement(Kind.ERROR, told, event, start, end, turns[-1].number, Source.ACTION))

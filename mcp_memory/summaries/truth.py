@@ -59,7 +59,7 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
     out = {id(statement) for statement in refuted}
     own = [one for turn in turns for one in turn.statements if id(one) not in changed]
     out |= {id(one) for one in own for other in refuted if one.turn <= other.turn and asserts_same(one, other)}
-    out |= set(map(id, _reverted(turns)))
+    out |= set(map(id, [*_reverted(turns), *_outdated(turns)]))
     refuted += [one for one in own if id(one) in out and one not in refuted]
     standing = [
         changed.get(id(one), one)
@@ -183,6 +183,11 @@ def _reverted(turns: Sequence[Exchange]) -> Iterable[Statement]:
     for index, one in enumerate(commits):
         if any(later.text.startswith("Revert ") and one.text in later.text for later in commits[index + 1 :]):
             yield one
+
+
+def _outdated(turns: Sequence[Exchange]) -> Iterable[Statement]:
+    """How tests ended before they ran again."""
+    return [one for turn in turns for one in turn.statements if one.kind is Kind.RESULT][:-1]
 
 
 def _taken_back(turn: Exchange) -> Iterable[Statement]:

@@ -65,8 +65,10 @@ def question(asked: str, chosen: str, *others: str, note: str = "") -> Turn:
 
 
 def commit(subject: str, short_hash: str = "1a2b3c4", output: str = "") -> Turn:
+    """A commit; clients tell the message of one that landed."""
     came_back = output or f"[main {short_hash}] {subject}\n 2 files changed"
-    return "tool", f'Bash: git commit -m "{subject}"\nCommit message: {subject}\n\n{came_back}'
+    message = "" if output.startswith("Exit code") else f"Commit message: {subject}\n\n"
+    return "tool", f'Bash: git commit -m "{subject}"\n{message}{came_back}'
 
 
 def edited(name: str) -> Turn:
