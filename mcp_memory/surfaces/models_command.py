@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -110,6 +111,8 @@ async def _use(app: App, options: argparse.Namespace) -> Answer:
     if options.json:
         return shape
     lines = [f"  {key} = {_shown(value)}" for key, value in values.items() if _is_set(key, value)]
+    if settings.api_key and not chosen.api_key_file:
+        lines.append(f"The key is in {_key(settings)}: servers that do not get that variable need --key-file.")
     waits = "`mcp-memory process --dry-run` says what waits and what it would take, `mcp-memory process` does it now."
     return "\n".join([f"Written to {settings.config_file}:", *lines, f"{_RUNNING} {waits}"])
 
@@ -124,7 +127,9 @@ def _wanted(now: SummarizerSettings, options: argparse.Namespace) -> dict[str, A
     kept = now if now.kind == kind else SummarizerSettings()
     # One word is a whole command line; several were split by the shell already.
     command = program[0] if len(program) == 1 else tuple(program)
-    named = {"model": options.model, "base_url": options.base_url, "api_key_file": options.key_file, "command": command}
+    # A server is started elsewhere.
+    key = str(Path(options.key_file).expanduser().absolute()) if options.key_file else None
+    named = {"model": options.model, "base_url": options.base_url, "api_key_file": key, "command": command}
     values = {"kind": kind} | {key: value or getattr(kept, key) for key, value in named.items()}
     if kind == "ollama" and not values["model"] or kind == "command" and not values["command"]:
         raise UsageError(
