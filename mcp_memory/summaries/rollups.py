@@ -16,6 +16,7 @@ from mcp_memory.summaries.themes import shares_of, themes_in, topic_of
 MAX_GRIPS = 6
 MAX_CHILDREN = 12
 KEYWORDS = 7
+_NAMES = 9
 _LONGEST = 220
 #: Texts that share so many of their terms say the same; a request and what came of it only if they hardly differ.
 _DUPLICATE, _SAME_WORDS = 0.55, 0.95
@@ -84,7 +85,7 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     told = _placed(_choose(level, standing, shares), level, children)
     keywords = _keywords(children, shares)
     topic = topic_of(children, keywords, [item.terms for item in settled])
-    return RollupSummary(topic, tuple(item.bullet for item in told), keywords)
+    return RollupSummary(topic, tuple(item.bullet for item in told), keywords[:KEYWORDS])
 
 
 def _items(level: Level, children: Sequence[Node]) -> list[_Item]:
@@ -224,4 +225,4 @@ def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, .
     for child, share in zip(children, shares, strict=True):
         for rank, word in enumerate(child.keywords):
             scored[word] = scored.get(word, 0.0) + share / (1.0 + 0.2 * rank)
-    return distinct(sorted(scored, key=lambda word: (-scored[word], word)), KEYWORDS)
+    return distinct(sorted(scored, key=lambda word: (-scored[word], word)), _NAMES)

@@ -14,7 +14,7 @@ from mcp_memory.summaries.keywords import COMMON_STEMS
 
 #: What stands between the themes of a title, and before the names that follow them; no theme holds either.
 _BETWEEN, _BESIDE = "; ", " · "
-_MAX_THEMES, _MAX_NAMES = 3, 4
+_MAX_THEMES, _MAX_NAMES = 3, 5
 #: How long themes are together, and with the names beside them.
 _MAX_CHARS, _WITH_NAMES = 180, 220
 #: So much of a theme's words any child is likely to speak of.
