@@ -1,65 +1,90 @@
-"""Rolling nodes up: a period's bullets are chosen from its children's, in their last state, and its themes named."""
+"""Rolling nodes up: days, weeks, months and years told by what their children came to.
+
+A period's bullets are chosen from its children's, in their last state; its title names up to three themes and, where
+there is room, names that recur. What matters is told by the kinds of bullets, never by their wording.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from mcp_memory.domain.nodes import Bullet, Kind, Node, RollupSummary
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
-from mcp_memory.summaries.keywords import distinct
-from mcp_memory.summaries.themes import shares_of, themes_in, topic_of
+from mcp_memory.summaries.keywords import COMMON_STEMS, distinct
 
 MAX_GRIPS = 6
 MAX_CHILDREN = 12
 KEYWORDS = 7
-_NAMES = 9
+#: How many characters a bullet has at most.
 _LONGEST = 220
+
+#: How much a bullet matters in a day, and above it, where one wants to know what came out rather than what was asked.
+#: Set by hand; on the sessions of the truth set only the weight of requests made a difference.
+_MATTERS = {
+    Kind.NOTE: (3.0, 3.0),
+    Kind.DECISION: (2.5, 2.5),
+    Kind.CORRECTION: (2.5, 2.0),
+    Kind.RULE: (2.0, 2.0),
+    Kind.OUTCOME: (2.0, 2.5),
+    Kind.FIXED: (2.0, 2.5),
+    Kind.COMMIT: (2.0, 2.5),
+    Kind.CAUSE: (2.0, 2.0),
+    Kind.OPEN: (1.5, 1.5),
+    Kind.FINDING: (1.5, 1.0),
+    Kind.REFUSED: (1.5, 1.0),
+    Kind.REQUEST: (1.3, 0.5),
+    Kind.REPORT: (1.0, 0.5),
+    Kind.ERROR: (1.0, 1.0),
+    Kind.REMARK: (1.0, 1.0),
+    Kind.SAID: (1.0, 1.0),
+    Kind.RESULT: (1.0, 0.5),
+    Kind.STATED: (1.0, 0.5),
+}
+_ELSE = (0.5, 0.3)
+#: What ends what was open or broken, and what sets right what was claimed.
+_DONE, _PENDING = frozenset({Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION}), frozenset({Kind.OPEN, Kind.ERROR})
+_SET_RIGHT = frozenset({Kind.CORRECTION, Kind.REFUSED})
+_CLAIMS = _PENDING | {Kind.CAUSE, Kind.FINDING, Kind.OUTCOME, Kind.DECISION, Kind.STATED, Kind.SAID}
+#: What is not the same as a like text of another kind.
+_APART = _PENDING | _SET_RIGHT | {Kind.REQUEST}
+#: What the user said is told in the user's words alone.
+_BY_USER = _SET_RIGHT | {Kind.REQUEST, Kind.REPORT, Kind.RULE, Kind.REMARK, Kind.DECISION}
 #: Texts that share so many of their terms say the same; a request and what came of it only if they hardly differ.
 _DUPLICATE, _SAME_WORDS = 0.55, 0.95
 #: So much of what was open a later text names that closes it, and so alike are a claim and the words that set it right.
 _CLOSES, _CORRECTS = 0.5, 0.35
-#: What is left of the next bullet of a child of which one is told.
-_SAME_CHILD = 0.55
-#: What is left of a bullet without a grip.
-_UNPROVEN = 0.5
+#: What is left of the next bullet of a child of which one is told, and of a bullet without a grip.
+_SAME_CHILD, _UNPROVEN = 0.55, 0.5
 #: A bullet of fewer topical words tells less, and what weighs less than this is not told beside others.
-_TELLING, _WORTH_TELLING = 6, 0.4
+_ENOUGH_SAID, _WORTH_TELLING = 6, 0.4
 
-#: How much a bullet matters in a day, and above it, where one wants to know what came out rather than what was asked.
-_MATTERS = {
-    "note": (3.0, 3.0),
-    "decision": (2.5, 2.5),
-    "correction": (2.5, 2.0),
-    "rule": (2.0, 2.0),
-    "outcome": (2.0, 2.5),
-    "fixed": (2.0, 2.5),
-    "commit": (2.0, 2.5),
-    "cause": (2.0, 2.0),
-    "request": (1.3, 0.5),
-    "open": (1.5, 1.5),
-    "finding": (1.5, 1.0),
-    "refused": (1.5, 1.0),
-    "error": (1.0, 1.0),
-    "remark": (1.0, 1.0),
-    "said": (1.0, 1.0),
-    "result": (1.0, 0.5),
-    "stated": (1.0, 0.5),
-    "report": (1.0, 0.5),
-    "choice": (2.0, 2.5),
-    "demand": (1.5, 1.5),
-}
-_ELSE = (0.5, 0.3)
-#: What a later one of these ends: what was open or broken, and what was claimed.
-_DONE, _PENDING = frozenset({"outcome", "fixed", "commit", "decision"}), frozenset({"open", "error"})
-_SET_RIGHT = frozenset({"correction", "refused"})
-#: What the user said is told in the user's words alone.
-_BY_USER = frozenset({"request", "report", "correction", "rule", "remark", "decision", "refused"})
-_APART = _PENDING | _SET_RIGHT | {"request"}
-_CLAIMS = frozenset({"cause", "finding", "outcome", "decision", "stated", "said", "open", "error"})
+#: What stands between the themes of a title, and before the names that follow them; no theme holds either.
+_BETWEEN, _BESIDE = "; ", " · "
+_MAX_THEMES, _MAX_NAMES, _NAMES = 3, 5, 9
+#: How long themes are together, and with the names beside them.
+_MAX_CHARS, _WITH_NAMES = 180, 220
+#: So much of a theme's words any child is likely to speak of.
+_BY_CHANCE = 0.7
+#: Themes that are so much alike are one.
+_ALIKE = 0.5
+#: How much of a child the first of its themes tells, the second and the third.
+_OF_CHILD = (0.65, 0.5, 0.4)
+#: What is left of a theme of which nothing came, as far as its bullets tell, and of what was closed or set right later.
+_NOTHING_CAME, _SETTLED = 0.6, 0.2
+#: A theme of fewer topical words tells little; a common word counts for so much of another.
+_TELLING, _COMMON = 4, 0.3
+#: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
+_LEAST, _DAMPED = 200, 0.35
+#: However little or much lies beneath a child, it counts for so much.
+_SMALLEST, _LARGEST = 0.5, 2.0
+#: How much a theme counts by what came of it: what was decided, mended or landed, what was done or understood.
+_CAME = dict.fromkeys((Kind.NOTE, Kind.DECISION, Kind.CORRECTION, Kind.RULE, Kind.FIXED, Kind.COMMIT), 1.0)
+_CAME |= dict.fromkeys((Kind.OUTCOME, Kind.CAUSE, Kind.OPEN), 0.85)
 
 
 class _Item(NamedTuple):
@@ -79,12 +104,13 @@ class _Item(NamedTuple):
 def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     """The summary of a period from its children, oldest first."""
     items = _items(level, children)
-    settled = [item for item in items if any(_settles(later, item) for later in items)]
-    standing = _without_repeats(item for item in items if item not in settled)
-    shares = shares_of(children)
+    final = [item for item in items if item.kind in _DONE | _SET_RIGHT]
+    settled = [any(_settles(later, item) for later in final) for item in items]
+    standing = _without_repeats(item for item, is_settled in zip(items, settled, strict=True) if not is_settled)
+    shares = _shares(children)
     told = _placed(_choose(level, standing, shares), level, children)
     keywords = _keywords(children, shares)
-    topic = topic_of(children, keywords, [item.terms for item in settled])
+    topic = _topic(children, keywords, [item.terms for item, gone in zip(items, settled, strict=True) if gone])
     return RollupSummary(topic, tuple(item.bullet for item in told), keywords[:KEYWORDS])
 
 
@@ -94,7 +120,7 @@ def _items(level: Level, children: Sequence[Node]) -> list[_Item]:
         for position, bullet in enumerate(child.bullets):
             value = _MATTERS.get(bullet.kind, _ELSE)[level is not Level.DAY]
             value *= 1.0 if bullet.grip_ids else _UNPROVEN
-            value *= min(len(terms(bullet.text)), _TELLING) / _TELLING
+            value *= min(len(terms(bullet.text)), _ENOUGH_SAID) / _ENOUGH_SAID
             risen = Bullet(bullet.text, bullet.grip_ids[:MAX_GRIPS], (child.node_id,), bullet.kind)
             found.append(_Item(risen, index, position, terms(bullet.text), value))
     return found
@@ -136,9 +162,9 @@ def _same(item: _Item, other: _Item) -> bool:
     """Whether two items say the same: what was asked, left open or set right is not what came of it."""
     ways = {item.kind, other.kind}
     apart = len(ways) > 1 and ways & _APART
-    return similar(item.terms, other.terms) >= (_SAME_WORDS if apart else _DUPLICATE) and not (
-        apart and ways & _PENDING
-    )
+    if apart and ways & _PENDING:
+        return False
+    return similar(item.terms, other.terms) >= (_SAME_WORDS if apart else _DUPLICATE)
 
 
 def _united(first: _Item, second: _Item) -> _Item:
@@ -147,7 +173,7 @@ def _united(first: _Item, second: _Item) -> _Item:
     grips = tuple(dict.fromkeys(told.grip_ids + one.grip_ids + two.grip_ids))[:MAX_GRIPS]
     children = tuple(dict.fromkeys(one.child_ids + two.child_ids))[:MAX_CHILDREN]
     bullet = Bullet(told.text, grips, children, told.kind)
-    return first._replace(bullet=bullet, terms=best.terms, weight=best.weight * 1.1)
+    return first._replace(bullet=bullet, terms=best.terms, weight=best.weight)
 
 
 def _choose(level: Level, items: Sequence[_Item], shares: Sequence[float]) -> list[_Item]:
@@ -210,7 +236,7 @@ def _placed(items: Sequence[_Item], level: Level, children: Sequence[Node]) -> l
     placed: list[_Item] = []
     named = -1
     for item in items:
-        title = " ".join(themes_in(children[item.child]))
+        title = " ".join(_themes_in(children[item.child]))
         text = f"{title} – {item.bullet.text}"
         clear = item.kind in _BY_USER or item.child == named or terms(title) & item.terms
         if title and not clear and len(text) <= _LONGEST:
@@ -226,3 +252,109 @@ def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, .
         for rank, word in enumerate(child.keywords):
             scored[word] = scored.get(word, 0.0) + share / (1.0 + 0.2 * rank)
     return distinct(sorted(scored, key=lambda word: (-scored[word], word)), _NAMES)
+
+
+class _Theme(NamedTuple):
+    """A title that may stand for a period: how fit it is, and how much each child is about it."""
+
+    text: str
+    terms: frozenset[str]
+    fit: float
+    about: tuple[float, ...]
+
+
+def _topic(children: Sequence[Node], keywords: Sequence[str], settled: Sequence[frozenset[str]]) -> str:
+    """The themes that tell what most of the period was about, and names that recur beside them.
+
+    `settled` are the terms of what a later child closed or set right.
+    """
+    named = _themes_in(children[0]) if len(children) == 1 else _chosen(children, _themes(children, settled))
+    return _with_names(_BETWEEN.join(named), keywords)
+
+
+def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[str]:
+    """Few themes, of which each next one tells most of what those before it leave untold."""
+    left, chosen = list(themes), list[str]()
+    untold = _shares(children)
+    while left and len(chosen) < _MAX_THEMES:
+        theme = max(
+            left, key=lambda theme: theme.fit * math.fsum(map(math.prod, zip(untold, theme.about, strict=True)))
+        )
+        left.remove(theme)
+        if not chosen or len(_BETWEEN.join([*chosen, theme.text])) <= _MAX_CHARS:
+            chosen.append(theme.text)
+            untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
+            left = [other for other in left if similar(other.terms, theme.terms) < _ALIKE]
+    return chosen
+
+
+def _with_names(topic: str, keywords: Sequence[str]) -> str:
+    """A topic with the first names that it does not hold, where there is room for them."""
+    told, names = terms(topic), ""
+    for word in keywords:
+        longer = f"{names}, {word}" if names else word
+        if not terms(word) & told and len(topic) + len(_BESIDE) + len(longer) <= _WITH_NAMES:
+            told, names = told | terms(word), longer
+            if names.count(", ") + 1 == _MAX_NAMES:
+                break
+    return f"{topic}{_BESIDE}{names}" if topic and names else topic or names
+
+
+def _shares(children: Sequence[Node]) -> list[float]:
+    """How much of the period each child makes up, where 1 is what they do on average.
+
+    More where more was said beneath it, though not in proportion: else three weeks of work would leave nothing to be
+    told of the rest of a year.
+    """
+    sizes = [math.pow(_LEAST + child.weight, _DAMPED) for child in children]
+    mean = math.fsum(sizes) / len(sizes) if sizes else 1.0
+    return [min(max(size / mean, _SMALLEST), _LARGEST) for size in sizes]
+
+
+def _themes_in(child: Node) -> list[str]:
+    """What a child is about: a segment's title, or the themes that stand behind a period's date."""
+    if child.level is Level.SEGMENT:
+        themes = [_without_names(child).replace(_BETWEEN, ", ").replace(_BESIDE, ", ")]
+    else:
+        topic = child.title.removeprefix(child.ref.title).removeprefix(": ").partition(_BESIDE)[0]
+        themes = topic.split(_BETWEEN)
+    return [theme for theme in themes if theme]
+
+
+def _without_names(segment: Node) -> str:
+    """A segment's title without the keywords that stand behind it."""
+    title, _, names = segment.title.rpartition(": ")
+    return title if title and set(names.split(", ")) <= set(segment.keywords) else segment.title
+
+
+def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list[_Theme]:
+    spoken = [
+        frozenset().union(*map(terms, [child.title, *child.keywords, *(bullet.text for bullet in child.bullets)]))
+        for child in children
+    ]
+    counts = Counter(term for own in spoken for term in own)
+    found = []
+    for index, child in enumerate(children):
+        parts = _themes_in(child)
+        for rank, text in enumerate(parts):
+            own = terms(text)
+            most = 1.0 if len(parts) == 1 else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
+            about = [most * _spoken_of(own, other, counts) for other in spoken]
+            about[index] = most
+            found.append(_Theme(text, own, _fit(own, child, settled), tuple(about)))
+    return found
+
+
+def _spoken_of(theme: frozenset[str], spoken: frozenset[str], counts: Mapping[str, int]) -> float:
+    """How much a child speaks of a theme, from 0 to 1; words that most children use tell less."""
+    whole, told = (math.fsum(counts[term] ** -0.5 for term in sorted(own)) for own in (theme, theme & spoken))
+    return max(0.0, (told / whole - _BY_CHANCE) / (1.0 - _BY_CHANCE)) if whole else 0.0
+
+
+def _fit(theme: frozenset[str], child: Node, settled: Sequence[frozenset[str]]) -> float:
+    """How well a theme may stand for a period: does it tell enough, and did something come of it that stands?"""
+    common = len(theme & COMMON_STEMS)
+    telling = min(len(theme) - common + _COMMON * common, _TELLING) / _TELLING
+    own = [bullet for bullet in child.bullets if child.level is Level.SEGMENT or theme & terms(bullet.text)]
+    telling *= max((_CAME.get(bullet.kind, _NOTHING_CAME) for bullet in own), default=_NOTHING_CAME)
+    return telling * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)
