@@ -303,6 +303,7 @@ def unopened(body: str) -> str:
     opening = SAYS["opening"].match(folded(body)) or _NUMBERED.match(body)
     if opening and len(body) - opening.end() > 12:
         body = body[opening.end() :]
+    body = body.lstrip(" .,;:)…–—") if body[:1] in ".,;:)…–—" and not body[1:2].isalnum() else body
     body = body if body.endswith(("?", "!", "？")) else body.rstrip(" .:;,：。")
     return body[:1].upper() + body[1:] if body[:1].islower() and body.partition(" ")[0].isalpha() else body
 
