@@ -59,62 +59,54 @@ class Evidence:
 
 
 class Kind(StrEnum):
-    """What a sentence tells, and a bullet made of it: this is all that is known of a kind.
+    """What a statement tells, and a bullet made of it: this is all that is known of a kind.
 
-    A row gives its name, the label that is shown before the text, how much such a sentence matters beside others, how
-    well it names the matter of a conversation, what it gains in longer periods, of which one wants to know what came
-    out rather than what was asked, and what a model is told of it, if it may give it to a bullet. The figures were set
-    on the transcripts of the recall questions.
+    A row gives its name, the label that is shown before the text, how much such a statement matters beside others in a
+    segment, and what a model is told of it, if it may give it to a bullet.
     """
 
     label: str
     weight: float
-    naming: float
-    later: float
     meaning: str
 
-    def __new__(
-        cls, name: str, label: str = "", weight: float = 0.0, naming: float = 0.0, later: float = 0.0, meaning: str = ""
-    ) -> Kind:
+    def __new__(cls, name: str, label: str = "", weight: float = 0.0, meaning: str = "") -> Kind:
         kind = str.__new__(cls, name)
         kind._value_ = name
-        kind.label, kind.weight, kind.naming, kind.later, kind.meaning = label, weight, naming, later, meaning
+        kind.label, kind.weight, kind.meaning = label, weight, meaning
         return kind
 
-    NOTE = "note", "Note", 3.0, 1.8
-    REQUEST = "request", "Asked", 2.2, 2.2, -0.8
-    REPORT = "report", "Reported", 1.8, 2.2, -0.5
-    #: What a user decides, lays down and says besides.
-    CHOICE = "choice", "User", 2.0, 1.1, 0.5
-    DEMAND = "demand", "User", 1.5, 0.8
-    REMARK = "remark", "User", 1.2, 1.2, 0.2
+    NOTE = "note", "Note", 3.0
+    DECISION = "decision", "Decided", 2.4, "what the user chose or agreed to"
+    CORRECTION = "correction", "Corrected", 2.4, "what the user set right"
+    RULE = "rule", "Rule", 2.0, "what the user wants to hold from now on"
+    FIXED = "fixed", "Fixed", 2.0, "what was wrong and is mended"
+    CAUSE = "cause", "", 2.0, "why something happened"
+    OUTCOME = "outcome", "", 1.9, "what was done"
+    COMMIT = "commit", "Committed", 1.8
+    REQUEST = "request", "Asked", 1.5
+    REPORT = "report", "Reported", 1.5
+    OPEN = "open", "Open", 1.5, "what is left"
+    ERROR = "error", "Error", 1.5
     #: What someone says in a talk between people; the text begins with the name.
-    SAID = "said", "", 1.2, 1.2, 0.2
-    CAUSE = "cause", "", 2.0, 1.1, -0.1, "why something happened"
-    DECISION = "decision", "Decided", 2.0, 1.1, 0.5, "what the user chose or agreed to"
-    CORRECTION = "correction", "Corrected", 2.0, 1.1, 0.5, "what the user set right"
-    FIXED = "fixed", "Fixed", 1.9, 1.15, 0.4, "what was wrong and is mended"
-    REFUSED = "refused", "Refused", 1.0, 0.5, 0.0, "what the user turned down"
-    OUTCOME = "outcome", "", 1.9, 1.15, 0.4, "what was done"
-    COMMIT = "commit", "Committed", 1.9, 1.15, 0.4
-    OPEN = "open", "Open", 1.5, 0.9, 0.0, "what is left"
-    RULE = "rule", "Rule", 1.5, 0.8, 0.0, "what holds from now on"
-    FIGURE = "figure", "", 1.3, 0.7
-    FINDING = "finding", "", 1.3, 1.0, -0.3, "what was found out"
-    ERROR = "error", "Error", 1.0, 1.1
-    RESULT = "result", "", 0.9, 0.1
-    STATED = "stated", "", 0.8, 0.7, 0.0, "anything else"
-    STEP = "step", "", 0.6, 0.9
-    PLANNED = "planned", "", 0.35, 0.5
-    DID = "did", "", 0.3, 0.25
-    #: These never become a bullet: a heading may name a conversation, noise tells nothing.
-    HEADING = "heading", "", 0.0, 1.6
-    NOISE = "noise", "", 0.0, 0.0
+    SAID = "said", "", 1.2
+    #: What a user said besides, in summaries of earlier versions.
+    REMARK = "remark", "User", 1.2
+    FINDING = "finding", "", 0.9, "what was found out"
+    STATED = "stated", "", 0.9, "anything else"
+    DID = "did", "", 0.9
+    RESULT = "result", "", 0.8
+    STEP = "step", "", 0.5
+    #: Only models tell it: what rules find refused is left out.
+    REFUSED = "refused", "Refused", 0.0, "what the user turned down"
+    #: These never become a bullet: a step that waits, a title that a client gave, and what tells nothing.
+    PLANNED = "planned"
+    HEADING = "heading"
+    NOISE = "noise"
 
     @classmethod
     def _missing_(cls, value: object) -> Kind:
-        """A kind that a later version or a model made up tells what any sentence tells."""
-        return cls.STATED
+        """A kind of an earlier version, or one that a later version or a model made up."""
+        return cls.REMARK if value in ("choice", "demand") else cls.STATED
 
     def shown(self, text: str) -> str:
         """A text of this kind as people and agents read it."""

@@ -46,7 +46,8 @@ _SHORT_LINE = 60
 #: So much of a long text is looked at, from its beginning and from its end.
 _HEAD, _TAIL = 5_000, 3_000
 _JOINING_END = re.compile(
-    r"(?:[\s,;:–—-]+(?:and|or|but|so|which|that|then|than|rather|to|the|a|an|of|with|for|by|from|at|in|on|as|into|via|if|because|whose|should have)?)+$",
+    r"(?:[\s,;:–—-]+(?:and|or|but|so|which|that|then|than|rather|to|the|a|an|of|with|for|by|from|at|in|on|as|into|via|"
+    r"if|because|whose)?)+$",
     re.I,
 )
 _STOP = re.compile(

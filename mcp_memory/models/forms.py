@@ -267,10 +267,8 @@ class Claims:
 
     def told(self) -> list[str]:
         """The same as a model reads it: data, and so between fences. Of what stands, what matters most."""
-        from mcp_memory.summaries.bullets import WEIGHTS
-
-        weighed = [(WEIGHTS.get(kind, 0.0), (kind, text)) for kind, text in self.standing if self.shown]
-        telling = sorted((one for one in weighed if one[0] > WEIGHTS[Kind.STATED]), key=lambda one: -one[0])
+        weighed = [(kind.weight, (kind, text)) for kind, text in self.standing if self.shown]
+        telling = sorted((one for one in weighed if one[0] > Kind.STATED.weight), key=lambda one: -one[0])
         listed = [one for _, one in telling[:_MOST_STANDING]]
         kept = [one for one in self.standing if one in listed]
         standing = "\n".join(f"{kind}: {one_line(text, MAX_BULLET)}" for kind, text in dict.fromkeys(kept))

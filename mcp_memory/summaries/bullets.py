@@ -18,28 +18,6 @@ from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Mood, Statement
 
 MOST, FEWEST = 5, 2
-#: How much a statement of a kind matters.
-WEIGHTS = {
-    Kind.NOTE: 3.0,
-    Kind.DECISION: 2.4,
-    Kind.CORRECTION: 2.4,
-    Kind.RULE: 2.0,
-    Kind.CAUSE: 2.0,
-    Kind.FIXED: 2.0,
-    Kind.OUTCOME: 1.9,
-    Kind.COMMIT: 1.8,
-    Kind.OPEN: 1.5,
-    Kind.REQUEST: 1.5,
-    Kind.REPORT: 1.5,
-    Kind.ERROR: 1.5,
-    Kind.SAID: 1.2,
-    Kind.REMARK: 1.2,
-    Kind.FINDING: 0.9,
-    Kind.STATED: 0.9,
-    Kind.RESULT: 0.8,
-    Kind.STEP: 0.5,
-    Kind.DID: 0.9,
-}
 _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}
 #: What a plain sentence gains that lays something down, and any that gives a figure.
 _FIRM, _EXACT = 1.5, 1.2
@@ -53,7 +31,7 @@ _REQUEST_ROOM = 110
 
 def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> list[Statement]:
     """Up to five statements that together tell most, in the order in which they were said."""
-    options = [one for one in [*_paired(standing), *standing] if WEIGHTS.get(one.kind)]
+    options = [one for one in [*_paired(standing), *standing] if one.kind.weight]
     terms = [one.terms for one in options]
     wholes = [_weight(own, weights) for own in terms]
     gains = [_worth(one, own, whole) for one, own, whole in zip(options, terms, wholes, strict=True)]
@@ -93,7 +71,7 @@ def _filled(chosen: Sequence[Statement], standing: Sequence[Statement]) -> list[
         while (following := by_place.get((key, place))) and (key, following.start) not in told:
             mark = "; " if following.form == "item" else ". "
             text = f"{one.text.rstrip('.;:')}{mark}{following.text}"
-            if len(text) > MAX_TEXT or following.mood is not Mood.FACT or not WEIGHTS.get(following.kind):
+            if len(text) > MAX_TEXT or following.mood is not Mood.FACT or not following.kind.weight:
                 break
             told.add((key, following.start))
             one, place = replace(one, text=text, more=(*one.more, *following.evidence)), place + 1
@@ -122,7 +100,7 @@ def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
 def _worth(one: Statement, own: Collection[str], whole: float) -> float:
     """How much a statement matters by itself, with its terms and what these weigh together."""
     recurs = min(whole / (3.0 + 0.6 * len(own)), 1.0)
-    value = WEIGHTS[one.kind] * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
+    value = one.kind.weight * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
     value *= 0.5 if len(own) < 3 else 1.0
     low = folded(one.text)
     if one.source <= Source.CLOSING and not one.by_user:
@@ -168,7 +146,7 @@ def _paired(standing: Sequence[Statement]) -> list[Statement]:
 
 def _answers(one: Statement, asked: Statement) -> float:
     """How well a sentence tells what came of a request: what stands first does, unless another speaks of the same."""
-    return WEIGHTS.get(one.kind, 0.0) * 0.9**one.place * (0.4 + similar(one.terms, asked.terms))
+    return one.kind.weight * 0.9**one.place * (0.4 + similar(one.terms, asked.terms))
 
 
 _ASKED = frozenset({Kind.REQUEST, Kind.REPORT, Kind.CORRECTION, Kind.DECISION, Kind.RULE})
