@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 
 from mcp_memory.domain.nodes import DraftBullet, Kind
 from mcp_memory.domain.sentences import clipped
@@ -89,7 +90,7 @@ _NAME = re.compile(r"`[^`]+`|\w[a-z][A-Z]\w|\w_\w|\w\.\w|[A-Z]{2,}|(?<=[a-z,] )[
 def _exactness(text: str) -> float:
     """How much a reader would lose with the words: figures and names cannot be guessed from the rest."""
     low = folded(text)
-    names = min(len(_NAME.findall(text)), 3) / 3
+    names = sum(1 for _ in islice(_NAME.finditer(text), 3)) / 3
     return names * (_EXACT if SAYS["figure"].search(low) else 1.0)
 
 

@@ -17,6 +17,7 @@ from mcp_memory.summaries.messages import plain
 
 _PATTERNS = lexicon.expressions("messages")
 _HEAD = re.compile(r"([A-Za-z][\w.-]{0,60})(?:: ?([^\n]*))?")
+_VERBS = {tool: verb.capitalize() for verb, tools in lexicon.word_lists("tools").items() for tool in tools}
 _FAILING = ("E", "T", "f", "")
 _FAILED = re.compile(r"\s*(?:Exit code [1-9]|Error\b|Traceback|fatal:)")
 _RESULT_LINE = re.compile(
@@ -58,9 +59,8 @@ def _parsed(text: str) -> Call | None:
     if not match:
         return None
     tool, target = match[1], (match[2] or "").strip()
-    name = tool.lower()
     failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
-    verb = next((verb.capitalize() for verb, tools in lexicon.word_lists("tools").items() if name in tools), "Used")
+    verb = _VERBS.get(tool.lower(), "Used")
     if verb in ("Edited", "Read"):
         return Call(tool, verb, basename(target), match.end(), failed)
     if target.startswith(("{", "[")):

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ def stems_of(token: str) -> tuple[str, ...]:
 
 
 def _word_of(token: str) -> _Word:
-    token = _LINE_REF.sub("", token).rstrip('.:/@#+-_\n,;!?("')
+    token = (_LINE_REF.sub("", token) if ":" in token else token).rstrip('.:/@#+-_\n,;!?("')
     stems, bare = stems_of(token), token.strip("-.@()")
     if "/" in token:
         parts = [part for part in re.split(r"[/\\]", token) if part]
@@ -132,21 +132,26 @@ class Vocabulary:
                     self._spread[token.lower()] += 1
             self._pairs.update(() if code else pairwise(found))
         #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
-        self.weights, self.names = self._stem_weights(1.0), self._stem_weights(_BY_NAME)
+        self.weights, self.names = map(_leveled, self._stem_counts())
 
-    def _stem_weights(self, by_name: float) -> Mapping[str, float]:
-        raw: dict[str, float] = {}
+    def _stem_counts(self) -> tuple[dict[str, float], dict[str, float]]:
+        plain: dict[str, float] = {}
+        named: dict[str, float] = {}
         for token, count in self._counts.items():
-            word = _WORDS[token]
-            for stem in word.stems:
-                telling = _GENERIC if stem in _GENERIC_STEMS else max(word.telling, 0.5)
-                telling *= by_name if word.telling >= _NAMED and telling >= _NAMED else 1.0
-                raw[stem] = raw.get(stem, 0.0) + count * telling
-        top = max(raw.values(), default=1.0)
-        return {stem: math.sqrt(value / top) for stem, value in raw.items()}
+            _, telling, stems = _WORDS[token]
+            for stem in stems:
+                told = _GENERIC if stem in _GENERIC_STEMS else max(telling, 0.5)
+                by_name = _BY_NAME if telling >= _NAMED and told >= _NAMED else 1.0
+                plain[stem] = plain.get(stem, 0.0) + count * told
+                named[stem] = named.get(stem, 0.0) + count * (told * by_name)
+        return plain, named
 
     def keywords(self, limit: int) -> tuple[str, ...]:
         """The terms one would search for, best first, each thing named once; identifiers come first."""
+        return distinct(self._ranked, limit)
+
+    @cached_property
+    def _ranked(self) -> list[str]:
         scored: dict[str, float] = {}
         for token, count in self._counts.items():
             word, telling, _ = _WORDS[token]
@@ -159,7 +164,13 @@ class Vocabulary:
         for (left, right), count in self._pairs.items():
             if count > 1 and _is_term(left, right):
                 scored[f"{_WORDS[left].text} {_WORDS[right].text}"] = _TWO_WORDS * count
-        return distinct(sorted(scored, key=lambda word: (-scored[word], word)), limit)
+        return sorted(scored, key=lambda word: (-scored[word], word))
+
+
+def _leveled(counts: Mapping[str, float]) -> Mapping[str, float]:
+    """The counts as weights, of which the highest is 1."""
+    top = max(counts.values(), default=1.0)
+    return {stem: math.sqrt(value / top) for stem, value in counts.items()}
 
 
 def _is_term(left: str, right: str) -> bool:

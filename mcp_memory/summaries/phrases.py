@@ -260,6 +260,10 @@ _ASKED, _OPENS, _ENOUGH = 1.15, 1.05, 1.5
 _LENGTH = (0.0, 0.25, 0.55, 0.8, 0.95, *(1.0,) * 6)
 
 
+#: No clause is fitter than this.
+FITTEST = _ASKED * _OPENS * 1.25
+
+
 def fitness(clause: Clause, weights: Mapping[str, float]) -> float:
     """How fit a clause is as a title, among those of its sentence."""
     told = worth(clause.text, weights)

@@ -16,7 +16,7 @@ from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
-from mcp_memory.summaries.phrases import MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
+from mcp_memory.summaries.phrases import FITTEST, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
@@ -115,15 +115,19 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
     closed = {one.turn for one in standing if one.source is Source.CLOSING}
     solved = {one.turn for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))}
     steps = len({one.text for one in standing if one.source is Source.TODO})
-    for one in standing:
-        weight = _BY_SOURCE.get(one.source) or _of_message(one, closed, solved)
-        if one.source is Source.TODO:
-            weight /= math.sqrt(steps)
-        best = max(_clauses_of(one), key=lambda each: fitness(each, weights), default=None) if weight else None
-        if best:
+    weighed = [(_BY_SOURCE.get(one.source) or _of_message(one, closed, solved), one) for one in standing]
+    weighed = [(weight / math.sqrt(steps) if one.source is Source.TODO else weight, one) for weight, one in weighed]
+    top = 0.0
+    for weight, one in sorted(weighed, key=lambda each: -each[0]):
+        if not weight or weight * FITTEST < top:
+            break  # neither this one nor any that follow can be better
+        found = [(fitness(each, weights), each) for each in _clauses_of(one)]
+        if found:
+            fit, best = max(found, key=lambda each: each[0])
             told = one.by_user and not best.asked and one.kind is not Kind.REPORT and one.mood is not Mood.QUESTION
-            weight *= _TOLD if told else 1.0
-            yield Option(weight * fitness(best, weights), best.text, one)
+            score = weight * (_TOLD if told else 1.0) * fit
+            top = max(top, score)
+            yield Option(score, best.text, one)
 
 
 def _of_message(one: Statement, closed: set[int], solved: set[int]) -> float:

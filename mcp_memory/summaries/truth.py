@@ -7,8 +7,9 @@ decision is what the user chose or agreed to, told with the words of both.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -113,7 +114,9 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
             if not one.by_user and one.source <= Source.CLOSING
         ]
         admitted = terms(reply) if conceded else frozenset()
-        refuted = [one for one in claims if _contradicts(own, one) or len(one.terms & admitted) > _SHARED]
+        told = frozenset[str]().union(*(one.terms for one in own))
+        names = terms(" ".join(name for one in own for name in _NAME.findall(one.text)))
+        refuted = [one for one in claims if _speaks_of(one, told, names) or len(one.terms & admitted) > _SHARED]
         return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
     return _Answer(changed=_decisions(before, own, "?" in words))
 
@@ -150,12 +153,10 @@ def _with_question(one: Statement, closing: Event | None) -> Statement:
 _NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*")
 
 
-def _contradicts(corrections: Sequence[Statement], claim: Statement) -> bool:
-    """Whether a claim speaks of what a correction does: some words, or one name, are in both."""
-    words = frozenset[str]().union(*(one.terms for one in corrections))
-    named = frozenset(terms(" ".join(name for one in corrections for name in _NAME.findall(one.text))))
-    shared = claim.terms & words
-    return bool(shared & named) or len(shared) >= _SHARED
+def _speaks_of(claim: Statement, told: Set[str], names: Set[str]) -> bool:
+    """Whether a claim speaks of what a correction does: some of its words, or one of its names, are in both."""
+    shared = claim.terms & told
+    return bool(shared & names) or len(shared) >= _SHARED
 
 
 def _refused(turn: Exchange) -> Iterable[Statement]:
@@ -223,11 +224,18 @@ def _named(closing: Event, own: Sequence[Statement], low: str) -> dict[int, Stat
     return found
 
 
+@lru_cache(maxsize=1 << 4)
+def _item_lines(text: str) -> list[re.Match[str]]:
+    return list(_ITEM_LINE.finditer(text))
+
+
 def _chosen(closing: Event, low: str) -> Statement | None:
     """The one item of an assistant's list that the user names, in no clause that speaks against it."""
-    lines = list(_ITEM_LINE.finditer(closing.text))
+    lines = _item_lines(closing.text)
+    if len(lines) < 2:
+        return None
     low = " ".join(part for part in _CLAUSE.split(low) if not _AGAINST.search(part))
-    if len(lines) < 2 or "?" in low:
+    if "?" in low:
         return None
     named = {next(filter(None, match.groups())) for match in _NAMED.finditer(low)}
     if named:
