@@ -280,7 +280,9 @@ def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[str]:
         theme = max(
             left, key=lambda theme: theme.fit * math.fsum(map(math.prod, zip(untold, theme.about, strict=True)))
         )
+        alike = [other for other in left if similar(other.terms, theme.terms) >= _ALIKE and other.fit >= theme.fit]
         left.remove(theme)
+        theme = theme._replace(text=(alike or [theme])[-1].text)
         if not chosen or len(_BETWEEN.join([*chosen, theme.text])) <= _MAX_CHARS:
             chosen.append(theme.text)
             untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
@@ -323,8 +325,11 @@ def _themes_in(child: Node) -> list[str]:
 
 def _without_names(segment: Node) -> str:
     """A segment's title without the keywords that stand behind it."""
-    title, _, names = segment.title.rpartition(": ")
-    return title if title and set(names.split(", ")) <= set(segment.keywords) else segment.title
+    for before, after in ((": ", ""), (" (", ")")):
+        title, _, names = segment.title.removesuffix(after).rpartition(before)
+        if title and segment.title.endswith(after) and set(names.split(", ")) <= set(segment.keywords):
+            return title
+    return segment.title
 
 
 def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list[_Theme]:
