@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
@@ -36,7 +37,8 @@ def facets_of(events: Sequence[Event]) -> Facets:
     refuted = set(map(id, settled.refuted))
     told = sorted(settled.standing, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
     named = bool(speakers(events))
-    decided = [one for one in told if one.kind is Kind.DECISION]
+    plans = {id(one): replace(one, text=f"Plan: {one.text}") for one in told if one.source is Source.PLAN}
+    decided = [plans.get(id(one), one) for one in told if one.kind is Kind.DECISION or id(one) in plans]
     ending = _ending(turns)
     opened = [one for one in _opened(ending, told, named) if id(one) not in refuted]
     tasks = [one for one in _tasks(turns, ending) if id(one) not in refuted]
@@ -92,6 +94,7 @@ def _opened(ending: Sequence[Exchange], told: Sequence[Statement], named: bool) 
                 yield one
         asked = [one for one in closing[-3:] if one.mood is Mood.QUESTION and not named]
         if turn is ending[-1]:
+            asked = [one for one in asked if _WORDINGS["to_decide"].search(folded(one.text))]
             yield from (one for one in asked if not _WORDINGS["offer"].match(folded(one.text)))
             last = turn.calls[-1] if turn.calls else None
             yield from (one for one in turn.statements if one.kind is Kind.ERROR and one.event is last)
@@ -101,6 +104,7 @@ def _opened(ending: Sequence[Exchange], told: Sequence[Statement], named: bool) 
 
 def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[Statement]:
     """What someone said is to be done later, what the end hands to the user, and the last list's items that wait."""
+    works = any(turn.calls for turn in turns)
     for turn in turns:
         for one in turn.statements:
             low = folded(one.text)
@@ -109,7 +113,8 @@ def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[St
             elif one.source is Source.CLOSING and one.mood in (Mood.FACT, Mood.STEP, Mood.PROPOSAL):
                 listed = len(one.lead) < 60 and _WORDINGS["list_head"].search(folded(one.lead))
                 left = _WORDINGS["to_do"].search(low)
-                if (turn in ending and (listed or left)) or (left and _WORDINGS["due"].search(one.text)):
+                # Of an assistant that only talks, it is advice.
+                if (works and turn in ending and (listed or left)) or (left and _WORDINGS["due"].search(one.text)):
                     yield one
     steps = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
     yield from (one for one in steps if one.event is steps[-1].event and one.kind is Kind.PLANNED)

@@ -127,7 +127,7 @@ def _decisions(before: Exchange, own: Sequence[Statement], asks: bool) -> dict[i
     asked = closing is not None and "?" in closing.text[-_ASKED:] and not asks
     found = {id(one): _with_question(one, closing) for one in own[:_FIRST] if _decides(one, asked)}
     for one in before.statements:
-        if not asks and one.source is Source.CLOSING and SAYS["decides"].search(folded(one.text)):
+        if not asks and one.source is Source.CLOSING and SAYS["contrasts"].search(folded(one.text)):
             found[id(one)] = replace(one, kind=Kind.DECISION)
     return found
 
@@ -137,7 +137,9 @@ def _decides(one: Statement, asked: bool) -> bool:
     if one.mood is not Mood.FACT or one.kind in (Kind.NOISE, Kind.SAID):
         return False
     low = folded(plain(one.event.text[one.start : one.end]))
-    return SAYS["decides"].search(low) is not None or (asked and SAYS["chooses"].match(low) is not None)
+    if SAYS["decides"].search(low):
+        return True
+    return asked and SAYS["chooses"].match(low) is not None and not SAYS["works_on"].match(low)
 
 
 def _with_question(one: Statement, closing: Event | None) -> Statement:
@@ -207,11 +209,15 @@ _ITEM_LINE = re.compile(
 )
 _NAMED = re.compile(
     r"\b(?:option|approach|alternative|number|choice)\s*#?([a-h]|\d)\b|(?:^|\s)#(\d{1,3})\b|\((\d{1,3})\)|"
-    r"\b(?:for|on|to|address|fix|apply|do|take|skip|drop|with) #?(\d{1,2})\b|"
+    r"(?:^|[,.;] )for #?(\d{1,2})\b(?![/.:-]?\d)|"
+    r"\b(?:for|on|address|fix|apply|do|take|skip|drop|with) #?(\d{1,2})(?=\s*(?:$|[.,;] |and\b|but\b))|"
     r"^\s*([a-h]|\d{1,2})\b(?=\s*(?:[.,;:!)]|$|but|and|please|sounds|is))"
 )
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "former": 0, "latter": 1, "last": -1}
-_ORDINAL = re.compile(rf"\bthe ({'|'.join(_ORDINALS)})\b(?: (?:one|option|approach)\b|\s*(?:[.,;!]|$|but\b))")
+_ORDINAL = re.compile(
+    rf"\bthe ({'|'.join(_ORDINALS)})\b"
+    r"(?: (?:one|option|approach)\b(?! (?:i|we|you|he|she|that|was|in|on)\b)|\s*(?:[.,;!]|$|but\b))"
+)
 _CLAUSE = re.compile(r"(?<=[,.;!])\s+")
 _AGAINST = re.compile(r"\b(?:not|no|neither|none|never|without|than|instead of|except|\w+n't)\b")
 
@@ -232,11 +238,9 @@ def _item_lines(text: str) -> list[re.Match[str]]:
 def _chosen(closing: Event, low: str) -> Statement | None:
     """The one item of an assistant's list that the user names, in no clause that speaks against it."""
     lines = _item_lines(closing.text)
-    if len(lines) < 2:
+    if len(lines) < 2 or "?" in low:
         return None
     low = " ".join(part for part in _CLAUSE.split(low) if not _AGAINST.search(part))
-    if "?" in low:
-        return None
     named = {next(filter(None, match.groups())) for match in _NAMED.finditer(low)}
     if named:
         # A message may hold several lists; the user has the last one before his eyes, unless it is a named one.
@@ -244,9 +248,10 @@ def _chosen(closing: Event, low: str) -> Statement | None:
         alike = [one for one in found if one[1] and f"{one[1].lower()}{one[2].lower()}" in low]
         picked = (alike or found)[-1:]
     else:
+        starts = [index for index, line in enumerate(lines) if line[2] in ("1", "A")]
+        options = [line for line in lines if line[1]] or lines[starts[-1] if starts else 0 :]
         ordinal = _ORDINAL.search(low)
-        place = _ORDINALS[ordinal[1]] if ordinal else len(lines)
-        picked = lines[place:][:1]
+        picked = options[_ORDINALS[ordinal[1]] :][:1] if ordinal else []
     told = (Statement(Kind.DECISION, plain(line[3]), closing, *line.span(3), 0, Source.ANSWER) for line in picked)
     return next(told, None)
 

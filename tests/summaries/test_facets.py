@@ -25,7 +25,7 @@ def facets(*turns: tuple[str, str]) -> Facets:
 
 
 OPTIONS = (
-    "There are three ways to keep the sessions:\n\n### Option A: A table in SQLite\nWorks offline.\n\n"
+    "There are three ways to keep the sessions:\n\n### Option A: A table in SQLite\n1. Works offline.\n2. Is fast.\n\n"
     "### Option B: Redis with a TTL\nNeeds a server.\n\n### Option C: A file per session\nSimple.\n\n"
     "I'd recommend Option B. Which one do you prefer?"
 )
@@ -34,6 +34,7 @@ OPTIONS = (
 @pytest.mark.parametrize(
     ("answer", "chosen"),
     [
+        ("I like the second one", "Redis with a TTL"),
         ("Option A, it must work offline", "A table in SQLite"),
         ("I don't want to run a server, so option A is better.", "A table in SQLite"),
         ("the third, but with a lock", "A file per session"),
@@ -45,7 +46,7 @@ def test_the_option_that_the_user_names_is_decided_with_the_users_words(answer: 
     (decision,) = found.decisions
     assert chosen in decision
     assert answer.rstrip(".") in decision
-    assert "Redis" not in decision
+    assert ("Redis" in decision) is chosen.startswith("Redis")
 
 
 @pytest.mark.parametrize("answer", ["I don't like option B", "What would option B cost?", "not the second one"])
@@ -118,6 +119,14 @@ def test_an_answer_to_a_tools_question_and_a_noted_decision_are_decisions() -> N
     assert found.decisions == ("Where do drafts live? → Database — one table", "Drafts expire.")
 
 
+def test_a_plan_that_was_agreed_to_is_decided_and_a_refused_one_is_not() -> None:
+    plan = "ExitPlanMode: Cache the rates\n# Plan: Cache the exchange rates for a day\n\n## Steps\nAdd a table."
+    events = conversation(("user", "The rates are slow."), ("tool", plan))
+    assert ExtractiveFacets().find(events).decisions == ("Plan: Cache the exchange rates for a day",)
+    refused = replace(events[1], metadata={"refused": True, "failed": True})
+    assert ExtractiveFacets().find([events[0], refused]).decisions == ()
+
+
 def test_a_long_session_keeps_decisions_from_its_beginning_to_its_end() -> None:
     words = "apple bread cedar delta ember flint grape hazel ivory jelly kayak lemon marble nectar onyx pearl".split()
     choices = [f"Let's use {one} rather than {other}." for one, other in zip(words[::2], words[1::2], strict=True)]
@@ -141,6 +150,7 @@ def test_the_items_that_wait_in_the_last_list_are_to_do() -> None:
 def test_things_to_do_have_an_owner_and_a_date_where_they_say_so() -> None:
     found = facets(
         ("user", "Please prepare the release of the exporter."),
+        ("tool", "Edit: /home/ada/exporter/CHANGELOG.md\nThe file has been updated."),
         ("assistant", "The exporter is ready. You need to rotate the signing key before 2026-04-01."),
         ("user", "Remind me to update the changelog by Friday."),
         ("assistant", "Noted.\n\nNext steps:\n- Publish the container image\n- Announce it in the channel"),
@@ -171,8 +181,8 @@ def test_a_sentence_as_a_task(text: str, role: Role, expected: tuple[str, str]) 
 def test_a_task_that_was_done_later_is_not_left_to_do() -> None:
     found = facets(
         ("user", "Look at the parser."),
-        ("assistant", "The stale cache in parser.py needs to be removed."),
-        ("user", "go ahead"),
+        ("assistant", "You still need to remove the stale cache in parser.py before the release."),
+        ("user", "go ahead, you do it"),
         ("assistant", "I removed the stale cache in parser.py and all 14 tests pass now."),
     )
     assert found.action_items == ()
