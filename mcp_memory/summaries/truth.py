@@ -137,9 +137,7 @@ def _decides(one: Statement, asked: bool) -> bool:
     if one.mood is not Mood.FACT or one.kind in (Kind.NOISE, Kind.SAID):
         return False
     low = folded(plain(one.event.text[one.start : one.end]))
-    if SAYS["decides"].search(low):
-        return True
-    return asked and SAYS["chooses"].match(low) is not None and not SAYS["works_on"].match(low)
+    return SAYS["decides"].search(low) is not None or (asked and SAYS["chooses"].match(low) is not None)
 
 
 def _with_question(one: Statement, closing: Event | None) -> Statement:
