@@ -34,7 +34,6 @@ async def completed(client: Client, name: str, typed: str, prompt: str = "") -> 
         ("toc:m", "toc:month:2026-10"),
         ("toc:week:2026-W4", "toc:week:2026-W44"),
         ("toc:day:2026-10", "toc:day:2026-10-30"),
-        ("toc:segment:2026-10-26", "toc:segment:2026-10-26:01M5VJ2RVAS92G8XQAA3CM11B4"),
     ],
 )
 async def test_node_ids_are_those_that_exist(settings: Settings, era: Era, typed: str, first: str) -> None:
@@ -45,6 +44,15 @@ async def test_node_ids_are_those_that_exist(settings: Settings, era: Era, typed
         assert offered.has_more is False
         for node_id in offered.values:
             assert node_id.startswith(typed)
+            assert (await read(client, f"memory://node/{node_id}")).text.startswith(node_id)
+
+
+async def test_the_segments_of_a_day_are_offered_latest_first(settings: Settings) -> None:
+    async with connected(settings) as client:
+        offered = (await completed(client, "node_id", "toc:segment:2026-10-26")).values
+        assert len(offered) > 1
+        assert offered == sorted(offered, reverse=True)
+        for node_id in offered:
             assert (await read(client, f"memory://node/{node_id}")).text.startswith(node_id)
 
 
