@@ -23,29 +23,9 @@ KEYWORDS = 7
 #: How many characters a bullet has at most.
 _LONGEST = 220
 
-#: How much a bullet matters in a day, and above it, where one wants to know what came out rather than what was asked.
-#: Set by hand; on the sessions of the truth set only the weight of requests made a difference.
-_MATTERS = {
-    Kind.NOTE: (3.0, 3.0),
-    Kind.DECISION: (2.5, 2.5),
-    Kind.CORRECTION: (2.5, 2.0),
-    Kind.RULE: (2.0, 2.0),
-    Kind.OUTCOME: (2.0, 2.5),
-    Kind.FIXED: (2.0, 2.5),
-    Kind.COMMIT: (2.0, 2.5),
-    Kind.CAUSE: (2.0, 2.0),
-    Kind.OPEN: (1.5, 1.5),
-    Kind.FINDING: (1.5, 1.0),
-    Kind.REFUSED: (1.5, 1.0),
-    Kind.REQUEST: (1.3, 0.5),
-    Kind.REPORT: (1.0, 0.5),
-    Kind.ERROR: (1.0, 1.0),
-    Kind.REMARK: (1.0, 1.0),
-    Kind.SAID: (1.0, 1.0),
-    Kind.RESULT: (1.0, 0.5),
-    Kind.STATED: (1.0, 0.5),
-}
-_ELSE = (0.5, 0.3)
+#: Above a day one wants to know what came out: so much is left there of what was asked, or found and done on the way.
+_PASSING = frozenset({Kind.REQUEST, Kind.REPORT, Kind.FINDING, Kind.STATED, Kind.RESULT, Kind.STEP, Kind.DID})
+_ABOVE = 0.4
 #: What ends what was open or broken, and what sets right what was claimed.
 _DONE, _PENDING = frozenset({Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION}), frozenset({Kind.OPEN, Kind.ERROR})
 _SET_RIGHT = frozenset({Kind.CORRECTION, Kind.REFUSED})
@@ -82,9 +62,6 @@ _TELLING, _COMMON = 4, 0.3
 _LEAST, _DAMPED = 200, 0.35
 #: However little or much lies beneath a child, it counts for so much.
 _SMALLEST, _LARGEST = 0.5, 2.0
-#: How much a theme counts by what came of it: what was decided, mended or landed, what was done or understood.
-_CAME = dict.fromkeys((Kind.NOTE, Kind.DECISION, Kind.CORRECTION, Kind.RULE, Kind.FIXED, Kind.COMMIT), 1.0)
-_CAME |= dict.fromkeys((Kind.OUTCOME, Kind.CAUSE, Kind.OPEN), 0.85)
 
 
 class _Item(NamedTuple):
@@ -118,7 +95,8 @@ def _items(level: Level, children: Sequence[Node]) -> list[_Item]:
     found = []
     for index, child in enumerate(children):
         for position, bullet in enumerate(child.bullets):
-            value = _MATTERS.get(bullet.kind, _ELSE)[level is not Level.DAY]
+            passing = level is not Level.DAY and bullet.kind in _PASSING
+            value = (bullet.kind.weight or 1.0) * (_ABOVE if passing else 1.0)
             value *= 1.0 if bullet.grip_ids else _UNPROVEN
             value *= min(len(terms(bullet.text)), _ENOUGH_SAID) / _ENOUGH_SAID
             risen = Bullet(bullet.text, bullet.grip_ids[:MAX_GRIPS], (child.node_id,), bullet.kind)
@@ -361,5 +339,6 @@ def _fit(theme: frozenset[str], child: Node, settled: Sequence[frozenset[str]]) 
     common = len(theme & COMMON_STEMS)
     telling = min(len(theme) - common + _COMMON * common, _TELLING) / _TELLING
     own = [bullet for bullet in child.bullets if child.level is Level.SEGMENT or theme & terms(bullet.text)]
-    telling *= max((_CAME.get(bullet.kind, _NOTHING_CAME) for bullet in own), default=_NOTHING_CAME)
+    came = max((bullet.kind.weight for bullet in own if bullet.kind not in _PASSING), default=0.0)
+    telling *= min(max(came / 2, _NOTHING_CAME), 1.0)
     return telling * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)
