@@ -16,61 +16,40 @@ from mcp_memory import lexicon
 from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script, terms
 from mcp_memory.summaries.keywords import stems_of
 
-MAX_WORDS = 10
-MAX_CHARS = 90
+MAX_WORDS, MAX_CHARS = 10, 90
 
-_WORDS = lexicon.word_lists("titles")
-_VOCABULARY = lexicon.word_lists("vocabulary")
-_PATTERNS = lexicon.expressions("phrases")
-_POLITE = lexicon.expressions("claims")["polite"]
-IMPERATIVES = _VOCABULARY["imperatives"] | _VOCABULARY["other_imperatives"]
+_WORDS, _VOCABULARY = lexicon.word_lists("titles"), lexicon.word_lists("vocabulary")
+_PATTERNS, _POLITE = lexicon.expressions("phrases"), lexicon.expressions("claims")["polite"]
+_IMPERATIVES = _VOCABULARY["imperatives"] | _VOCABULARY["other_imperatives"]
 # What could be about anything.
-_GENERIC = _VOCABULARY["generic"] | STOP_WORDS | IMPERATIVES | _WORDS["anything"]
-
+_GENERIC = _VOCABULARY["generic"] | STOP_WORDS | _IMPERATIVES | _WORDS["anything"]
 _ANY_WORD = re.compile(r"\b[^\W\d_]+(?:['’][^\W\d_]+)?\b")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
-_CODE = re.compile(r"==|!=|=>|->|[{}→$%|…]|\s[+=*]\s|\w=\w|\w\(|&&|\*\w|[#@]\{|\.\.\.|\\")
-_BROKEN = re.compile(r"\s[-–—]\s|, |; |: |\b(?:whether|although)\b")
-_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b|^\d|\b[A-Z]{4,} [A-Z]{4,}\b")
-_NUMBER = re.compile(r"(?<![\w.#])\d[\d.,:]*(?![\w.])")
-_POINTS = re.compile(
-    r"\b(?:this|that|these|those) (?=[a-z]{4,})(?!(?:will|would|should|could|works?|when|with|where|which|while|from|"
-    r"into|then|there|does|also|still)\b)"
-)
-
-
-# `Confirmed in the docs` does not say what.
-_LACKING = re.compile(
-    r"(?:\w+ed|shown|found|seen|written) (?:in|for|by|to|from|with|on|at|as|of|via|since|because|only|but)\b"
-)
-_STATE = re.compile(r" (?:is|are|was|were|fail|pass|now|still|no)\b| \w+ed\b")
+#: What is left of a title by its first word, by any of its words, and by what is found in it.
+_BY_FIRST = {"leaning": 0.3, "asking": 0.6, "sweeping": 0.8, "wondering": 0.85, "chores": 0.55, "looking": 0.75}
+_BY_WORD = {"personal": 0.5, "vague": 0.45}
+_BY_PATTERN = {"code": 0.45, "ids": 0.3, "lacking": 0.5}
+_TASK, _GENERAL, _BREAK, _FIGURE = 1.1, 0.5, 0.8, 0.7
 
 
 @lru_cache(maxsize=1 << 12)
 def readability(title: str) -> float:
     """About 1 for a clause that can stand alone, less for each thing that makes it read like a torn-out piece."""
-    parts = title.split()
     low = folded(title)
-    words = _ANY_WORD.findall(_POINTS.sub("", low))
-    if not parts or not words:
-        return 0.0 if not has_unspaced_script(title) else 1.0
+    words = _ANY_WORD.findall("".join(_PATTERNS["pointed"].split(low)))
+    if not words:
+        return 0.0
     first, known = words[0] if low.startswith(words[0]) else "", frozenset(words)
-    value = 0.3 if first in _WORDS["leaning"] else 0.6 if first in _WORDS["asking"] else 1.0
-    value *= 0.8 if first in ("all", "both", "each") else 1.0
-    value *= 0.85 if first in _WORDS["wondering"] else 0.55 if first in _WORDS["chores"] else 1.0
-    value *= 0.8 if first in _WORDS["looking"] else 1.1 if first in IMPERATIVES else 1.0
-    # `Verifies the total` lacks its subject.
-    value *= 0.6 if first.endswith("s") and first[:-1] in IMPERATIVES and not _STATE.match(low, len(first)) else 1.0
-    value *= 0.4 if _LACKING.match(low) else 1.0
-    value *= 0.5 if known & _WORDS["personal"] else 1.0
-    value *= 0.45 if known & _WORDS["vague"] else 1.0
-    value *= 0.5 if title.isascii() and known <= _GENERIC and not names_in(title) else 1.0
-    value *= 0.45 if _CODE.search(title) else 1.0
-    value *= 0.3 if _HASH.search(title) else 1.0
-    value *= 0.8 ** min(len(_BROKEN.findall(title)), 3) * 0.7 ** len(_NUMBER.findall(title))
-    # A name or two say what it is about; more of them than words cannot be read.
+    value = _TASK if first in _IMPERATIVES else 1.0
+    value *= math.prod(factor for name, factor in _BY_FIRST.items() if first in _WORDS[name])
+    value *= math.prod(factor for name, factor in _BY_WORD.items() if known & _WORDS[name])
+    value *= math.prod(factor for name, factor in _BY_PATTERN.items() if _PATTERNS[name].search(low))
     names = len(names_in(title))
-    return value * (0.6 if names * 2 > len(parts) else 0.8 if names > 2 else 1.1 if names else 1.0)
+    value *= _GENERAL if title.isascii() and known <= _GENERIC and not names else 1.0
+    value *= _BREAK ** len(list(_PATTERNS["breaks"].finditer(low)))
+    value *= _FIGURE ** len(list(_PATTERNS["figures"].finditer(low)))
+    # A name or two say what it is about; more of them than words cannot be read.
+    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else 1.1 if names else 1.0)
 
 
 def names_in(title: str) -> list[str]:
@@ -95,8 +74,7 @@ class Clause(NamedTuple):
 #: How whole a clause is that ends where another begins, and one from which a phrase was left out.
 _JOINED, _SHORTENED = 0.9, 0.75
 _MAX_STARTS = 6
-_MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 5
-_ENDS_SENTENCE = frozenset(".!?…")
+_MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
 # Code is one word, whatever stands in it.
 _TICKED, _JOINT = re.compile(r"`([^`\n]*)`"), "\ue000"
 _SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
@@ -141,13 +119,13 @@ def _clauses(text: str) -> Iterator[Clause]:
     for begun, opens in starts[:_MAX_STARTS]:
         start, polite = _unframed(low, begun)
         asked = polite or _asks(low, start)
-        if not (opens or asked) and low[begun - 2 : begun] == ", " and not _SUBORDINATE.match(low[:begun]):
+        if not (opens or asked) and low[begun - 2 : begun] == ", " and not _PATTERNS["subordinate"].match(low[:begun]):
             continue  # what follows a comma hangs on what stood before it, unless it asks for something
         border = next(end for end, _, last in ends if last and end > begun or end == len(low))
         for end, whole, _ in ends:
             if not start < end <= border or low.count(" ", start, end) >= MAX_WORDS or end - start > MAX_CHARS:
                 continue
-            if whole < 1.0 and _PAIRED.search(low, start, end) and low.startswith((" and ", " or "), end):
+            if whole < 1.0 and _PATTERNS["paired"].search(low, start, end) and low.startswith((" and ", " or "), end):
                 continue
             words = text[start:end].split()
             while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
@@ -156,10 +134,6 @@ def _clauses(text: str) -> Iterator[Clause]:
 
 
 _CROSSED = re.compile(r"\s*[,:，、：]+\s*")
-_SUBORDINATE = re.compile(
-    r"(?:when|since|after|before|once|while|although|as|because|for|based|in|on|with|by)\b[^,]*, $"
-)
-_PAIRED = re.compile(r"\b(?:both|between|either|neither)\b")
 _AND = re.compile(r"(?:and|then|but)\s+(?:then\s+)?")
 
 
@@ -180,7 +154,7 @@ def _unframed(low: str, start: int) -> tuple[int, bool]:
 
 def _asks(low: str, start: int) -> bool:
     first = _ANY_WORD.match(low, start)
-    return (first is not None and first[0] in IMPERATIVES) or _PATTERNS["asks"].match(low, start) is not None
+    return (first is not None and first[0] in _IMPERATIVES) or _PATTERNS["asks"].match(low, start) is not None
 
 
 def _tidied(sentence: str) -> str:
@@ -216,17 +190,14 @@ def _finished(clause: str) -> str:
 
 
 def _unspaced(text: str) -> str:
-    """A clause of a text without spaces: its first ones that fit, without the words with which one asks."""
+    """A clause of a text without spaces: the first that says enough, without the words with which one asks."""
     if head := _PATTERNS["request_head"].match(text):
         text = text[head.end() :]
     text = _UNSPACED_COMMA.sub("，", text)
-    if (asks := _PATTERNS["help_tail"].search(text)) and asks.start() > _SHORTEST_UNSPACED:
-        text = text[: asks.start()]
-    ends = [mark.start() for mark in _PATTERNS["clause"].finditer(text) if mark.start()] + [len(text)]
-    named = text[: max((end for end in ends if end <= _MAX_UNSPACED), default=ends[0])][:_MAX_UNSPACED]
+    ends = [mark.start() for mark in _PATTERNS["clause"].finditer(text)] + [len(text)]
+    named = text[: next((end for end in ends if end >= _SHORTEST_UNSPACED), len(text))][:_MAX_UNSPACED]
     tail = _PATTERNS["request_tail"].search(named)
-    named = named[: tail.start()] if tail and tail.start() > _SHORTEST_UNSPACED else named
-    return named.strip(_MARKS)
+    return (named[: tail.start()] if tail and tail.start() > 4 else named).strip(_MARKS)
 
 
 def worth(title: str, weights: Mapping[str, float]) -> float:
@@ -270,8 +241,3 @@ def fitness(clause: Clause, weights: Mapping[str, float]) -> float:
     length = _LENGTH[min(word_count(clause.text), MAX_WORDS)]
     by_place = (_ASKED if clause.asked else 1.0) * (_OPENS if clause.opens else 1.0) * clause.whole
     return told / (told + _ENOUGH) * length * by_place * readability(clause.text)
-
-
-def headline(sentence: str, weights: Mapping[str, float]) -> str:
-    """The clause of a sentence that is most fit as a title."""
-    return max(clauses(sentence), key=lambda one: fitness(one, weights), default=Clause("", False, False, 0.0)).text

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
+from mcp_memory.domain.text import folded
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
 from mcp_memory.summaries.phrases import FITTEST, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
-from mcp_memory.summaries.statements import Mood, Statement, said_by_user
+from mcp_memory.summaries.statements import SAYS, Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
 _BY_SOURCE = {
@@ -113,9 +114,9 @@ def asked_before(context: Sequence[Event]) -> list[Statement]:
 
 def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Iterator[Option]:
     closed = {one.turn for one in standing if one.source is Source.CLOSING}
-    solved = {one.turn for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))}
+    done = [one for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))]
     steps = len({one.text for one in standing if one.source is Source.TODO})
-    weighed = [(_BY_SOURCE.get(one.source) or _of_message(one, closed, solved), one) for one in standing]
+    weighed = [(_BY_SOURCE.get(one.source) or _of_message(one, closed), one) for one in standing]
     weighed = [(weight / math.sqrt(steps) if one.source is Source.TODO else weight, one) for weight, one in weighed]
     top = 0.0
     for weight, one in sorted(weighed, key=lambda each: -each[0]):
@@ -125,21 +126,30 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
         if found:
             fit, best = max(found, key=lambda each: each[0])
             told = one.by_user and not best.asked and one.kind is not Kind.REPORT and one.mood is not Mood.QUESTION
-            score = weight * (_TOLD if told else 1.0) * fit
+            score = weight * fit * (_TOLD if told else 1.0) * (_SOLVED if _solved(best, one, done) else 1.0)
             top = max(top, score)
             yield Option(score, best.text, one)
 
 
-def _of_message(one: Statement, closed: set[int], solved: set[int]) -> float:
+def _of_message(one: Statement, closed: set[int]) -> float:
     """How well a sentence of a message names the matter."""
     weight = _BY_KIND.get(one.kind, 0.0)
     if one.source is Source.PASSING:
         weight = min(weight, _PASSING if one.turn in closed else _LAST)
     elif one.source is Source.CLOSING and one.kind in (Kind.OUTCOME, Kind.CAUSE):
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
-    weight *= _SOLVED if one.by_user and one.kind is Kind.REPORT and one.turn in solved else 1.0
     weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
     return weight * _PLACE**one.place * _BY_FORM.get(one.form, 1.0)
+
+
+def _solved(clause: Clause, one: Statement, done: Sequence[Statement]) -> bool:
+    """Whether a clause names a problem to which an answer was found in its turn, or later in words that it shares."""
+    if one.source in (Source.CLOSING, *_BY_SOURCE):
+        return False
+    if one.kind is not Kind.REPORT and (clause.asked or not SAYS["problem"].search(folded(clause.text))):
+        return False
+    own = stems(clause.text)
+    return any(other.turn == one.turn or (other.turn > one.turn and len(own & stems(other.text)) > 1) for other in done)
 
 
 def _done(one: Statement) -> bool:
@@ -171,14 +181,14 @@ _RANK, _CANDIDATES, _MOST = 8.0, 10, 2
 
 
 def _names(vocabulary: Vocabulary, weights: Mapping[str, float]) -> list[str]:
-    """The keywords that are names or terms of two words, those of which most voices speak first."""
-    ranked = [name for name in vocabulary.keywords(_CANDIDATES) if _SHAPED.search(name)]
+    """The keywords by which the work is known, those of which most voices speak first: names, and what all speak of."""
 
-    def fit(name: str) -> float:
-        heard = max((weights.get(stem, 0.0) / vocabulary.weights.get(stem, 1.0) for stem in stems(name)), default=0.0)
-        return heard / (_RANK + ranked.index(name))
+    def heard(word: str) -> float:
+        return max((weights.get(stem, 0.0) / vocabulary.weights.get(stem, 1.0) for stem in stems(word)), default=0.0)
 
-    return sorted(ranked, key=fit, reverse=True)
+    found = vocabulary.keywords(_CANDIDATES)
+    ranked = [word for word in found if _SHAPED.search(word) or heard(word) >= _VOICES[3]]
+    return sorted(ranked, key=lambda word: -heard(word) / (_RANK + ranked.index(word)))
 
 
 def with_names(title: str, names: Sequence[str]) -> str:
