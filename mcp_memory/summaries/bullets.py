@@ -136,6 +136,8 @@ def _paired(standing: Sequence[Statement]) -> list[Statement]:
         if asked is None or not results:
             continue
         result = max(results, key=lambda one: _answers(one, asked))
+        if asked.kind not in (Kind.REQUEST, Kind.REPORT) and not asked.terms & result.terms:
+            continue
         head = clipped(asked.text, _REQUEST_ROOM)
         text = f"{head}{_ARROW}{result.text}"
         if len(text) <= MAX_TEXT and "…" not in head:

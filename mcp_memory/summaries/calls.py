@@ -215,9 +215,9 @@ def _from_command(text: str, call: Call) -> Iterator[Told]:
         if line[1] == "Pull request":
             yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), plain(line[2]))
             return
-    if landed and ("git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]):
+    message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
+    if landed and (message or "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]):
         found = _COMMIT_LINE.search(text, call.head, call.head + _WINDOW)
-        message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
         match = found or message or _MESSAGE.search(text, 0, call.head)
         if match and (found or not _NOTHING.search(text, call.head, call.head + _WINDOW)):
             name = found[1] if found else ""
