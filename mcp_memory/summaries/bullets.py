@@ -16,7 +16,7 @@ from mcp_memory.domain.nodes import DraftBullet, Kind
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar
 from mcp_memory.summaries.calls import Source
-from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Mood, Statement
+from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Mood, Statement, says
 
 MOST, FEWEST = 5, 2
 _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}
@@ -89,9 +89,8 @@ _NAME = re.compile(r"`[^`]+`|\w[a-z][A-Z]\w|\w_\w|\w\.\w|[A-Z]{2,}|(?<=[a-z,] )[
 @lru_cache(maxsize=1 << 12)
 def _exactness(text: str) -> float:
     """How much a reader would lose with the words: figures and names cannot be guessed from the rest."""
-    low = folded(text)
     names = sum(1 for _ in islice(_NAME.finditer(text), 3)) / 3
-    return names * (_EXACT if SAYS["figure"].search(low) else 1.0)
+    return names * (_EXACT if says("figure", text) else 1.0)
 
 
 def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
@@ -103,11 +102,10 @@ def _worth(one: Statement, own: Collection[str], whole: float) -> float:
     recurs = min(whole / (3.0 + 0.6 * len(own)), 1.0)
     value = one.kind.weight * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
     value *= 0.5 if len(own) < 3 else 1.0
-    low = folded(one.text)
     if one.source <= Source.CLOSING and not one.by_user:
-        value *= _LATER**one.place * (_LEANS if SAYS["points_back"].match(low) else 1.0)
+        value *= _LATER**one.place * (_LEANS if SAYS["points_back"].match(folded(one.text)) else 1.0)
         if one.kind in (Kind.STATED, Kind.FINDING):
-            value *= _FIRM if any(SAYS[name].search(low) for name in ("firm", "figure", "open")) else 1.0
+            value *= _FIRM if any(says(name, one.text) for name in ("firm", "figure", "open")) else 1.0
     elif one.mood is Mood.QUESTION:
         value *= _QUESTION
     elif one.source is Source.MESSAGE:

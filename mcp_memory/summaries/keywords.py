@@ -118,8 +118,9 @@ class Vocabulary:
         self, passages: Iterable[WeighedText], names: Collection[str] = (), edited: Collection[str] = ()
     ) -> None:
         """`names` are the speakers' own, which tell nothing; files that were `edited` are what one looks for."""
-        self._counts: dict[str, float] = {}
-        self._spread: Counter[str] = Counter()
+        counts: dict[str, float] = {}
+        spread: dict[str, int] = {}
+        self._counts, self._spread = counts, spread
         self._pairs: Counter[tuple[str, str]] = Counter()
         self._edited = edited
         for text, weight, code in passages:
@@ -128,8 +129,9 @@ class Vocabulary:
                 if token not in names and _WORDS[token].stems:
                     # A word is not weightier for filling one message.
                     told = weight * (times if code else min(times, _MOST_OFTEN))
-                    self._counts[token] = self._counts.get(token, 0.0) + told
-                    self._spread[token.lower()] += 1
+                    counts[token] = counts.get(token, 0.0) + told
+                    low = token.lower()
+                    spread[low] = spread.get(low, 0) + 1
             self._pairs.update(() if code else pairwise(found))
         #: How much each stem tells; `names` weighs those of identifiers up, to keep sentences that name something.
         self.weights, self.names = map(_leveled, self._stem_counts())

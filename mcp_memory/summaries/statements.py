@@ -33,6 +33,12 @@ SAYS = lexicon.expressions("claims")
 MAX_TEXT = 220
 
 
+@lru_cache(maxsize=1 << 13)
+def says(name: str, text: str) -> bool:
+    """Whether a text holds a wording, in any case; much is asked of a sentence more than once."""
+    return SAYS[name].search(folded(text)) is not None
+
+
 class Mood(StrEnum):
     """How a sentence is meant. Only facts are told as such."""
 
@@ -160,8 +166,11 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
 def next_turns(after: Sequence[Event]) -> list[Exchange]:
     """The turns that follow a segment, as far as they may set right what it tells."""
     turns = [turn for turn in turns_of(after) if turn.asked][:FOLLOWING]
-    for turn in turns:
+    for turn in turns[:-1]:
         turn.statements += _told_in(turn, named=False)
+    # Nothing follows the last one that could set right what is answered there.
+    for event in turns[-1].asked if turns else ():
+        turns[-1].statements += said_by_user(event, turns[-1].number, named=False)
     return turns
 
 
@@ -270,8 +279,7 @@ def _is_label(head: str) -> bool:
 
 def _offers(lead: str) -> bool:
     """Whether one may choose from what stands below a line."""
-    low = folded(lead)
-    return SAYS["either"].search(low) is not None and not SAYS["done"].match(low)
+    return says("either", lead) and not SAYS["done"].match(folded(lead))
 
 
 def _with_items(
@@ -331,23 +339,16 @@ def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> 
     """What an assistant says: in the message that closes a turn what came of it, before that what was found out."""
     place = 0
     source = Source.CLOSING if closing else Source.PASSING
-    found = units(event.text)
-    for unit in found:
-        if unit.form == "heading" or not _tells(unit.text) or _is_footer(event.text, unit):
+    for unit in units(event.text):
+        meant = None if unit.form == "heading" else _meant(unit.text, unit.lead)
+        if meant is None or _LINK.fullmatch(event.text, unit.start, unit.end):
             continue
-        mood = mood_of(unit.text, unit.lead)
-        low = folded(unit.text)
-        kind = Kind.STATED
-        if mood is Mood.FACT:
-            if SAYS["cause"].search(low):
-                kind = Kind.CAUSE
-            elif SAYS["open"].search(low):
-                kind = Kind.OPEN
-            elif SAYS["done"].match(low) or (closing and changed and (unit.form == "item" or not place)):
+        mood, kind, text = meant
+        if mood is Mood.FACT and kind is Kind.STATED:
+            if closing and changed and (unit.form == "item" or not place):
                 kind = Kind.OUTCOME
             elif not closing:
                 kind = Kind.FINDING
-        text = unopened(unit.text)
         yield Statement(kind, text, event, unit.start, unit.end, turn, source, mood, unit.form, place, unit.lead)
         place += 1
 
@@ -355,11 +356,16 @@ def said_by_assistant(event: Event, turn: int, closing: bool, changed: bool) -> 
 _LINK = re.compile(r"\W*\[[^\]]*\]\([^)]*\)\W*")
 
 
-def _is_footer(text: str, unit: Thought) -> bool:
-    """Whether it is a source, a link or a line that a client puts below what it writes."""
-    if _LINK.fullmatch(text, unit.start, unit.end):
-        return True
-    return any(SAYS["footer"].fullmatch(folded(part)) for part in (unit.lead, unit.text) if part)
+@lru_cache(maxsize=1 << 12)
+def _meant(body: str, lead: str) -> tuple[Mood, Kind, str] | None:
+    """How an assistant means a sentence, its kind by its wording, and how it is told; None for a client's own line."""
+    if not _tells(body) or any(SAYS["footer"].fullmatch(folded(part)) for part in (lead, body) if part):
+        return None
+    mood, kind = mood_of(body, lead), Kind.STATED
+    if mood is Mood.FACT:
+        done = Kind.OUTCOME if SAYS["done"].match(folded(body)) else kind
+        kind = Kind.CAUSE if says("cause", body) else Kind.OPEN if says("open", body) else done
+    return mood, kind, unopened(body)
 
 
 def _tells(body: str) -> bool:
@@ -435,8 +441,8 @@ def user_kind(body: str, form: Form) -> Kind:
         return Kind.NOISE
     if form == "heading":
         return Kind.REQUEST
-    if SAYS["rule"].search(low):
+    if says("rule", body):
         return Kind.RULE
-    if SAYS["problem"].search(low):
+    if says("problem", body):
         return Kind.REPORT
     return Kind.REQUEST

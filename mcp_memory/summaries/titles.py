@@ -83,16 +83,12 @@ def title_of(
 
 def pull_request_of(events: Sequence[Event]) -> str:
     """The number of the pull request that was spoken of or looked at most."""
-    found = [
-        match[1]
-        for event in events
-        if event.role is not Role.ASSISTANT
-        for match in _PULL_REQUEST.finditer(event.text[:_HEAD])
-    ]
+    heads = [event.text[:_HEAD].lower() for event in events if event.role is not Role.ASSISTANT]
+    found = [match[1] for head in heads if "pr" in head or "pull" in head for match in _PULL_REQUEST.finditer(head)]
     return Counter(found).most_common(1)[0][0] if found else ""
 
 
-_PULL_REQUEST = re.compile(r"(?:\b(?:PR|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b", re.I)
+_PULL_REQUEST = re.compile(r"(?:\b(?:pr|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b")
 _HEAD = 300
 
 

@@ -19,7 +19,7 @@ from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.summaries.calls import Source, was_refused
 from mcp_memory.summaries.messages import plain
-from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Exchange, Mood, Statement, mood_of, units
+from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Exchange, Mood, Statement, mood_of, says, units
 
 #: So alike are two statements that assert the same; so many words a contradiction shares with what it contradicts.
 SAME = 0.5
@@ -54,7 +54,7 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
         refuted += _refused(turn)
         refuted += _taken_back(turn)
         for one in turn.statements:
-            if one.mood is Mood.FACT and SAYS["decided"].search(folded(one.text)):
+            if one.mood is Mood.FACT and says("decided", one.text):
                 changed.setdefault(id(one), replace(one, kind=Kind.DECISION))
     changed |= {} if after else _broken_off(turns[-1])
     out = {id(statement) for statement in refuted}
@@ -127,7 +127,7 @@ def _decisions(before: Exchange, own: Sequence[Statement], asks: bool) -> dict[i
     asked = closing is not None and "?" in closing.text[-_ASKED:] and not asks
     found = {id(one): _with_question(one, closing) for one in own[:_FIRST] if _decides(one, asked)}
     for one in before.statements:
-        if not asks and one.source is Source.CLOSING and SAYS["contrasts"].search(folded(one.text)):
+        if not asks and one.source is Source.CLOSING and says("contrasts", one.text):
             found[id(one)] = replace(one, kind=Kind.DECISION)
     return found
 
