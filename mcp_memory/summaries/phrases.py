@@ -71,8 +71,8 @@ class Clause(NamedTuple):
     whole: float
 
 
-#: How whole a clause is that ends where another begins, and one from which a phrase was left out.
-_JOINED, _SHORTENED = 0.9, 0.75
+#: How whole a clause is from which something was left out, and one that lost its verb.
+_SHORTENED, _CUT_OFF = 0.9, 0.5
 _MAX_STARTS = 6
 _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
 # Code is one word, whatever stands in it.
@@ -107,7 +107,7 @@ def _clauses(text: str) -> Iterator[Clause]:
     low = folded(text)
     starts, ends = [(0, True)], []
     for mark in _PATTERNS["clause"].finditer(low):
-        whole = 1.0 if mark[1] is None and mark[2] is None else _JOINED if mark[2] is None else _SHORTENED
+        whole = 1.0 if mark[1] is None else _SHORTENED
         # A title crosses commas and colons at most.
         last = whole == 1.0 and _CROSSED.fullmatch(mark[0]) is None
         ends.append((mark.start(), whole, last))
@@ -127,6 +127,8 @@ def _clauses(text: str) -> Iterator[Clause]:
                 continue
             if whole < 1.0 and _PATTERNS["paired"].search(low, start, end) and low.startswith((" and ", " or "), end):
                 continue
+            if whole < 1.0 and not _PATTERNS["verb"].search(low[start:end]):
+                whole = _CUT_OFF
             words = text[start:end].split()
             while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
                 words.pop()  # `It now uses the cache with:` and its list
