@@ -181,6 +181,16 @@ class RollupSummary:
 EXTRACTIVE = "extractive"
 
 
+#: What stands behind a title of what is not closed yet, and before the names that follow a period's themes.
+SO_FAR, NAMES = " (so far)", " · "
+
+
+def fitting(title: str, width: int) -> str:
+    """A title without the names behind its themes, if it is too long with them."""
+    themes, names, _ = title.partition(NAMES)
+    return themes + (SO_FAR if title.endswith(SO_FAR) else "") if names and len(title) > width else title
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One version of one node."""

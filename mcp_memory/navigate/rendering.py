@@ -15,7 +15,7 @@ from itertools import zip_longest
 from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import EventType, parse_ulid
-from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
@@ -30,7 +30,7 @@ _OPTIONAL = 3
 _SOME_WORDS = 8
 #: Tokens by which texts may cost more together than apart.
 _JOINTS = 3
-_TITLE, _BULLET = 210, 240
+_TITLE, _BULLET = 190, 240
 #: Percent of an opened grip's budget that its own words may take.
 _WORDS_SHARE = 60
 #: Passages of a topic: how many a node shows, and how many characters of each a table of contents.
@@ -97,7 +97,7 @@ class NodeLines:
         shown = (
             self.scope.id_of(node.node_id, node.project) if whole else self.scope.short_id_of(node.ref, node.project)
         )
-        return f"{shown} {safe(name, width)}"
+        return f"{shown} {safe(fitting(name, width), width)}"
 
     def _first(self, kind: str) -> bool:
         first = kind not in self._told

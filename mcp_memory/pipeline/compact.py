@@ -28,7 +28,7 @@ from mcp_memory.domain.compaction import (
     tail_start,
 )
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Role
-from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, note_shown
+from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_shown
 from mcp_memory.domain.records import (
     Account,
     Body,
@@ -65,7 +65,7 @@ _NOTHING = Body("Nothing was said in words.")
 #: Of what the hook prints.
 MAX_CHARS = 8_900
 _FOOT = "</memory>"
-_GIST = 220
+_GIST, _TITLE = 220, 220
 #: Of the room, what the end of the conversation may take; the record has the rest.
 _TAIL_SHARE = 4
 
@@ -324,7 +324,7 @@ def project_brief(source: BriefSource, budget: int, count: Callable[[str], int])
     head = f'<memory project="{source.slug}">\n{introduction}\n'
     lines = [f"Pinned: {note_shown(event, 300)}" for event in source.notes]
     for day in source.days:
-        lines.append(f"{day.node_id} {safe(day.title, 160)}")
+        lines.append(f"{day.node_id} {safe(fitting(day.title, _TITLE), _TITLE)}")
         lines += [f"- {safe(bullet.shown, 240)}" for bullet in day.bullets]
     return head + "".join(first_lines(lines, head + _FOOT, budget, MAX_CHARS, count)) + _FOOT
 

@@ -13,12 +13,12 @@ from functools import partial
 
 from anyio.lowlevel import checkpoint
 
-from mcp_memory.domain.nodes import EXTRACTIVE, Node, Revising, RollupSummary, Stale, Upgrade
+from mcp_memory.domain.nodes import EXTRACTIVE, SO_FAR, Node, Revising, RollupSummary, Stale, Upgrade
 from mcp_memory.domain.segments import Rules, SavedCut
 from mcp_memory.domain.toc import BULLETS, GRACE, Level, NodeRef
 from mcp_memory.models.port import Summarizer
 from mcp_memory.pipeline.ingest import CountAll
-from mcp_memory.pipeline.segment import SO_FAR, counted, cut_all, write_segments
+from mcp_memory.pipeline.segment import counted, cut_all, write_segments
 from mcp_memory.store.port import Share, Store
 
 BATCH = 64

@@ -17,7 +17,17 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory.domain.events import Event, ulid
-from mcp_memory.domain.nodes import EXTRACTIVE, Bullet, DraftBullet, Grip, Node, SegmentSummary, grip_key, measure
+from mcp_memory.domain.nodes import (
+    EXTRACTIVE,
+    SO_FAR,
+    Bullet,
+    DraftBullet,
+    Grip,
+    Node,
+    SegmentSummary,
+    grip_key,
+    measure,
+)
 from mcp_memory.domain.segments import (
     QUIET_MS,
     Cut,
@@ -44,7 +54,6 @@ BATCH = 64
 #: Segments that are saved at once.
 PORTION = 16
 T = TypeVar("T")
-SO_FAR = " (so far)"
 
 
 async def segment(store: Store, rules: Rules, now_ms: int, lease_token: int) -> int:

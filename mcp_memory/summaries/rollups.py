@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mcp_memory.domain.nodes import Bullet, Kind, Node, RollupSummary
+from mcp_memory.domain.nodes import NAMES, Bullet, Kind, Node, RollupSummary
 from mcp_memory.domain.text import similar, terms
 from mcp_memory.domain.toc import BULLETS, Level
 from mcp_memory.summaries.keywords import COMMON_STEMS, distinct
@@ -43,8 +43,8 @@ _SAME_CHILD, _UNPROVEN = 0.55, 0.5
 #: A bullet of fewer topical words tells less, and what weighs less than this is not told beside others.
 _ENOUGH_SAID, _WORTH_TELLING = 6, 0.4
 
-#: What stands between the themes of a title, and before the names that follow them; no theme holds either.
-_BETWEEN, _BESIDE = "; ", " · "
+#: What stands between the themes of a title; no theme holds it.
+_BETWEEN = "; "
 _MAX_THEMES, _MAX_NAMES, _NAMES = 3, 5, 9
 #: How long themes are together, and with the names beside them.
 _MAX_CHARS, _WITH_NAMES = 180, 220
@@ -273,11 +273,11 @@ def _with_names(topic: str, keywords: Sequence[str]) -> str:
     told, names = terms(topic), ""
     for word in keywords:
         longer = f"{names}, {word}" if names else word
-        if not terms(word) & told and len(topic) + len(_BESIDE) + len(longer) <= _WITH_NAMES:
+        if not terms(word) & told and len(topic) + len(NAMES) + len(longer) <= _WITH_NAMES:
             told, names = told | terms(word), longer
             if names.count(", ") + 1 == _MAX_NAMES:
                 break
-    return f"{topic}{_BESIDE}{names}" if topic and names else topic or names
+    return f"{topic}{NAMES}{names}" if topic and names else topic or names
 
 
 def _shares(children: Sequence[Node]) -> list[float]:
@@ -294,9 +294,9 @@ def _shares(children: Sequence[Node]) -> list[float]:
 def _themes_in(child: Node) -> list[str]:
     """What a child is about: a segment's title, or the themes that stand behind a period's date."""
     if child.level is Level.SEGMENT:
-        themes = [_without_names(child).replace(_BETWEEN, ", ").replace(_BESIDE, ", ")]
+        themes = [_without_names(child).replace(_BETWEEN, ", ").replace(NAMES, ", ")]
     else:
-        topic = child.title.removeprefix(child.ref.title).removeprefix(": ").partition(_BESIDE)[0]
+        topic = child.title.removeprefix(child.ref.title).removeprefix(": ").partition(NAMES)[0]
         themes = topic.split(_BETWEEN)
     return [theme for theme in themes if theme]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import ulid
-from mcp_memory.domain.nodes import Bullet, Grip, Kind, event_grip_id, grip_id, grip_key, locate, parse_grip_id
+from mcp_memory.domain.nodes import Bullet, Grip, Kind, event_grip_id, fitting, grip_id, grip_key, locate, parse_grip_id
 from mcp_memory.errors import BadId
 
 TIMES = st.integers(-62_135_596_800_000, (1 << 48) - 1)
@@ -92,3 +92,10 @@ def test_a_bullet_is_shown_with_the_label_of_its_kind() -> None:
 def test_a_kind_is_known_by_its_name_and_an_unknown_one_is_a_plain_statement() -> None:
     assert all(Kind(kind.value) is kind for kind in Kind)
     assert Kind("prophecy") is Kind.STATED
+
+
+def test_a_title_that_is_too_long_loses_its_names_before_its_themes_and_stays_so_far() -> None:
+    title = "Coupons expire in UTC; Labels of crates · coupons.py, labels.py (so far)"
+    assert fitting(title, 80) == title
+    assert fitting(title, 60) == "Coupons expire in UTC; Labels of crates (so far)"
+    assert fitting("Coupons expire in UTC", 10) == "Coupons expire in UTC"
