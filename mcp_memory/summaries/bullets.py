@@ -16,7 +16,8 @@ from mcp_memory.domain.nodes import DraftBullet, Kind
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar
 from mcp_memory.summaries.calls import Source
-from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Mood, Statement, says
+from mcp_memory.summaries.messages import MAX_TEXT, SAYS, says
+from mcp_memory.summaries.statements import Mood, Statement
 
 MOST, FEWEST = 5, 2
 _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
@@ -150,12 +150,13 @@ class Told(NamedTuple):
     name: str = ""
 
 
-_LABELLED = re.compile(r"^(Commit message|Pull request|Question|Chosen|Note): ([^\n]+)$", re.M)
+_LABELLED = re.compile(r"^(Commit message|Pull request|Issue|Issue closed|Question|Chosen|Note): ([^\n]+)$", re.M)
 _COMMIT_LINE = re.compile(r"^\[[\w./@+#-]+(?: \([\w-]+\))? ([0-9a-f]{7,40})\] (?!Merge )([^\n]{8,})$", re.M)
 _MESSAGE = re.compile(r"""\s(?:-[a-z]*m|--message)[ =](["'])(?!\$)([^"'\n]{8,})\1""")
 #: What a commit says that records nothing, and where repositories are made only to try something.
 _NOTHING = re.compile(r"^(?:nothing|no changes) added to commit|^nothing to commit", re.M)
 _THROWAWAY = re.compile(r"(?:\bcd|-C) +[\"']?(?:/private)?(?:/tmp/|/var/folders/|\$\(mktemp|\$TMPDIR)|\bmktemp -d")
+_SUBAGENTS = frozenset({"Task", "Agent"})
 _TODO = re.compile(r"^\[([x~> ])\] ([^\n]{8,})$", re.M)
 _ANSWERED = re.compile(r"^([^\n→]{8,}) → ([^\n]+)$", re.M)
 # The call gives the plan on one line, where the next heading ends the first one.
@@ -187,6 +188,8 @@ def told_by_call(event: Event) -> Iterator[Told]:
             yield Told(Kind.REQUEST, Source.PLAN, *match.span(1), without_plan(plain(match[1])))
     elif call.tool == "AskUserQuestion":
         yield from _answers(text)
+    elif call.tool in _SUBAGENTS and call.target:
+        yield Told(Kind.STEP, Source.TODO, 0, call.head, plain(call.target))
     elif call.verb == "Ran":
         yield from _from_command(text, call)
     if text.startswith("[", call.head + 1):
@@ -212,8 +215,9 @@ def _from_command(text: str, call: Call) -> Iterator[Told]:
     """A commit that landed, a pull request, or what a run of tests came to, well or not."""
     landed = not call.failed and not _THROWAWAY.search(text, 0, call.head)
     for line in _LABELLED.finditer(text, 0, _WINDOW) if landed else ():
-        if line[1] == "Pull request":
-            yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), plain(line[2]))
+        if line[1] in ("Pull request", "Issue", "Issue closed"):
+            told = plain(line[2]) if line[1] != "Issue closed" else f"Closed issue {plain(line[2])}"
+            yield Told(Kind.OUTCOME, Source.PULL_REQUEST, *line.span(2), told)
             return
     message = next((line for line in _LABELLED.finditer(text, 0, _WINDOW) if line[1] == "Commit message"), None)
     if landed and (message or "git commit" in text[: call.head] or "\n[" in text[call.head : call.head + _WINDOW]):
@@ -229,6 +233,13 @@ def _from_command(text: str, call: Call) -> Iterator[Told]:
         span = line.span()
     if span and (clean := _without_noise(text, *span)):
         yield Told(Kind.RESULT, Source.ACTION, *clean, plain(text[slice(*clean)]).strip("= "))
+
+
+def edited_files(calls: Iterable[Event]) -> dict[str, Event]:
+    """The names of the files that were changed, each with the call that changed it last, the most changed first."""
+    found = [(call.target, event) for event in calls if (call := call_of(event)) and call.verb == "Edited"]
+    names = [name for name, event in found if name and not was_refused(event)]
+    return {name: dict(found)[name] for name in sorted(dict.fromkeys(names), key=lambda name: -names.count(name))}
 
 
 def lasting_errors(calls: Sequence[Event]) -> list[tuple[Event, int, int]]:

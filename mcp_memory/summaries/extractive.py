@@ -12,10 +12,10 @@ from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary
 from mcp_memory.domain.segments import parted
 from mcp_memory.domain.text import ELLIPSIS, one_line, printable
 from mcp_memory.summaries.bullets import bullets_of, drafted
-from mcp_memory.summaries.calls import call_of
+from mcp_memory.summaries.calls import Source, edited_files
 from mcp_memory.summaries.keywords import Vocabulary, passages
-from mcp_memory.summaries.messages import command_name, plain, speakers
-from mcp_memory.summaries.statements import MAX_TEXT, collect, next_turns
+from mcp_memory.summaries.messages import MAX_TEXT, command_name, plain, speakers
+from mcp_memory.summaries.statements import collect, next_turns
 from mcp_memory.summaries.titles import title_of
 from mcp_memory.summaries.truth import settle
 
@@ -26,18 +26,14 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     """Title, bullets and keywords of a run of one session's events. The context came before them and after."""
     context, after = parted(events, context)
     people = speakers([*context, *events])
-    edited = edited_files(events)
+    edited = list(edited_files(events))
     vocabulary = Vocabulary(passages(events, context), people, frozenset(edited))
     standing = settle(collect(events, context), next_turns(after)).standing
     bullets = [drafted(one) for one in bullets_of(standing, vocabulary.names)] or _fallback(events)
-    title = title_of(standing, vocabulary, edited, events, context) or _plain_title(bullets, events)
+    title = title_of(
+        [one for one in standing if one.source > Source.ACTION], vocabulary, edited, events, context
+    ) or _plain_title(bullets, events)
     return SegmentSummary(title, tuple(bullets), vocabulary.keywords(KEYWORDS))
-
-
-def edited_files(events: Sequence[Event]) -> list[str]:
-    """The names of the files that were changed, the most often changed first."""
-    names = [call.target for event in events if (call := call_of(event)) and call.verb == "Edited" and call.target]
-    return sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
 
 
 def _fallback(events: Sequence[Event]) -> list[DraftBullet]:

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
-from mcp_memory.domain.sentences import windows
-from mcp_memory.domain.text import has_unspaced_script, strip_markup
+from mcp_memory.domain.sentences import Form, sentences, windows
+from mcp_memory.domain.text import folded, has_unspaced_script, strip_markup
 
 _PATTERNS = lexicon.expressions("messages")
+#: How a sentence is meant, by its wording.
+SAYS = lexicon.expressions("claims")
+MAX_TEXT = 220
+
+
+@lru_cache(maxsize=1 << 13)
+def says(name: str, text: str) -> bool:
+    """Whether a text holds a wording, in any case; much is asked of a sentence more than once."""
+    return SAYS[name].search(folded(text)) is not None
+
+
 _URL = re.compile(r"\w+://\S+|\bwww\.\S+")
 _HOME = re.compile(r"(?:~|/(?:home|Users|root)/?[^/\s]*|[A-Za-z]:\\Users\\[^\\\s]*)(?=[/\\])[/\\]")
 # What clients write into a user's message by themselves.
@@ -201,3 +213,83 @@ class _Run:
         if self._logged or self._code >= _LEAST_CODE:
             return Pasted(self._start, self._end, self._logged > 0)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A sentence of a message, or a lead with its items; `lead` is the heading or line above it."""
+
+    start: int
+    end: int
+    text: str
+    form: Form
+    block: int
+    lead: str
+
+
+@lru_cache(maxsize=1 << 10)
+def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
+    """The sentences of a message, cleaned; a lead and its items are one if they fit together."""
+    found = sentences(text)
+    made: list[Thought] = []
+    heading = lead = ""
+    taken, led = 0, -2
+    for index, (start, end, form, block) in enumerate(found):
+        if start < taken:
+            continue
+        body = plain(text[start:end])
+        if not body:
+            continue
+        if form == "heading":
+            heading, lead = body, ""
+            made.append(Thought(start, end, body, form, block, ""))
+            continue
+        if form == "prose" and block != led and led != block - 1:
+            lead = ""
+        if body.endswith((":", "：")) or (form == "prose" and _is_bold_line(text, start, end)):
+            head = body.rstrip(":： ")
+            joined, stop = _with_items(text, head, end, found[index + 1 :], longest)
+            if stop > end and not _is_label(head):
+                made.append(Thought(start, stop, joined, form, block, head if offers(head) else lead or heading))
+                taken = stop
+                continue
+            lead, led = head, block
+            if _is_label(head) or stop == end:
+                continue
+        made.append(Thought(start, end, body, form, block, lead or heading))
+    return tuple(made)
+
+
+def _is_bold_line(text: str, start: int, end: int) -> bool:
+    return text.startswith("**", start) and text[start:end].rstrip().endswith("**") and text[start:end].count("**") == 2
+
+
+def _is_label(head: str) -> bool:
+    low = folded(head)
+    return head.count(" ") < 2 or SAYS["label"].fullmatch(low) is not None or SAYS["empty"].fullmatch(low) is not None
+
+
+def offers(lead: str) -> bool:
+    """Whether one may choose from what stands below a line."""
+    return says("either", lead) and not SAYS["done"].match(folded(lead))
+
+
+def _with_items(
+    text: str, head: str, end: int, following: Sequence[tuple[int, int, Form, int]], longest: int
+) -> tuple[str, int]:
+    """A lead together with the items below it, if all of them fit."""
+    items: list[str] = []
+    stop, room = end, longest - len(head) - 2
+    block = -1
+    for start, last, form, number in following:
+        if form != "item":
+            break
+        body = plain(text[start:last]).rstrip(".;:")
+        if number == block:
+            items[-1] = f"{items[-1]}. {body}"
+        else:
+            items.append(body)
+        block, stop = number, last
+        if sum(map(len, items)) + 2 * len(items) > room:
+            return head, end
+    return (f"{head}: {'; '.join(items)}", stop) if items else (head, end)

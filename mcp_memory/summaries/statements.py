@@ -18,25 +18,31 @@ from mcp_memory.domain.nodes import Evidence, Kind, note_kind
 from mcp_memory.domain.segments import FOLLOWING
 from mcp_memory.domain.sentences import Form, sentences
 from mcp_memory.domain.text import folded, has_unspaced_script, terms
-from mcp_memory.summaries.calls import Source, call_of, error_span, lasting_errors, told_by_call, was_refused
+from mcp_memory.summaries.calls import (
+    Source,
+    call_of,
+    edited_files,
+    error_span,
+    lasting_errors,
+    told_by_call,
+    was_refused,
+)
 from mcp_memory.summaries.messages import (
+    SAYS,
+    Thought,
+    offers,
     own_words,
     pasted_in,
     plain,
     readable,
+    says,
     speaker_of,
     speakers,
     spoken,
+    units,
 )
 
-SAYS = lexicon.expressions("claims")
-MAX_TEXT = 220
-
-
-@lru_cache(maxsize=1 << 13)
-def says(name: str, text: str) -> bool:
-    """Whether a text holds a wording, in any case; much is asked of a sentence more than once."""
-    return SAYS[name].search(folded(text)) is not None
+_FILES = 4
 
 
 class Mood(StrEnum):
@@ -157,6 +163,13 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
         elif event.event_type is EventType.SESSION_TITLE and (heading := plain(event.text)):
             place = (0, len(event.text), turns[-1].number)
             turns[-1].statements.append(Statement(Kind.HEADING, heading, event, *place, Source.TITLE))
+    if edited := edited_files(call for turn in turns for call in turn.calls):
+        (event, *more), last = edited.values(), turns[-1].number
+        rest = f" and {len(edited) - _FILES} more" if len(edited) > _FILES else ""
+        heads = [Evidence(one.key, 0, one.text.find("\n") % (len(one.text) + 1)) for one in more[: _FILES - 1]]
+        told = f"Edited {', '.join(list(edited)[:_FILES])}{rest}"
+        end = event.text.find("\n") % (len(event.text) + 1)
+        turns[-1].statements.append(Statement(Kind.STEP, told, event, 0, end, last, Source.ACTION, more=tuple(heads)))
     for event, start, end in lasting_errors([call for turn in turns for call in turn.calls]):
         told = plain(event.text[start:end])
         turns[-1].statements.append(Statement(Kind.ERROR, told, event, start, end, turns[-1].number, Source.ACTION))
@@ -223,86 +236,6 @@ def _handed_over(event: Event) -> Iterator[Statement]:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A sentence of a message, or a lead with its items; `lead` is the heading or line above it."""
-
-    start: int
-    end: int
-    text: str
-    form: Form
-    block: int
-    lead: str
-
-
-@lru_cache(maxsize=1 << 10)
-def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
-    """The sentences of a message, cleaned; a lead and its items are one if they fit together."""
-    found = sentences(text)
-    made: list[Thought] = []
-    heading = lead = ""
-    taken, led = 0, -2
-    for index, (start, end, form, block) in enumerate(found):
-        if start < taken:
-            continue
-        body = plain(text[start:end])
-        if not body:
-            continue
-        if form == "heading":
-            heading, lead = body, ""
-            made.append(Thought(start, end, body, form, block, ""))
-            continue
-        if form == "prose" and block != led and led != block - 1:
-            lead = ""
-        if body.endswith((":", "：")) or (form == "prose" and _is_bold_line(text, start, end)):
-            head = body.rstrip(":： ")
-            joined, stop = _with_items(text, head, end, found[index + 1 :], longest)
-            if stop > end and not _is_label(head):
-                made.append(Thought(start, stop, joined, form, block, head if _offers(head) else lead or heading))
-                taken = stop
-                continue
-            lead, led = head, block
-            if _is_label(head) or stop == end:
-                continue
-        made.append(Thought(start, end, body, form, block, lead or heading))
-    return tuple(made)
-
-
-def _is_bold_line(text: str, start: int, end: int) -> bool:
-    return text.startswith("**", start) and text[start:end].rstrip().endswith("**") and text[start:end].count("**") == 2
-
-
-def _is_label(head: str) -> bool:
-    low = folded(head)
-    return head.count(" ") < 2 or SAYS["label"].fullmatch(low) is not None or SAYS["empty"].fullmatch(low) is not None
-
-
-def _offers(lead: str) -> bool:
-    """Whether one may choose from what stands below a line."""
-    return says("either", lead) and not SAYS["done"].match(folded(lead))
-
-
-def _with_items(
-    text: str, head: str, end: int, following: Sequence[tuple[int, int, Form, int]], longest: int
-) -> tuple[str, int]:
-    """A lead together with the items below it, if all of them fit."""
-    items: list[str] = []
-    stop, room = end, longest - len(head) - 2
-    block = -1
-    for start, last, form, number in following:
-        if form != "item":
-            break
-        body = plain(text[start:last]).rstrip(".;:")
-        if number == block:
-            items[-1] = f"{items[-1]}. {body}"
-        else:
-            items.append(body)
-        block, stop = number, last
-        if sum(map(len, items)) + 2 * len(items) > room:
-            return head, end
-    return (f"{head}: {'; '.join(items)}", stop) if items else (head, end)
-
-
 _NUMBERED = re.compile(r"\(?\d{1,2}[.)]\s+")
 
 
@@ -322,7 +255,7 @@ def mood_of(body: str, lead: str = "") -> Mood:
     low = folded(body)
     if body.endswith(("?", "？")):
         return Mood.QUESTION
-    if SAYS["option"].match(low) or (lead and (SAYS["option"].match(folded(lead)) or _offers(lead))):
+    if SAYS["option"].match(low) or (lead and (SAYS["option"].match(folded(lead)) or offers(lead))):
         return Mood.OPTION
     opening = SAYS["opening"].match(low)
     start = opening.end() if opening else 0
@@ -403,7 +336,7 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
         kind = Kind.SAID if named else user_kind(body, unit.form)
         mood = Mood.QUESTION if body.endswith(("?", "？")) else Mood.FACT
         if not named:
-            if unit.lead and _offers(unit.lead) and not unit.text.startswith(unit.lead):
+            if unit.lead and offers(unit.lead) and not unit.text.startswith(unit.lead):
                 mood = Mood.OPTION
             body, mood = asked_for(body, mood)
         text_told = f"{name}: {unopened(body)}" if name else unopened(body)

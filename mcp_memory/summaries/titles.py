@@ -17,8 +17,9 @@ from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.text import folded
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
+from mcp_memory.summaries.messages import SAYS
 from mcp_memory.summaries.phrases import FITTEST, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
-from mcp_memory.summaries.statements import SAYS, Mood, Statement, said_by_user
+from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
 _BY_SOURCE = {

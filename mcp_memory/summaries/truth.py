@@ -18,8 +18,8 @@ from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar, terms
 from mcp_memory.summaries.calls import Source, was_refused
-from mcp_memory.summaries.messages import plain
-from mcp_memory.summaries.statements import MAX_TEXT, SAYS, Exchange, Mood, Statement, mood_of, says, units
+from mcp_memory.summaries.messages import MAX_TEXT, SAYS, plain, says, units
+from mcp_memory.summaries.statements import Exchange, Mood, Statement, mood_of
 
 #: So alike are two statements that assert the same; so many words a contradiction shares with what it contradicts.
 SAME = 0.5

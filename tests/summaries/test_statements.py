@@ -8,18 +8,8 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.summaries.calls import Source
-from mcp_memory.summaries.statements import (
-    MAX_TEXT,
-    Mood,
-    Statement,
-    collect,
-    mood_of,
-    next_turns,
-    turns_of,
-    units,
-    unopened,
-    user_kind,
-)
+from mcp_memory.summaries.messages import MAX_TEXT, units
+from mcp_memory.summaries.statements import Mood, Statement, collect, mood_of, next_turns, turns_of, unopened, user_kind
 
 from .conversations import INTERRUPTED, Turn, commit, conversation, edited, refused
 
