@@ -147,12 +147,10 @@ def follow(prior: Body | None, own: Body) -> Body:
     if prior is None:
         return own
     told, before = [*own.key_points, *own.context.decisions], prior.context
-    # A question stands open only while nothing follows it.
-    opened = [text for text in before.unresolved if not text.endswith(("?", "？"))]
     context = replace(
         before,
         action_items=tuple(item for item in before.action_items if not _settled(item.task, told)),
-        unresolved=tuple(text for text in opened if not _settled(text, told)),
+        unresolved=tuple(text for text in before.unresolved if not _settled(text, told)),
     )
     summary = _joined([prior.summary, own.summary], MAX_SUMMARY)
     return _gathered(summary, [replace(prior, context=context), own], _merged, 1)

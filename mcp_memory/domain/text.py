@@ -36,7 +36,8 @@ class Memo(dict[str, T], Generic[T]):
         self._before: dict[str, T] = {}
 
     def __missing__(self, word: str) -> T:
-        answer = self._before[word] if word in self._before else self._function(word)
+        before = self._before  # another thread may replace it
+        answer = before[word] if word in before else self._function(word)
         if len(self) >= self._most:
             self._before = dict(self)
             self.clear()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from mcp_memory import lexicon
@@ -32,7 +33,6 @@ from mcp_memory.domain.nodes import BriefSource, Depth, depth_of, fitting, note_
 from mcp_memory.domain.records import (
     Account,
     Body,
-    Facets,
     Record,
     body_lines,
     body_text,
@@ -44,7 +44,7 @@ from mcp_memory.domain.records import (
     shortened,
     text_key,
 )
-from mcp_memory.domain.text import safe
+from mcp_memory.domain.text import ELLIPSIS, safe
 from mcp_memory.errors import SEE_SESSIONS, MemoryFault, NotFound, SummarizerError
 from mcp_memory.models.port import FacetFinder, RecordAuthor, Summarizer
 from mcp_memory.store.inbox_port import Inbox
@@ -273,13 +273,17 @@ class Compactor:
                 tokens=before.tokens,
             )
             context = [said]
+        # What was decided, and what the end left open, is seen only in the whole: an answer may stand in another part
+        # than its question, and an answer or a list of things to do is not cut short.
+        found = await to_thread.run_sync(self.facets.find, events)
         bodies: list[Body] = []
         for part in self.parts(events):
             # Choosing never waits by itself; a server must be able to answer in between.
             await checkpoint()
             if author is None or depth_of(sum(self.tokens.count(event.text) for event in part)) is Depth.NONE:
                 summary, context = await self.quick.segment(part, context), []
-                told = Body(f"{summary.title.rstrip('.')}.", tuple(bullet.shown for bullet in summary.bullets))
+                points = [point for point in summary.bullets if not _stands_in(point.text, found.decisions)]
+                told = Body(f"{summary.title.rstrip('.')}.", tuple(point.shown for point in points))
             else:
                 held = before.body if before else None
                 held = follow(held, fold(bodies)) if bodies else held
@@ -287,11 +291,8 @@ class Compactor:
             # What a summary says and what it would lose, in turn: only the first of a long session's points have room.
             turns = zip_longest(told.key_points, self.facets.points(part))
             bodies.append(replace(told, key_points=tuple(text for pair in turns for text in pair if text)))
-        # What was decided, and what the end left open, is seen only in the whole: an answer may stand in another part
-        # than its question, and an answer or a list of things to do is not cut short.
-        found = self.facets.find(events) if bodies else Facets()
         told = fold(bodies or [_NOTHING])
-        own = fold([replace(told, context=combined(told.context, found))])
+        own = fold([replace(told, context=combined(told.context, found))]) if bodies else told
         if author and wrote and len(bodies) > 1:
             own = replace(own, summary=await author.narrate([body.summary for body in bodies], node_id=node_id))
         return own, wrote or self.quick.name
@@ -314,6 +315,11 @@ class Compactor:
             shown = event if text == event.text else replace(event, text=Clean(text))
             quiet.append((shown, event.tokens if whole else self.tokens.count(text)))
         return in_parts(quiet, PART_TOKENS)
+
+
+def _stands_in(text: str, told: Sequence[str]) -> bool:
+    """Whether a text, perhaps cut short, is one of those that are told anyway."""
+    return any(other.startswith(text.rstrip(ELLIPSIS)) for other in told)
 
 
 def project_brief(source: BriefSource, budget: int, count: Callable[[str], int]) -> str:

@@ -27,8 +27,8 @@ _REFERENCE = re.compile(r"(?:PR|pull request|MR|issue|ticket) #?\d+|#\d{2,}|\b[A
 _QUANTITY = re.compile(r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)|\bv?\d+\.\d+(?:\.\d+)?\b")
 _NAME = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
 _NAMES, _FILES, _MOST_REFERENCES, _NAMES_CHARS, _DECISIONS, _TASKS, _OPEN, _POINTS = 15, 6, 4, 6_000, 8, 6, 6, 5
-#: So alike are two that say the same; so much of a task is spoken of later where it was done.
-_ALIKE, _DONE = 0.6, 0.5
+#: So alike are two that say the same; so much of a task is spoken of later where it was done; so short is a heading.
+_ALIKE, _DONE, _HEADING = 0.6, 0.5, 60
 
 
 def facets_of(events: Sequence[Event]) -> Facets:
@@ -36,41 +36,40 @@ def facets_of(events: Sequence[Event]) -> Facets:
     settled = settle(turns)
     refuted = set(map(id, settled.refuted))
     told = sorted(settled.standing, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
-    named = bool(speakers(events))
     plans = {id(one): replace(one, text=f"Plan: {one.text}") for one in told if one.source is Source.PLAN}
-    decided = [plans.get(id(one), one) for one in told if one.kind is Kind.DECISION or id(one) in plans]
+    decided = _different([plans.get(id(one), one) for one in told if one.kind is Kind.DECISION or id(one) in plans])
+    # Of many, some from the beginning to the end.
+    few = {round(place * (len(decided) - 1) / (_DECISIONS - 1)) for place in range(_DECISIONS)}
     ending = _ending(turns)
-    opened = [one for one in _opened(ending, told, named) if id(one) not in refuted]
+    opened = _different([one for one in _opened(ending, told) if id(one) not in refuted])
     tasks = [one for one in _tasks(turns, ending) if id(one) not in refuted]
-    left = [one for one in tasks if not any(_settles(later, one) for later in told)]
+    left = _different([one for one in tasks if not any(_settles(later, one) for later in told)])
+    said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
     return Facets(
-        participants=tuple(sorted(speakers(events))) or _roles(events),
-        decisions=tuple(one_line(one.text, MAX_ITEM) for one in _spread(_different(decided), _DECISIONS)),
-        action_items=tuple(action_item(one.text, one.event.role) for one in _different(left)[-_TASKS:]),
-        unresolved=tuple(one_line(one.text, MAX_ITEM) for one in _different(opened)[-_OPEN:]),
-        domain_entities=tuple(_names(events)),
+        participants=tuple(sorted(speakers(events))) or tuple(dict.fromkeys(str(event.role) for event in said)),
+        decisions=tuple(one_line(one.text, MAX_ITEM) for place, one in enumerate(decided) if place in few),
+        action_items=tuple(action_item(one.text, one.event.role) for one in left[-_TASKS:]),
+        unresolved=tuple(one_line(one.text, MAX_ITEM) for one in opened[-_OPEN:]),
+        domain_entities=tuple(_names(events, said)),
     )
 
 
 def points_of(events: Sequence[Event]) -> tuple[str, ...]:
-    """The statements with the most exact facts, in the order in which they were said."""
+    """The statements with the most exact facts, in the order in which they were said; decisions stand elsewhere."""
     told = [one for one in settle(collect(events)).standing if one.mood is Mood.FACT and one.kind not in _NO_POINTS]
     exact = [one for one in _different(told) if _QUANTITY.search(one.text)]
     best = sorted(exact, key=lambda one: -_exactness(one.text))[:_POINTS]
     return tuple(one.kind.shown(one_line(one.text, MAX_ITEM)) for one in exact if one in best)
 
 
-_NO_POINTS = frozenset({Kind.REQUEST, Kind.STEP, Kind.PLANNED, Kind.RESULT, Kind.DID, Kind.HEADING, Kind.ERROR})
+_NO_POINTS = frozenset(
+    {Kind.DECISION, Kind.REQUEST, Kind.STEP, Kind.PLANNED, Kind.RESULT, Kind.DID, Kind.HEADING, Kind.ERROR}
+)
 
 
 def _exactness(text: str) -> float:
     """How much a reader would lose with the words: numbers with what they count, versions, and names."""
     return len(_QUANTITY.findall(text)) + 0.5 * min(2, len(_NAME.findall(text)))
-
-
-def _roles(events: Sequence[Event]) -> tuple[str, ...]:
-    said = (event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something)
-    return tuple(dict.fromkeys(str(event.role) for event in said))
 
 
 def _ending(turns: Sequence[Exchange]) -> list[Exchange]:
@@ -84,22 +83,21 @@ def _ending(turns: Sequence[Exchange]) -> list[Exchange]:
     return ending[::-1]
 
 
-def _opened(ending: Sequence[Exchange], told: Sequence[Statement], named: bool) -> Iterator[Statement]:
+def _opened(ending: Sequence[Exchange], told: Sequence[Statement]) -> Iterator[Statement]:
     """What the end leaves open: what is said to be, a question that nobody answered, an error, work broken off."""
     yield from (one for one in told if one.kind is Kind.OPEN and one.source is Source.NOTE)
     for turn in ending:
-        closing = [one for one in turn.statements if one.source is Source.CLOSING or (named and one.kind is Kind.SAID)]
-        for one in closing:
-            if one.mood in (Mood.FACT, Mood.GUESS) and _WORDINGS["open_now"].search(folded(one.text)):
+        for one in turn.statements:
+            low, last = folded(one.text), turn is ending[-1]
+            if one.source is Source.CLOSING or one.kind is Kind.SAID:
+                asks = last and one.mood is Mood.QUESTION and one.kind is not Kind.SAID
+                asks = asks and bool(_WORDINGS["to_decide"].search(low)) and not _WORDINGS["offer"].match(low)
+                if asks or (one.mood in (Mood.FACT, Mood.GUESS) and _WORDINGS["open_now"].search(low)):
+                    yield one
+            elif last and one.kind is Kind.ERROR and one.event is turn.calls[-1]:
                 yield one
-        asked = [one for one in closing[-3:] if one.mood is Mood.QUESTION and not named]
-        if turn is ending[-1]:
-            asked = [one for one in asked if _WORDINGS["to_decide"].search(folded(one.text))]
-            yield from (one for one in asked if not _WORDINGS["offer"].match(folded(one.text)))
-            last = turn.calls[-1] if turn.calls else None
-            yield from (one for one in turn.statements if one.kind is Kind.ERROR and one.event is last)
-            broken = (one for one in told if one.kind is Kind.OPEN and one.by_user and one.turn == turn.number)
-            yield from (one for one in broken if one.source is not Source.NOTE)
+        broken = (one for one in told if one.kind is Kind.OPEN and one.by_user and one.turn == turn.number)
+        yield from (one for one in broken if one.source is not Source.NOTE)
 
 
 def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[Statement]:
@@ -111,7 +109,7 @@ def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[St
             if one.mood is Mood.FACT and one.source is Source.MESSAGE and _WORDINGS["later"].search(low):
                 yield one
             elif one.source is Source.CLOSING and one.mood in (Mood.FACT, Mood.STEP, Mood.PROPOSAL):
-                listed = len(one.lead) < 60 and _WORDINGS["list_head"].search(folded(one.lead))
+                listed = len(one.lead) < _HEADING and _WORDINGS["list_head"].search(folded(one.lead))
                 left = _WORDINGS["to_do"].search(low)
                 # Of an assistant that only talks, it is advice.
                 if (works and turn in ending and (listed or left)) or (left and _WORDINGS["due"].search(one.text)):
@@ -137,32 +135,21 @@ def _different(found: Sequence[Statement]) -> list[Statement]:
     return kept[::-1]
 
 
-def _spread(found: Sequence[Statement], most: int) -> Sequence[Statement]:
-    """At most so many, from beginning to end."""
-    if len(found) <= most:
-        return found
-    return [found[index * (len(found) - 1) // (most - 1)] for index in range(most)]
-
-
 def action_item(text: str, role: Role) -> ActionItem:
     """A sentence as a task, with who is to do it and when, where it says so."""
     speaker = speaker_of(text)
     body = text.removeprefix(f"{speaker}: ")
-    owner, due = "", _WORDINGS["due"].search(body)
-    other = {Role.USER: "assistant", Role.ASSISTANT: "user"}
-    match = _WORDINGS["owner"].search(body)
-    if match:
-        owner = match["at"] or match["name"] or ""
-        owner = owner or (speaker or str(role) if match["i"] else "" if speaker else other.get(role, ""))
+    due, match = _WORDINGS["due"].search(body), _WORDINGS["owner"].search(body)
+    owner = (match["at"] or match["name"] or "") if match else ""
+    if match and not owner:
+        other = {Role.USER: "assistant", Role.ASSISTANT: "user"}
+        owner = speaker or str(role) if match["i"] else "" if speaker else other.get(role, "")
     return ActionItem(one_line(body.rstrip(" .;:"), MAX_ITEM), owner, due[1] if due else "")
 
 
-def _names(events: Sequence[Event]) -> list[str]:
+def _names(events: Sequence[Event], said: Sequence[Event]) -> list[str]:
     """Files that were changed, then references such as PR numbers, then the names that come up most."""
-    said = [event for event in events if event.role in (Role.USER, Role.ASSISTANT) and event.says_something]
-    passages = [
-        WeighedText(spoken(event.text)[:_NAMES_CHARS], 2.0 if event.role is Role.USER else 1.0) for event in said
-    ]
+    passages = [WeighedText(spoken(one.text)[:_NAMES_CHARS], 2.0 if one.role is Role.USER else 1.0) for one in said]
     words = Vocabulary(passages, speakers(events)).keywords(_NAMES)
     calls = [call_of(event) for event in events if event.role is Role.TOOL]
     edits = Counter(call.target for call in calls if call and call.verb == "Edited" and call.target)
