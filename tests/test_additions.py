@@ -193,7 +193,7 @@ class Forecaster(ExtractiveSummarizer):
 @pytest.mark.anyio
 async def test_a_kind_of_bullet_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = Kind._new_member_(  # type: ignore[attr-defined]  # closed at run time
-        Kind, "weather", "Weather", 2.0, 1.0, 0.5
+        Kind, "weather", "Weather", 2.0
     )
     toy._name_ = "WEATHER"
     monkeypatch.setitem(Kind._value2member_map_, "weather", toy)
