@@ -23,8 +23,7 @@ T = TypeVar("T")
 class Memo(dict[str, T], Generic[T]):
     """A function's answers by the words they are about: `memo[word]` calls it only the first time.
 
-    `map(memo.__getitem__, words)` runs without a line of Python for words that are known. When it is full it forgets
-    what was not asked for since it was last full, which takes less than keeping an order.
+    `map(memo.__getitem__, words)` runs no line of Python for known words. A full one forgets what was not asked since.
     """
 
     __slots__ = ("_before", "_function", "_most")
