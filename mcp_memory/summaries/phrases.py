@@ -79,7 +79,7 @@ _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
 _TICKED, _JOINT = re.compile(r"`([^`\n]*)`"), "\ue000"
 _SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
-_LONG_PATH = re.compile(r"(?:[\w.~@-]*/){2,}([\w.@-]+\.\w+)|(?:[\w.~@-]+/){2,}([\w.@-]+)")
+_LONG_PATH = re.compile(r"(?:[\w.~@-]*/)+([\w.~@-]+/[\w.@-]+)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
@@ -111,7 +111,7 @@ def _clauses(text: str) -> Iterator[Clause]:
         # A title crosses commas and colons at most.
         last = whole == 1.0 and _CROSSED.fullmatch(mark[0]) is None
         ends.append((mark.start(), whole, last))
-        if whole == 1.0 and text.count('"', 0, mark.end()) % 2 == 0:
+        if whole == 1.0 and text.count('"', 0, mark.end()) % 2 == 0 and (last or not _says_on(low, mark)):
             starts.append((mark.end(), last))
         elif mark[1] is not None and (task := _AND.match(low, mark.end())) and _asks(low, task.end()):
             starts.append((task.end(), False))
@@ -133,6 +133,11 @@ def _clauses(text: str) -> Iterator[Clause]:
             while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
                 words.pop()  # `It now uses the cache with:` and its list
             yield Clause(_finished(" ".join(words)), asked, opens, whole)
+
+
+def _says_on(low: str, colon: re.Match[str]) -> bool:
+    """Whether a colon ends more than a label: what follows it cannot do without `Removed from the parser:`."""
+    return colon[0][0] in ":：" and _PATTERNS["verb"].search(low[: colon.start()]) is not None
 
 
 _CROSSED = re.compile(r"\s*[,:，、：]+\s*")
@@ -168,7 +173,7 @@ def _tidied(sentence: str) -> str:
     if "(" in text or "[" in text or "（" in text:
         text = _PARENTHESIS.sub("", text)
     if text.count("/") > 1:
-        text = _LONG_PATH.sub(lambda match: match[1] or match[2], text)
+        text = _LONG_PATH.sub(r"\1", text)
     return " ".join((_LINE_REF.sub(r"\1", text) if ":" in text else text).split())
 
 
