@@ -178,7 +178,12 @@ def _leveled(counts: Mapping[str, float]) -> Mapping[str, float]:
 def _is_term(left: str, right: str) -> bool:
     """Whether two neighbouring words may be one term together: both are ordinary, and one of them telling."""
     one, two = _WORDS[left], _WORDS[right]
-    if not (left.isalpha() and right.isalpha()) or left.endswith("ly") or right.endswith("ly") or _BESIDE & {*one.stems, *two.stems}:
+    if (
+        not (left.isalpha() and right.isalpha())
+        or left.endswith("ly")
+        or right.endswith("ly")
+        or _BESIDE & {*one.stems, *two.stems}
+    ):
         return False
     return min(one.telling, two.telling) > 0.0 and _PLAIN <= max(one.telling, two.telling) < _NAMED and one != two
 

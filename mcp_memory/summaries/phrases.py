@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_memory import lexicon
-from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script, terms
+from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script
 from mcp_memory.summaries.keywords import stems_of
 
 MAX_WORDS, MAX_CHARS = 10, 90
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
 _BY_FIRST = {"leaning": 0.3, "asking": 0.6, "sweeping": 0.8, "wondering": 0.85, "chores": 0.55, "looking": 0.75}
 _BY_WORD = {"personal": 0.5, "vague": 0.45}
 _BY_PATTERN = {"code": 0.45, "ids": 0.3, "lacking": 0.5}
-_TASK, _GENERAL, _BREAK, _FIGURE = 1.1, 0.5, 0.8, 0.7
+_TASK, _NAMED, _GENERAL, _BREAK, _FIGURE = 1.1, 1.1, 0.5, 0.8, 0.7
 
 
 @lru_cache(maxsize=1 << 12)
@@ -49,7 +49,7 @@ def readability(title: str) -> float:
     value *= _BREAK ** len(list(_PATTERNS["breaks"].finditer(low)))
     value *= _FIGURE ** len(list(_PATTERNS["figures"].finditer(low)))
     # A name or two say what it is about; more of them than words cannot be read.
-    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else 1.1 if names else 1.0)
+    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else _NAMED if names else 1.0)
 
 
 def names_in(title: str) -> list[str]:
@@ -63,11 +63,10 @@ def word_count(title: str) -> int:
 
 
 class Clause(NamedTuple):
-    """Words of a sentence: whether something is asked for, whether they open it, and how whole they are."""
+    """Words of a sentence, whether something is asked for, and how whole they are."""
 
     text: str
     asked: bool
-    opens: bool
     whole: float
 
 
@@ -79,7 +78,7 @@ _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
 _TICKED, _JOINT = re.compile(r"`([^`\n]*)`"), "\ue000"
 _SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
-_LONG_PATH = re.compile(r"(?:[\w.~@-]*/)+([\w.~@-]+/[\w.@-]+)")
+_LONG_PATH = re.compile(r"/?(?:[\w.~@-]+/)+([\w.~@-]+/[\w.@-]+)")
 _LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
@@ -95,7 +94,7 @@ def clauses(sentence: str) -> Sequence[Clause]:
     """The clauses of a sentence, each once; of several that begin alike the longer ones come later."""
     text = _tidied(sentence)
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
-        return (Clause(_unspaced(text), True, True, 1.0),)
+        return (Clause(_unspaced(text), True, 1.0),)
     found: dict[str, Clause] = {}
     for clause in _clauses(text):
         if clause.text and (clause.text not in found or clause.whole > found[clause.text].whole):
@@ -132,7 +131,7 @@ def _clauses(text: str) -> Iterator[Clause]:
             words = text[start:end].split()
             while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
                 words.pop()  # `It now uses the cache with:` and its list
-            yield Clause(_finished(" ".join(words)), asked, opens, whole)
+            yield Clause(_finished(" ".join(words)), asked, whole)
 
 
 def _says_on(low: str, colon: re.Match[str]) -> bool:
@@ -188,10 +187,8 @@ def _finished(clause: str) -> str:
     if not words or words[-1].lower().strip("'’") in _WORDS["dangling"]:
         return ""
     title = " ".join(words)
-    label, colon, _ = title.partition(":")
-    if colon and label.rpartition(" ")[2].lower() in _WORDS["dangling"]:
-        return ""
-    if any(title.count(opening) != title.count(closing) for opening, closing in ("()", "[]", "{}")):
+    label = title.partition(":")[0].rpartition(" ")[2].lower() if ":" in title else ""
+    if label in _WORDS["dangling"] or any(title.count(one) != title.count(two) for one, two in ("()", "[]", "{}")):
         return ""
     return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
 
@@ -209,15 +206,9 @@ def _unspaced(text: str) -> str:
 
 def worth(title: str, weights: Mapping[str, float]) -> float:
     """How much a title tells: the weight of what it names, each thing once however many words its name has."""
-    if has_unspaced_script(title):
-        return math.fsum(weights.get(part, 0.0) for part in sorted(terms(title)))
     told: dict[tuple[str, ...], float] = {}
-    for word in title.split():
-        parts = _named_by(word)
-        if len(parts) == 1:
-            if not parts[0].isdigit():
-                told[parts] = weights.get(parts[0], 0.0)
-        elif parts and not all(map(str.isdigit, parts)):
+    for parts in map(_named_by, title.split()):
+        if parts and not all(map(str.isdigit, parts)):
             ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
             told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
     return math.fsum(told.values())
@@ -234,17 +225,14 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(stem for word in text.split() for stem in _named_by(word))
 
 
-_ASKED, _OPENS, _ENOUGH = 1.15, 1.05, 1.5
+_ASKED, _ENOUGH = 1.15, 1.5
 _LENGTH = (0.0, 0.25, 0.55, 0.8, 0.95, *(1.0,) * 6)
-
-
 #: No clause is fitter than this.
-FITTEST = _ASKED * _OPENS * 1.25
+FITTEST = _ASKED * _TASK * _NAMED
 
 
 def fitness(clause: Clause, weights: Mapping[str, float]) -> float:
-    """How fit a clause is as a title, among those of its sentence."""
+    """How fit a clause is as a title: what it tells, how long and whole it is, and how it reads."""
     told = worth(clause.text, weights)
-    length = _LENGTH[min(word_count(clause.text), MAX_WORDS)]
-    by_place = (_ASKED if clause.asked else 1.0) * (_OPENS if clause.opens else 1.0) * clause.whole
-    return told / (told + _ENOUGH) * length * by_place * readability(clause.text)
+    by_shape = _LENGTH[min(word_count(clause.text), MAX_WORDS)] * clause.whole * (_ASKED if clause.asked else 1.0)
+    return told / (told + _ENOUGH) * by_shape * readability(clause.text)

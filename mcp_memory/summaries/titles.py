@@ -22,26 +22,10 @@ from mcp_memory.summaries.phrases import FITTEST, MAX_CHARS, MAX_WORDS, Clause, 
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
-_BY_SOURCE = {
-    Source.PLAN: 2.2,
-    Source.PULL_REQUEST: 2.2,
-    Source.TITLE: 2.0,
-    Source.COMMIT: 1.8,
-    Source.NOTE: 1.6,
-    Source.TODO: 1.0,
-}
-_BY_KIND = {
-    Kind.REQUEST: 1.3,
-    Kind.REPORT: 1.2,
-    Kind.DECISION: 1.2,
-    Kind.OUTCOME: 1.3,
-    Kind.CAUSE: 1.0,
-    Kind.SAID: 1.0,
-    Kind.CORRECTION: 0.9,
-    Kind.STATED: 0.8,
-    Kind.FINDING: 0.7,
-    Kind.RULE: 0.6,
-}
+_BY_SOURCE = {Source.PLAN: 2.2, Source.PULL_REQUEST: 2.2, Source.TITLE: 2.0, Source.COMMIT: 1.8, Source.NOTE: 1.6}
+_BY_SOURCE[Source.TODO] = 1.0
+_BY_KIND = {Kind.REQUEST: 1.3, Kind.REPORT: 1.2, Kind.DECISION: 1.2, Kind.OUTCOME: 1.3, Kind.CAUSE: 1.0, Kind.SAID: 1.0}
+_BY_KIND |= {Kind.CORRECTION: 0.9, Kind.STATED: 0.8, Kind.FINDING: 0.7, Kind.RULE: 0.6}
 #: What is left of what was said in passing, before a closing message and without one.
 _PASSING, _LAST = 0.5, 0.7
 #: What is left of a question, each later sentence, a user's sentence that asks for nothing, and by the form of others.
@@ -52,6 +36,9 @@ _SOLVED, _BEFORE = 0.3, 0.6
 #: How much a word counts by how many voices speak of it: the user, the closing messages, what was written, the
 #: files that were edited.
 _VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
+#: Where the pull request that was spoken of or looked at is named, and how far into an event it is sought.
+_PULL_REQUEST = re.compile(r"(?:\b(?:PR|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b", re.I)
+_HEAD = 300
 _DONE = re.compile(r"^(?:\w+ )?\w+ed\b|\bnow\b|\bno longer\b")
 
 
@@ -74,23 +61,13 @@ def title_of(
     before = asked_before(context)
     weights = _shared([*before, *standing], vocabulary, edited)
     options = options_of(standing, before, weights)
-    names = _names(vocabulary, weights)
-    number = pull_request_of([*events, *(one.event for one in before)])
     title = options[0].text if options else ""
-    if number and number not in title and (not title or len(title) + len(number) + 5 <= MAX_CHARS):
-        title = f"PR {number}: {title}" if title else f"PR {number}"
-    return with_names(title, names) if title else ""
-
-
-def pull_request_of(events: Sequence[Event]) -> str:
-    """The number of the pull request that was spoken of or looked at most."""
-    heads = [event.text[:_HEAD].lower() for event in events if event.role is not Role.ASSISTANT]
-    found = [match[1] for head in heads if "pr" in head or "pull" in head for match in _PULL_REQUEST.finditer(head)]
-    return Counter(found).most_common(1)[0][0] if found else ""
-
-
-_PULL_REQUEST = re.compile(r"(?:\b(?:pr|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b")
-_HEAD = 300
+    spoken = [event.text[:_HEAD] for event in (*events, *context) if event.role is not Role.ASSISTANT]
+    numbers = Counter(match[1] for text in spoken for match in _PULL_REQUEST.finditer(text))
+    number = max(numbers, key=lambda one: numbers[one], default="")
+    if number and number not in title and len(title) + len(number) + 5 <= MAX_CHARS:
+        title = f"PR {number}: {title}".rstrip(": ")
+    return with_names(title, _names(vocabulary, weights)) if title else ""
 
 
 def options_of(
@@ -156,7 +133,7 @@ def _done(one: Statement) -> bool:
 
 def _clauses_of(one: Statement) -> Sequence[Clause]:
     if one.source in _BY_SOURCE and word_count(one.text) <= MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
-        return (Clause(one.text, True, True, 1.0),)
+        return (Clause(one.text, True, 1.0),)
     return clauses(one.text)
 
 
@@ -194,14 +171,9 @@ def with_names(title: str, names: Sequence[str]) -> str:
     further: list[str] = []
     for name in names:
         own = stems(_EXTENSION.sub("", name))
-        longer = _named(title, [*further, name])
-        if len(further) < _MOST and len(longer) <= MAX_CHARS and len(own - known) * 2 >= len(own) > 0:
+        room = len(title) + sum(map(len, [*further, name])) + 2 * len(further) + 3 <= MAX_CHARS
+        if len(further) < _MOST and room and len(own - known) * 2 >= len(own) > 0:
             further.append(name)
             known |= own
-    return _named(title, further)
-
-
-def _named(title: str, names: Sequence[str]) -> str:
-    if not names:
-        return title
-    return f"{title} ({', '.join(names)})" if ": " in title else f"{title}: {', '.join(names)}"
+    told = ", ".join(further)
+    return title if not told else f"{title} ({told})" if ": " in title else f"{title}: {told}"
