@@ -374,7 +374,7 @@ def user_kind(body: str, form: Form) -> Kind:
         return Kind.NOISE
     if form == "heading":
         return Kind.REQUEST
-    if says("rule", body):
+    if says("rule", body) and not body.endswith(("?", "？")):
         return Kind.RULE
     if says("problem", body):
         return Kind.REPORT
