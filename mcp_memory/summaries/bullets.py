@@ -25,6 +25,8 @@ _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}
 _FIRM, _EXACT = 1.5, 1.2
 #: What a sentence loses that leans on the one before it, what is asked only, and each further sentence of a message.
 _LEANS, _QUESTION, _LATER = 0.75, 0.6, 0.95
+#: A long message of a user may end with what it asks for.
+_LAST = 0.6
 _DUPLICATE = 0.6
 _SAME_TURN, _SAME_KIND = 0.85, 0.9
 _ARROW = " → "
@@ -110,7 +112,7 @@ def _worth(one: Statement, own: Collection[str], whole: float) -> float:
     elif one.mood is Mood.QUESTION:
         value *= _QUESTION
     elif one.source is Source.MESSAGE:
-        value *= _LATER**one.place
+        value *= max(_LATER**one.place, _LAST)
     return value
 
 
@@ -154,6 +156,16 @@ def _answers(one: Statement, asked: Statement) -> float:
 _ASKED = frozenset({Kind.REQUEST, Kind.REPORT, Kind.CORRECTION, Kind.DECISION, Kind.RULE})
 
 
+_JOINING, _TORN = re.compile(r"^[\s;,:)\]}–—]+|[\s;,:(\[{–—]+$"), '`"“”'
+
+
 def drafted(one: Statement) -> DraftBullet:
     name = f" ({one.lead})" if one.kind is Kind.COMMIT and one.lead else ""
-    return DraftBullet(clipped(one.text, MAX_TEXT - len(name)) + name, one.evidence, one.kind)
+    return DraftBullet(_whole(clipped(one.text, MAX_TEXT - len(name))) + name, one.evidence, one.kind)
+
+
+def _whole(text: str) -> str:
+    """The text without half a quotation and without marks that join it to what is not there."""
+    if text.count("`") % 2 or text.count('"') % 2 or text.count("“") != text.count("”"):
+        text = text.translate(dict.fromkeys(map(ord, _TORN)))
+    return _JOINING.sub("", text) or text

@@ -30,9 +30,9 @@ def summarize_segment(events: Sequence[Event], context: Sequence[Event]) -> Segm
     vocabulary = Vocabulary(passages(events, context), people, frozenset(edited))
     standing = settle(collect(events, context), next_turns(after)).standing
     bullets = [drafted(one) for one in bullets_of(standing, vocabulary.names)] or _fallback(events)
-    title = title_of(
-        [one for one in standing if one.source > Source.ACTION], vocabulary, edited, events, context
-    ) or _plain_title(bullets, events)
+    telling = [one for one in standing if one.source > Source.ACTION]
+    title = title_of(telling, vocabulary, edited, events, context)
+    title = title if any(map(str.isalnum, title)) else _plain_title(bullets, events)
     return SegmentSummary(title, tuple(bullets), vocabulary.keywords(KEYWORDS))
 
 

@@ -239,6 +239,8 @@ def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Weig
 def _of_user(message: str, weight: float) -> Iterator[WeighedText]:
     """A user's own words and, for much less, what was pasted among them; an error that it names tells more."""
     text = spoken(message)
+    if lexicon.expressions("claims")["agrees"].fullmatch(text.lower()):
+        return
     for run in pasted_in(text):
         yield WeighedText(text[run.start : run.end], _PASTED, code=True)
         if run.log and (span := error_span(text[: run.end], run.start)):

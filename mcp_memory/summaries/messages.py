@@ -108,8 +108,16 @@ def plain(raw: str) -> str:
     return " ".join(text.split()).lstrip("✅✓❌ ")
 
 
+#: Numbered lines of a file, a difference between files, the prompt of a shell, and what a client says itself.
+_COPIED = re.compile(
+    r"\[Request interrupted by user|(?:^|\s)\d{1,5}→|@@ -\d|^diff --git |^(?:\+\+\+|---) [ab]/|\b\w+@[\w.-]+:[~/]"
+)
+
+
 def readable(body: str) -> bool:
     """Whether it is language rather than a dump, a path or a bare name."""
+    if _COPIED.search(body):
+        return False
     if has_unspaced_script(body):
         return True
     return _SPACED_WORD.search(body) is not None and (len(body) < 80 or body.count(" ") * 25 > len(body))
@@ -180,15 +188,18 @@ def _runs(text: str, low: int, high: int) -> Iterator[Pasted]:
         yield made
 
 
+_TYPED = re.compile(r"\s*(?:[$❯] |\w+@[\w.-]+:\S*[$#] )")
+
+
 class _Run:
     """Lines that may be one pasted stretch."""
 
-    __slots__ = ("_code", "_end", "_logged", "_open", "_start")
+    __slots__ = ("_code", "_end", "_logged", "_open", "_start", "_typed")
 
     def __init__(self) -> None:
         self._start = self._end = -1
         self._code = self._logged = 0
-        self._open = False
+        self._open = self._typed = False
 
     def takes(self, line: str, at: int) -> bool:
         """Whether the line goes on with the run, or begins one."""
@@ -199,8 +210,11 @@ class _Run:
         logged = _PATTERNS["log"].match(line) is not None
         coded = not logged and (_PATTERNS["code"].match(line) or _PATTERNS["columns"].match(line)) is not None
         begun = self._code or self._logged
+        self._typed |= _TYPED.match(line) is not None
         if not (logged or coded or (_PATTERNS["between"] if begun else _PATTERNS["above"]).match(line)):
-            return False
+            # Below a command any line may be its output, if what is known to be output follows.
+            self._open = False
+            return self._typed
         self._logged += logged
         self._code += coded
         self._start = at if self._start < 0 else self._start

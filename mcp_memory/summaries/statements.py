@@ -344,12 +344,13 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
             kind, text_told, event, unit.start, unit.end, turn, Source.MESSAGE, mood, unit.form, place, unit.lead
         )
         place += 1
-    if not named and not place:
+    if not named:
         for log in pasted_in(text):
             if log.log and (span := error_span(text[: log.end], log.start)):
                 body = plain(text[slice(*span)])
-                yield Statement(Kind.REPORT, body, event, *span, turn, Source.MESSAGE)
-                return
+                if readable(body):
+                    yield Statement(Kind.REPORT, body, event, *span, turn, Source.MESSAGE, place=place)
+                    return
 
 
 def _thoughts(text: str) -> Iterator[Thought]:
