@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from mcp_memory.domain.nodes import NAMES, Bullet, Kind, Node, RollupSummary
@@ -47,7 +48,7 @@ _ENOUGH_SAID, _WORTH_TELLING = 6, 0.4
 _BETWEEN = "; "
 _MAX_THEMES, _MAX_NAMES, _NAMES = 3, 5, 9
 #: How long themes are together, and with the names beside them.
-_MAX_CHARS, _WITH_NAMES = 180, 220
+_MAX_CHARS, _WITH_NAMES = 180, 240
 #: So much of a theme's words any child is likely to speak of.
 _BY_CHANCE = 0.7
 #: Themes that are so much alike are one.
@@ -214,7 +215,7 @@ def _placed(items: Sequence[_Item], level: Level, children: Sequence[Node]) -> l
     placed: list[_Item] = []
     named = -1
     for item in items:
-        title = " ".join(_themes_in(children[item.child]))
+        title = " ".join(_named(children[item.child])[0])
         text = f"{title} – {item.bullet.text}"
         clear = item.kind in _BY_USER or item.child == named or terms(title) & item.terms
         if title and not clear and len(text) <= _LONGEST:
@@ -233,38 +234,44 @@ def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, .
 
 
 class _Theme(NamedTuple):
-    """A title that may stand for a period: how fit it is, and how much each child is about it."""
+    """A title that may stand for a period: how fit it is, how much each child is about it, and names that follow it."""
 
     text: str
     terms: frozenset[str]
     fit: float
     about: tuple[float, ...]
+    names: tuple[str, ...]
 
 
 def _topic(children: Sequence[Node], keywords: Sequence[str], settled: Sequence[frozenset[str]]) -> str:
-    """The themes that tell what most of the period was about, and names that recur beside them.
+    """The themes that tell what most of the period was about, and names beside them: first their own.
 
     `settled` are the terms of what a later child closed or set right.
     """
-    named = _themes_in(children[0]) if len(children) == 1 else _chosen(children, _themes(children, settled))
-    return _with_names(_BETWEEN.join(named), keywords)
+    if len(children) == 1:
+        themes, names = _named(children[0])
+        return _with_names(_BETWEEN.join(themes), [*names, *keywords])
+    chosen = _chosen(children, _themes(children, settled))
+    own = [name for names in zip_longest(*(theme.names for theme in chosen)) for name in names if name]
+    return _with_names(_BETWEEN.join(theme.text for theme in chosen), [*own, *keywords])
 
 
-def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[str]:
+def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[_Theme]:
     """Few themes, of which each next one tells most of what those before it leave untold."""
-    left, chosen = list(themes), list[str]()
+    left, chosen = list(themes), list[_Theme]()
     untold = _shares(children)
     while left and len(chosen) < _MAX_THEMES:
         theme = max(
             left, key=lambda theme: theme.fit * math.fsum(map(math.prod, zip(untold, theme.about, strict=True)))
         )
-        alike = [other for other in left if similar(other.terms, theme.terms) >= _ALIKE and other.fit >= theme.fit]
+        alike = [other for other in left if similar(other.terms, theme.terms) >= _ALIKE]
         left.remove(theme)
-        theme = theme._replace(text=(alike or [theme])[-1].text)
-        if not chosen or len(_BETWEEN.join([*chosen, theme.text])) <= _MAX_CHARS:
-            chosen.append(theme.text)
+        # What came of it is told by the last of those that are alike.
+        named = [other for other in alike if other.fit >= theme.fit][-1:] or [theme]
+        if not chosen or len(_BETWEEN.join(one.text for one in (*chosen, *named))) <= _MAX_CHARS:
+            chosen += named
             untold = [share * (1.0 - told) for share, told in zip(untold, theme.about, strict=True)]
-            left = [other for other in left if similar(other.terms, theme.terms) < _ALIKE]
+            left = [other for other in left if other not in alike]
     return chosen
 
 
@@ -291,23 +298,18 @@ def _shares(children: Sequence[Node]) -> list[float]:
     return [min(max(size / mean, _SMALLEST), _LARGEST) for size in sizes]
 
 
-def _themes_in(child: Node) -> list[str]:
-    """What a child is about: a segment's title, or the themes that stand behind a period's date."""
-    if child.level is Level.SEGMENT:
-        themes = [_without_names(child).replace(_BETWEEN, ", ").replace(NAMES, ", ")]
-    else:
+def _named(child: Node) -> tuple[list[str], tuple[str, ...]]:
+    """What a child is about, and the names that follow: of a segment's title, or of what stands behind a date."""
+    if child.level is not Level.SEGMENT:
         topic = child.title.removeprefix(child.ref.title).removeprefix(": ").partition(NAMES)[0]
-        themes = topic.split(_BETWEEN)
-    return [theme for theme in themes if theme]
-
-
-def _without_names(segment: Node) -> str:
-    """A segment's title without the keywords that stand behind it."""
+        return [theme for theme in topic.split(_BETWEEN) if theme], ()
+    title, own = child.title, tuple[str, ...]()
     for before, after in ((": ", ""), (" (", ")")):
-        title, _, names = segment.title.removesuffix(after).rpartition(before)
-        if title and segment.title.endswith(after) and set(names.split(", ")) <= set(segment.keywords):
-            return title
-    return segment.title
+        head, _, last = title.removesuffix(after).rpartition(before)
+        if head and title.endswith(after) and set(last.split(", ")) <= set(child.keywords):
+            title, own = head, tuple(last.split(", "))
+            break
+    return [title.replace(_BETWEEN, ", ").replace(NAMES, ", ")] if title else [], own
 
 
 def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list[_Theme]:
@@ -318,13 +320,13 @@ def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list
     counts = Counter(term for own in spoken for term in own)
     found = []
     for index, child in enumerate(children):
-        parts = _themes_in(child)
+        parts, names = _named(child)
         for rank, text in enumerate(parts):
             own = terms(text)
             most = 1.0 if len(parts) == 1 else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
             about = [most * _spoken_of(own, other, counts) for other in spoken]
             about[index] = most
-            found.append(_Theme(text, own, _fit(own, child, settled), tuple(about)))
+            found.append(_Theme(text, own, _fit(own, child, settled), tuple(about), names))
     return found
 
 

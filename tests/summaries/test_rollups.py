@@ -145,16 +145,14 @@ def test_of_two_days_the_busier_one_names_the_week_first() -> None:
 
 
 def test_names_behind_the_titles_of_segments_stand_once_behind_all_themes() -> None:
-    dates = segment(
-        3, "Parser reads dates: parser.py, leap years", (Kind.OUTCOME, "ok"), keywords=("parser.py", "leap years")
-    )
-    maps = segment(4, "Plotter draws maps: plotter.py", (Kind.OUTCOME, "ok"), keywords=("plotter.py", "tiles"))
-    names = segment(6, "PR 7: Crates weigh less (crates.py)", (Kind.OUTCOME, "ok"), keywords=("crates.py",))
-    assert themes(Level.DAY, names) == ["PR 7: Crates weigh less"]
-    wrong = segment(5, "Printer fails: paper is empty", (Kind.OUTCOME, "ok"), keywords=("printer.py",))
-    topic = roll_up(Level.DAY, [dates, maps, wrong]).topic
-    assert set(topic.partition(" · ")[0].split("; ")) == {"Parser reads dates", "Plotter draws maps", wrong.title}
-    assert set(topic.partition(" · ")[2].split(", ")) == {"leap years", "tiles"}
+    done = (Kind.OUTCOME, "ok")
+    dates = segment(3, "Parser reads dates: parser.py, leap years", done, keywords=("tiles", "parser.py", "leap years"))
+    crates = segment(4, "PR 7: Crates weigh less (crates.py)", done, keywords=("tiles", "crates.py"))
+    wrong = segment(5, "Printer fails: paper is empty", done, keywords=("tiles", "printer.py"))
+    named, _, names = roll_up(Level.DAY, [dates, crates, wrong]).topic.partition(" · ")
+    assert set(named.split("; ")) == {"Parser reads dates", "PR 7: Crates weigh less", wrong.title}
+    assert names == "leap years, tiles"
+    assert roll_up(Level.DAY, [crates]).topic == "PR 7: Crates weigh less · tiles"
 
 
 def test_what_is_told_in_common_words_gives_way_to_what_names_its_matter() -> None:
