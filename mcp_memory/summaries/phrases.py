@@ -20,6 +20,7 @@ MAX_WORDS, MAX_CHARS = 10, 90
 
 _WORDS, _VOCABULARY = lexicon.word_lists("titles"), lexicon.word_lists("vocabulary")
 _PATTERNS, _POLITE = lexicon.expressions("phrases"), lexicon.expressions("claims")["polite"]
+LIVED = _PATTERNS["lived"]
 _IMPERATIVES = _VOCABULARY["imperatives"] | _VOCABULARY["other_imperatives"]
 # What could be about anything.
 _GENERIC = _VOCABULARY["generic"] | STOP_WORDS | _IMPERATIVES | _WORDS["anything"]
@@ -165,12 +166,11 @@ def _asks(low: str, start: int) -> bool:
 
 def _tidied(sentence: str) -> str:
     """A sentence without symbols, parentheses and directories."""
-    text = _TICKED.sub(lambda code: code[1].replace(" ", _JOINT), sentence) if "`" in sentence else sentence
+    text = _PARENTHESIS.sub("", sentence) if "(" in sentence or "[" in sentence or "（" in sentence else sentence
+    text = _TICKED.sub(lambda code: code[1].replace(" ", _JOINT), text) if "`" in text else text
     text = text.replace("`", "").replace("<", "").replace(">", "")
     if not text.isascii():
         text = _SYMBOLS.sub("", text)
-    if "(" in text or "[" in text or "（" in text:
-        text = _PARENTHESIS.sub("", text)
     if text.count("/") > 1:
         text = _LONG_PATH.sub(r"\1", text)
     return " ".join((_LINE_REF.sub(r"\1", text) if ":" in text else text).split())

@@ -18,7 +18,17 @@ from mcp_memory.domain.text import folded
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
 from mcp_memory.summaries.messages import SAYS
-from mcp_memory.summaries.phrases import FITTEST, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems, word_count
+from mcp_memory.summaries.phrases import (
+    FITTEST,
+    LIVED,
+    MAX_CHARS,
+    MAX_WORDS,
+    Clause,
+    clauses,
+    fitness,
+    stems,
+    word_count,
+)
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
@@ -33,6 +43,8 @@ _QUESTION, _PLACE, _TOLD = 0.4, 0.88, 0.6
 _BY_FORM = {"item": 0.65, "row": 0.5}
 #: The same for a problem that was solved, which is named by what solved it, and for what was asked before the segment.
 _SOLVED, _BEFORE = 0.3, 0.6
+#: What people did counts for more in their talk than how they like it.
+_LIVED = 6.0
 #: How much a word counts by how many voices speak of it: the user, the closing messages, what was written, the
 #: files that were edited.
 _VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
@@ -113,6 +125,7 @@ def _of_message(one: Statement, closed: set[int]) -> float:
     elif one.source is Source.CLOSING and one.kind in (Kind.OUTCOME, Kind.CAUSE):
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
     weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
+    weight *= _LIVED if one.kind is Kind.SAID and LIVED.search(folded(one.text)) else 1.0
     return weight * _PLACE**one.place * _BY_FORM.get(one.form, 1.0)
 
 
@@ -134,7 +147,9 @@ def _done(one: Statement) -> bool:
 def _clauses_of(one: Statement) -> Sequence[Clause]:
     if one.source in _BY_SOURCE and word_count(one.text) <= MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
         return (Clause(one.text, True, 1.0),)
-    return clauses(one.text)
+    found = clauses(one.text)
+    lived = [clause for clause in found if LIVED.search(folded(clause.text))] if one.kind is Kind.SAID else []
+    return lived or found
 
 
 def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, edited: Sequence[str]) -> dict[str, float]:

@@ -207,3 +207,18 @@ def test_the_step_in_progress_titles_work_without_words() -> None:
     todos = "TodoWrite\n[x] Read the grammar\n[~] Write the tokenizer for string literals\n[ ] Add tests"
     named = title(("tool", todos), ("tool", "Edit: /home/ada/lexer/tokenizer.rs\nok"))
     assert named.startswith("Write the tokenizer for string literals")
+
+
+def test_what_people_did_titles_their_talk_rather_than_how_they_liked_it() -> None:
+    named = title(
+        ("user", "Mia: Pottery is such a wonderful way to relax and to find balance."),
+        ("assistant", "Jon: I adopted a rescue dog from the shelter last Sunday."),
+        ("user", "Mia: That's so lovely, dogs make every home a happier place."),
+        ("assistant", "Jon: Balance and pottery sound wonderful, too."),
+    )
+    assert "I adopted a rescue dog" in named
+
+
+def test_code_in_parentheses_leaves_no_hole() -> None:
+    texts = [one.text for one in clauses("An index on `(tenant, day)` finds those rows (see the plan)")]
+    assert "An index on (tenant, day) finds those rows" in texts
