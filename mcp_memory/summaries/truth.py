@@ -118,13 +118,13 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         names = terms(" ".join(name for one in own for name in _NAME.findall(one.text)))
         refuted = [one for one in claims if _speaks_of(one, told, names) or len(one.terms & admitted) > _SHARED]
         return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
-    return _Answer(changed=_decisions(before, own, "?" in words))
+    return _Answer(changed=_decisions(before, own, _QUESTION.search(words) is not None))
 
 
 def _decisions(before: Exchange, own: Sequence[Statement], asks: bool) -> dict[int, Statement]:
     """What the user decides in more than a nod, and what an assistant would rather do and the user lets stand."""
     closing = before.closing
-    asked = closing is not None and "?" in closing.text[-_ASKED:] and not asks
+    asked = closing is not None and not asks and _QUESTION.search(closing.text[-_ASKED:]) is not None
     found = {id(one): _with_question(one, closing) for one in own[:_FIRST] if _decides(one, asked)}
     for one in before.statements:
         if not asks and one.source is Source.CLOSING and says("contrasts", one.text):
@@ -216,8 +216,8 @@ _ORDINAL = re.compile(
     rf"\bthe ({'|'.join(_ORDINALS)})\b"
     r"(?: (?:one|option|approach)\b(?! (?:i|we|you|he|she|that|was|in|on)\b)|\s*(?:[.,;!]|$|but\b))"
 )
-_CLAUSE = re.compile(r"(?<=[,.;!])\s+")
-_AGAINST = re.compile(r"\b(?:not|no|neither|none|never|without|than|instead of|except|\w+n't)\b")
+_QUESTION = re.compile("[?？]")
+_CLAUSE = re.compile(r"(?<=[,.;!])\s+|(?<=[，。；！、])")
 
 
 def _named(closing: Event, own: Sequence[Statement], low: str) -> dict[int, Statement]:
@@ -236,9 +236,9 @@ def _item_lines(text: str) -> list[re.Match[str]]:
 def _chosen(closing: Event, low: str) -> Statement | None:
     """The one item of an assistant's list that the user names, in no clause that speaks against it."""
     lines = _item_lines(closing.text)
-    if len(lines) < 2 or "?" in low:
+    if len(lines) < 2 or _QUESTION.search(low):
         return None
-    low = " ".join(part for part in _CLAUSE.split(low) if not _AGAINST.search(part))
+    low = " ".join(part for part in _CLAUSE.split(low) if not SAYS["against"].search(part))
     named = {next(filter(None, match.groups())) for match in _NAMED.finditer(low)}
     if named:
         # A message may hold several lists; the user has the last one before his eyes, unless it is a named one.

@@ -49,7 +49,10 @@ def test_the_option_that_the_user_names_is_decided_with_the_users_words(answer: 
     assert ("Redis" in decision) is chosen.startswith("Redis")
 
 
-@pytest.mark.parametrize("answer", ["I don't like option B", "What would option B cost?", "not the second one"])
+@pytest.mark.parametrize(
+    "answer",
+    ["I don't like option B", "What would option B cost?", "not the second one", "nicht Option B", "不要 option B"],
+)
 def test_an_option_that_the_user_turns_down_or_asks_about_is_not_decided(answer: str) -> None:
     found = facets(("user", "How should we keep the sessions?"), ("assistant", OPTIONS), ("user", answer))
     assert found.decisions == ()
@@ -62,6 +65,21 @@ def test_what_the_user_agreed_to_is_told_by_the_question() -> None:
         ("user", "yes please"),
     )
     assert found.decisions == ("Should I move the pool of InvoiceExporter to the job? → yes please",)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Soll ich den Verbindungspool in den Job verschieben?", "ja bitte"),
+        ("Veux-tu que je déplace le pool dans le job de nuit ?", "oui, vas-y"),
+        ("¿Quieres que mueva el pool al trabajo nocturno?", "sí, hazlo"),
+        ("要我把连接池移到夜间任务里吗？", "好的"),
+        ("接続プールをジョブに移しましょうか？", "はい、お願いします"),
+    ],
+)
+def test_agreement_is_known_in_other_languages(question: str, answer: str) -> None:
+    found = facets(("user", "The export is slow."), ("assistant", question), ("user", answer))
+    assert found.decisions == (f"{question} → {answer}",)
 
 
 def test_a_question_that_tells_nothing_is_replaced_by_what_was_proposed() -> None:
