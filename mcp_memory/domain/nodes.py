@@ -186,9 +186,13 @@ SO_FAR, NAMES = " (so far)", " · "
 
 
 def fitting(title: str, width: int) -> str:
-    """A title without the names behind its themes, if it is too long with them."""
-    themes, names, _ = title.partition(NAMES)
-    return themes + (SO_FAR if title.endswith(SO_FAR) else "") if names and len(title) > width else title
+    """A title with as many of the names behind its themes as there is room for."""
+    themes, mark, names = title.removesuffix(SO_FAR).partition(NAMES)
+    end = SO_FAR if title.endswith(SO_FAR) else ""
+    while mark and len(themes) + len(mark) + len(names) + len(end) > width:
+        names, more, _ = names.rpartition(", ")
+        mark = mark if more else ""
+    return f"{themes}{mark}{names}{end}"
 
 
 @dataclass(frozen=True, slots=True)

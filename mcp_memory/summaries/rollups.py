@@ -46,7 +46,9 @@ _ENOUGH_SAID, _WORTH_TELLING = 6, 0.4
 
 #: What stands between the themes of a title; no theme holds it.
 _BETWEEN = "; "
-_MAX_THEMES, _MAX_NAMES, _NAMES = 3, 5, 9
+_MAX_THEMES = 3
+#: How many names follow the themes of a day, and of what is longer.
+_MAX_NAMES = (5, 8)
 #: How long themes are together, and with the names beside them.
 _MAX_CHARS, _WITH_NAMES = 180, 240
 #: So much of a theme's words any child is likely to speak of.
@@ -88,7 +90,7 @@ def roll_up(level: Level, children: Sequence[Node]) -> RollupSummary:
     shares = _shares(children)
     told = _placed(_choose(level, standing, shares), level, children)
     keywords = _keywords(children, shares)
-    topic = _topic(children, keywords, [item.terms for item, gone in zip(items, settled, strict=True) if gone])
+    topic = _topic(level, children, keywords, [item.terms for item, gone in zip(items, settled, strict=True) if gone])
     return RollupSummary(topic, tuple(item.bullet for item in told), keywords[:KEYWORDS])
 
 
@@ -230,7 +232,7 @@ def _keywords(children: Sequence[Node], shares: Sequence[float]) -> tuple[str, .
     for child, share in zip(children, shares, strict=True):
         for rank, word in enumerate(child.keywords):
             scored[word] = scored.get(word, 0.0) + share / (1.0 + 0.2 * rank)
-    return distinct(sorted(scored, key=lambda word: (-scored[word], word)), _NAMES)
+    return distinct(sorted(scored, key=lambda word: (-scored[word], word)), 2 * KEYWORDS)
 
 
 class _Theme(NamedTuple):
@@ -243,17 +245,18 @@ class _Theme(NamedTuple):
     names: tuple[str, ...]
 
 
-def _topic(children: Sequence[Node], keywords: Sequence[str], settled: Sequence[frozenset[str]]) -> str:
+def _topic(level: Level, children: Sequence[Node], keywords: Sequence[str], settled: Sequence[frozenset[str]]) -> str:
     """The themes that tell what most of the period was about, and names beside them: first their own.
 
     `settled` are the terms of what a later child closed or set right.
     """
+    most = _MAX_NAMES[level is not Level.DAY]
     if len(children) == 1:
         themes, names = _named(children[0])
-        return _with_names(_BETWEEN.join(themes), [*names, *keywords])
+        return _with_names(_BETWEEN.join(themes), [*names, *keywords], most)
     chosen = _chosen(children, _themes(children, settled))
     own = [name for names in zip_longest(*(theme.names for theme in chosen)) for name in names if name]
-    return _with_names(_BETWEEN.join(theme.text for theme in chosen), [*own, *keywords])
+    return _with_names(_BETWEEN.join(theme.text for theme in chosen), [*own, *keywords], most)
 
 
 def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[_Theme]:
@@ -275,14 +278,14 @@ def _chosen(children: Sequence[Node], themes: Sequence[_Theme]) -> list[_Theme]:
     return chosen
 
 
-def _with_names(topic: str, keywords: Sequence[str]) -> str:
+def _with_names(topic: str, keywords: Sequence[str], most: int) -> str:
     """A topic with the first names that it does not hold, where there is room for them."""
     told, names = terms(topic), ""
     for word in keywords:
         longer = f"{names}, {word}" if names else word
         if not terms(word) & told and len(topic) + len(NAMES) + len(longer) <= _WITH_NAMES:
             told, names = told | terms(word), longer
-            if names.count(", ") + 1 == _MAX_NAMES:
+            if names.count(", ") + 1 == most:
                 break
     return f"{topic}{NAMES}{names}" if topic and names else topic or names
 

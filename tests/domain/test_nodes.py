@@ -97,5 +97,6 @@ def test_a_kind_is_known_by_its_name_and_an_unknown_one_is_a_plain_statement() -
 def test_a_title_that_is_too_long_loses_its_names_before_its_themes_and_stays_so_far() -> None:
     title = "Coupons expire in UTC; Labels of crates · coupons.py, labels.py (so far)"
     assert fitting(title, 80) == title
-    assert fitting(title, 60) == "Coupons expire in UTC; Labels of crates (so far)"
+    assert fitting(title, 65) == "Coupons expire in UTC; Labels of crates · coupons.py (so far)"
+    assert fitting(title, 60) == fitting(title, 9) == "Coupons expire in UTC; Labels of crates (so far)"
     assert fitting("Coupons expire in UTC", 10) == "Coupons expire in UTC"
