@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from mcp_memory.capture.redaction.names import FOREIGN, TALK, WORDS
+from mcp_memory.capture.redaction.names import FOREIGN, TALK, WORDS, beyond_ascii
 from mcp_memory.capture.settings import lazy
 
 TYPE_CHECKING = False
@@ -36,6 +36,8 @@ def clean(text: str) -> str:
 
 def looked_through(text: str, max_bytes: int) -> str:
     """As much of a text as is looked through for secrets before it is clipped to `max_bytes`."""
+    if len(text) <= min(max_bytes * _SPARE, _NAMES // 2):
+        return text  # each name begins at a place of its own, and lower case takes two places at most
     return Budget(max_bytes).text(text)
 
 
@@ -157,6 +159,6 @@ class Budget:
 def _names(text: str) -> int:
     low = text.lower()
     names = sum(map(low.count, (*WORDS, "curl")))
-    if len(text) >= TALK and text.isascii():
+    if len(text) >= TALK and not any(map(str.isalpha, beyond_ascii(text))):
         return names
     return names + sum(low.count(word) for word, _ in FOREIGN)

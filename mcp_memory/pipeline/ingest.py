@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import math
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ ABANDONED_SECONDS = 60
 #: Where two registrations fire for one event, the same payload comes twice, each time by a process of its own.
 TWICE_WITHIN_MS = 5_000
 _SEEN = "inbox"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _FIELDS = ("received_ms", "client", "root", "label", "payload")
 
 CountAll = Callable[[Sequence[str]], list[int]]
@@ -110,6 +112,8 @@ def by_session(events: Sequence[Event], place_of: Callable[[int], tuple[str, str
 
 def _named(name: str) -> str:
     """A client's own name for something. A secret in it is taken out, and what is left still tells it from others."""
+    if _UUID.fullmatch(name):
+        return name  # as most are: no secret is told by so few letters alone
     clear = redact(clean(name))
     return clear if clear == name else f"{clear} {opaque(name)[:8]}"
 

@@ -35,3 +35,21 @@ def test_a_key_is_one_long_run_and_taken_out_wherever_it_stands(prefix: str, bod
         assert prefix + secret not in redact(f"it is ({prefix}{secret}), see above")
 
     check()
+
+
+HEX_PREFIXES = [
+    trigger
+    for table in RULES.values()
+    for _, triggers, *_ in table
+    for trigger in triggers.split("|")
+    if re.fullmatch(r"[0-9a-f-]+", trigger)
+]
+
+
+@pytest.mark.parametrize("prefix", HEX_PREFIXES)
+def test_a_uuid_is_no_key_whatever_it_begins_with(prefix: str) -> None:
+    """Importers store the ids of events without looking through those that are UUIDs."""
+    for first, second in ((prefix, ""), ("5c0d9e71", prefix)):
+        digits = f"{first}{'90ab' * 2}"[:8], f"{second}{'c3d4'}"[:4]
+        name = f"{digits[0]}-{digits[1]}-4e5f-a6b7-{prefix}{'1a2b3c4d5e6f'[len(prefix) :]}"
+        assert redact(name) == name

@@ -11,7 +11,17 @@ import re
 from functools import lru_cache
 
 from mcp_memory.capture.redaction.assignments import assigned, foreign
-from mcp_memory.capture.redaction.names import FOREIGN, NOT_SECRET, OPENING, TALK, WORDS, Named, classify, name_of_list
+from mcp_memory.capture.redaction.names import (
+    FOREIGN,
+    NOT_SECRET,
+    OPENING,
+    TALK,
+    WORDS,
+    Named,
+    beyond_ascii,
+    classify,
+    name_of_list,
+)
 from mcp_memory.capture.redaction.structures import inserted, manifests, pgpass
 from mcp_memory.capture.redaction.values import PREFIXED, RULES, SHORTEST, Clean, is_field, is_reference, is_value
 from mcp_memory.capture.settings import lazy
@@ -21,12 +31,11 @@ __all__ = ["Clean", "redact", "redact_json"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
+    from typing import Any
 
     from mcp_memory.capture.redaction.values import Verdict
 
     Span = tuple[int, int, str]
-    _Sign = TypeVar("_Sign", str, bytes)
     _Sought = tuple[str, str, Callable[[], re.Pattern[str]], Verdict]
 
 #: A mark can end a word that hid the next secret, so what was changed is looked through again; text that was made to
@@ -53,7 +62,6 @@ _FLAT = bytes(97 if code < 128 and (chr(code).isalnum() or chr(code) in "_.-") e
 #: What most of a text is made of. Without it a text is an eighth as long; if it holds a trigger, what is left of it
 #: holds what is left of the trigger, which is faster to rule out.
 _COMMON = b" \n\t\"'`(),/:;|+>*#%[]{}3456789abcdefghilmnopqrstuvw"
-_ASCII = bytes(range(128))
 #: What may go on behind the part of a value that a pattern takes at most.
 _REST = lazy(r"[\w+/=~-]*", re.ASCII)
 _PIPE = 400
@@ -80,16 +88,16 @@ def _sought(section: str, flags: int = re.ASCII) -> list[_Sought]:
 _SHARED = (*WORDS, "login", " in with ", "openssl", "phrase", "identified", "client", "hmac", "jwt.")
 
 
-def _grouped(rules: Iterable[_Sought], sign: Callable[[str], _Sign]) -> list[tuple[_Sign, list[_Sought]]]:
+def _grouped(rules: Iterable[_Sought], sign: Callable[[str], str]) -> list[tuple[str, list[_Sought]]]:
     """The rules by a sign of their triggers: where that is missing, none of them needs to be looked for."""
-    groups: dict[_Sign, list[_Sought]] = {}
+    groups: dict[str, list[_Sought]] = {}
     for rule in rules:
         groups.setdefault(sign(rule[0]), []).append(rule)
     return list(groups.items())
 
 
-def _rare(trigger: str) -> bytes:
-    return trigger.encode("latin-1").translate(None, _COMMON)
+def _rare(text: str) -> str:
+    return text.encode("latin-1").translate(None, _COMMON).decode("latin-1")
 
 
 _IN_RUNS = _sought("words")
@@ -100,6 +108,8 @@ _COMMANDS, _CALLS = (
     _grouped(_sought(section, re.I), lambda trigger: next((part for part in _SHARED if part in trigger), trigger))
     for section in ("commands", "calls")
 )
+#: The signs of each that are not known to be there by the words of names.
+_COMMAND_SIGNS, _CALL_SIGNS = ([sign for sign, _ in rules if sign not in WORDS] for rules in (_COMMANDS, _CALLS))
 
 
 def redact(text: str) -> Clean:
@@ -130,9 +140,9 @@ def _redact_fully(text: str) -> str:
         narrow, low = _searchable(text)
         words = [word for word in WORDS if word in low]
         for read in (_passages, _forms, _files, _commands, _names):  # what one found is gone when the next one reads
-            clear = _replaced(text, list(read(text, narrow, low, words)))
-            if clear is not text:
-                text = clear
+            spans = list(read(text, narrow, low, words))
+            if spans:
+                text = _replaced(text, spans)
                 narrow, low = _searchable(text)
         if text == before:
             break
@@ -148,7 +158,7 @@ def _replaced(text: str, spans: list[Span]) -> str:
         if start >= last:
             parts += [text[last:start], mark(kind)]
             last = end
-    return "".join(parts) + text[last:] if parts else text
+    return "".join(parts) + text[last:]
 
 
 def _searchable(text: str) -> tuple[str, str]:
@@ -250,9 +260,10 @@ def _forms(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
     for rules, sought in (_KEYS, runs), (_OTHERS, narrow):
         rare = _rare(sought)
         for sign, group in rules if sought else ():
-            for rule in group if sign in rare else ():
-                if rule[0] in sought:
-                    yield from _searched(text, rule)
+            if sign in rare:
+                for rule in group:
+                    if rule[0] in sought:
+                        yield from _searched(text, rule)
 
 
 def _searched(text: str, rule: _Sought) -> Iterator[Span]:
@@ -275,11 +286,16 @@ def _files(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
 
 def _commands(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[Span]:
     """What is handed to commands and calls as a password: `sshpass -p …`, `Credential("u", "…")`."""
-    for rules in (_CALLS, _COMMANDS) if " -" in low or "\t-" in low else (_CALLS,):
-        for sign, group in rules:
-            for rule in group if sign in words or (sign not in WORDS and sign in low) else ():
-                if rule[0] in low:
-                    yield from _followed(text, low, rule, rules is _COMMANDS)
+    sought = [(_CALLS, _CALL_SIGNS)]
+    if " -" in low or "\t-" in low:
+        sought.append((_COMMANDS, _COMMAND_SIGNS))
+    for rules, signs in sought:
+        held = {*words, *[sign for sign in signs if sign in low]}
+        for sign, group in rules if held else ():
+            if sign in held:
+                for rule in group:
+                    if rule[0] in low:
+                        yield from _followed(text, low, rule, rules is _COMMANDS)
     for taker, kind, pattern, verdict in _PIPED if "|" in low else ():
         position = low.find(taker)
         while position >= 0:  # `echo … | docker login --password-stdin`
@@ -315,7 +331,7 @@ def _names(text: str, narrow: str, low: str, words: Sequence[str]) -> Iterator[S
             yield start, _REST().match(text, end).end(), kind  # type: ignore[union-attr]  # it matches nothing, too
     for word in words:
         yield from _read(text, low, word, assigned)
-    strange = "" if text.isascii() else text.encode("utf-8", "replace").translate(None, _ASCII).decode("utf-8").lower()
+    strange = beyond_ascii(text)
     if len(text) >= TALK and not any(map(str.isalpha, strange)):
         return
     if strange:
@@ -336,9 +352,7 @@ def _read(text: str, low: str, word: str, read: Callable[[str, int], Sequence[Sp
 
 
 #: Each name of another language with what is not ASCII in it: mostly little of a text is, which is faster to search.
-_FOREIGN = tuple(
-    (word, word.encode().translate(None, _ASCII).decode(), foreign(word, named)) for word, named in FOREIGN
-)
+_FOREIGN = tuple((word, beyond_ascii(word), foreign(word, named)) for word, named in FOREIGN)
 
 
 def redact_json(value: Any, named: Named = NOT_SECRET) -> Any:

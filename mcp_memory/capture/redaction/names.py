@@ -43,6 +43,12 @@ def word_list(name: str) -> frozenset[str]:
     return frozenset(" ".join(WORD_LISTS[name]).split())
 
 
+def beyond_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, in lower case: mostly few, and soon looked through."""
+    return "" if text.isascii() else text.encode("utf-8", "replace").translate(None, ASCII).decode("utf-8").lower()
+
+
+ASCII = bytes(range(128))
 OPENING = "[redacted:"
 NOT_SECRET = Named("", False)
 #: One of these stands in every name that announces a secret, and in the names of many commands that take one. Each is
