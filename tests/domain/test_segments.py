@@ -8,17 +8,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.events import parse_ulid, ulid
-from mcp_memory.domain.segments import Cut, Mark, Rules, cut, segment_key
+from mcp_memory.capture.redaction import Clean
+from mcp_memory.domain.events import Event, EventType, Role, event_key, parse_ulid, ulid
+from mcp_memory.domain.segments import (
+    FOLLOWING,
+    Cut,
+    Mark,
+    Rules,
+    corrections_after,
+    cut,
+    mark_of,
+    parted,
+    segment_key,
+)
 
 RULES = Rules()
 MINUTE = 60_000
 LATER = 10**15
 
 
-def mark(minute: float, tokens: int = 10, *, ends_session: bool = False) -> Mark:
+def mark(minute: float, tokens: int = 10, *, ends_session: bool = False, task: bool = False) -> Mark:
     at = round(minute * MINUTE)
-    return Mark(at.to_bytes(10, "big", signed=True), at, tokens, ends_session)
+    return Mark(at.to_bytes(10, "big", signed=True), at, tokens, ends_session, asks=task, opens_task=task)
+
+
+def said(number: int, text: str, *, by_user: bool = True) -> Mark:
+    return mark_of(bytes([number] * 10), number * MINUTE, 10, number, text, by_user)
 
 
 def parts(cuts: list[Cut]) -> list[tuple[int, int]]:
@@ -51,6 +66,85 @@ def test_a_segment_holds_exactly_four_thousand_tokens_and_not_one_more() -> None
 def test_a_huge_event_is_a_segment_of_its_own() -> None:
     marks = [mark(0), mark(1, 10_000), mark(2)]
     assert parts(cut(marks, RULES, now_ms=LATER)) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_task_that_the_user_begins_ends_a_segment_that_is_full_enough() -> None:
+    marks = [mark(0, task=True), mark(1, 990), mark(2, task=True), mark(3)]
+    assert parts(cut(marks, RULES, now_ms=LATER)) == [(0, 2), (2, 4)]
+
+
+def test_a_short_segment_goes_on_with_the_next_task() -> None:
+    marks = [mark(0, task=True), mark(1, 900), mark(2, task=True), mark(3)]
+    assert parts(cut(marks, RULES, now_ms=LATER)) == [(0, 4)]
+
+
+def test_what_is_said_in_two_messages_is_one_task() -> None:
+    marks = [mark(0, 2_000), mark(1, task=True), mark(2, task=True), mark(3)]
+    assert parts(cut(marks, RULES, now_ms=LATER)) == [(0, 1), (1, 4)]
+
+
+def test_the_share_of_a_segment_that_is_full_enough_follows_its_limit() -> None:
+    marks = [mark(0, task=True), mark(1, 240), mark(2, task=True)]
+    assert len(cut(marks, Rules(max_tokens=1_000), now_ms=LATER)) == 2
+    assert len(cut(marks, RULES, now_ms=LATER)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "opens"),
+    [
+        ("Now add a dark theme to the settings page of the shop.", True),
+        ("Baue bitte als Nächstes den Export der Rechnungen um.", True),
+        ("yes", False),
+        ("yes please, go ahead with both of them, sounds good", False),
+        ("No, the export is fine, the import is what breaks here.", False),
+        ("Rename it", False),
+        ("", False),
+    ],
+)
+def test_a_task_is_begun_by_more_than_a_nod_or_a_correction(text: str, opens: bool) -> None:
+    assert said(1, text).opens_task is opens
+    assert not said(1, text, by_user=False).opens_task
+
+
+@pytest.mark.parametrize(
+    ("text", "by_user", "corrects"),
+    [
+        ("no, the queue is fine", True, True),
+        ("hm, that's not what I meant", True, True),
+        ("Nein, die Tabelle heißt anders.", True, True),
+        ("no problem", True, False),
+        ("Add a retry to the queue.", True, False),
+        ("You're right, the queue is fine.", False, True),
+        ("You are right about the queue", True, False),
+        ("No rows are left in the queue.", False, False),
+    ],
+)
+def test_users_correct_by_contradicting_and_assistants_by_admitting(text: str, by_user: bool, corrects: bool) -> None:
+    found = said(1, text, by_user=by_user)
+    assert found.corrects is corrects
+    assert found.asks is by_user
+
+
+def test_only_corrections_in_the_users_next_messages_change_what_holds() -> None:
+    nods = [said(number, "Go on with the next one of them, please.") for number in range(2, 8)]
+    wrong = said(9, "no, that is wrong")
+    first = said(1, "Sort the menu by season.")
+    assert corrections_after([first, *nods[: FOLLOWING - 1], wrong], 1) == [wrong]
+    assert corrections_after([first, *nods[:FOLLOWING], wrong], 1) == []
+    assert corrections_after([wrong, first], 1) == []
+    assert corrections_after([first], 1) == []
+
+
+def test_context_is_parted_into_what_stands_before_and_what_follows() -> None:
+    events = [
+        Event(event_key("test", "s", str(number)), "test", "s", "p", number, EventType.NOTE, Role.USER, Clean("x"), 1)
+        for number in range(6)
+    ]
+    own = events[2:4]
+    assert parted(own, [*events[:2], *events[4:]]) == (events[:2], events[4:])
+    assert parted(own, events) == (events[:2], events[4:])
+    assert parted(own, []) == ([], [])
+    assert parted([], events[:1]) == (events[:1], [])
 
 
 def test_the_end_of_a_session_cuts_even_if_it_goes_on_at_once() -> None:
@@ -108,8 +202,9 @@ def test_a_segment_is_named_by_its_session_and_first_event() -> None:
 def sessions(draw: st.DrawFn) -> list[Mark]:
     gaps = draw(st.lists(st.sampled_from([0, 1, MINUTE, 5 * MINUTE, 30 * MINUTE, 30 * MINUTE + 1]), max_size=25))
     tokens = st.sampled_from([0, 1, 100, 250, 500, 501, 1_500, 4_000, 4_001, 10_000])
+    rarely = st.sampled_from([False] * 9 + [True])
     return [
-        Mark(index.to_bytes(10, "big"), at, draw(tokens), draw(st.sampled_from([False] * 9 + [True])))
+        Mark(index.to_bytes(10, "big"), at, draw(tokens), draw(rarely), opens_task=draw(st.booleans()))
         for index, at in enumerate(accumulate(gaps))
     ]
 
@@ -144,7 +239,8 @@ def test_every_boundary_has_a_reason(marks: list[Mark]) -> None:
         before, after = marks[left.last - 1], marks[right.first]
         tokens = sum(one.tokens for one in marks[left.first : left.last])
         paused = after.timestamp_ms - before.timestamp_ms > 30 * MINUTE
-        assert before.ends_session or paused or tokens + after.tokens > 4_000
+        other_task = after.opens_task and not before.opens_task and tokens >= 1_000
+        assert before.ends_session or paused or other_task or tokens + after.tokens > 4_000
 
 
 @given(sessions())
