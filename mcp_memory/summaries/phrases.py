@@ -137,7 +137,8 @@ def _clauses(text: str) -> Iterator[Clause]:
 
 def _says_on(low: str, colon: re.Match[str]) -> bool:
     """Whether a colon ends more than a label: what follows it cannot do without `Removed from the parser:`."""
-    return colon[0][0] in ":：" and _PATTERNS["verb"].search(low[: colon.start()]) is not None
+    told = colon[0][0] in ":：" and not _asks(low, colon.end())
+    return told and _PATTERNS["verb"].search(low[: colon.start()]) is not None
 
 
 _CROSSED = re.compile(r"\s*[,:，、：]+\s*")
@@ -166,7 +167,7 @@ def _asks(low: str, start: int) -> bool:
 
 def _tidied(sentence: str) -> str:
     """A sentence without symbols, parentheses and directories."""
-    text = _PARENTHESIS.sub("", sentence) if "(" in sentence or "[" in sentence or "（" in sentence else sentence
+    text = _PARENTHESIS.sub(_left_out, sentence) if "(" in sentence or "[" in sentence or "（" in sentence else sentence
     text = _TICKED.sub(lambda code: code[1].replace(" ", _JOINT), text) if "`" in text else text
     text = text.replace("`", "").replace("<", "").replace(">", "")
     if not text.isascii():
@@ -174,6 +175,12 @@ def _tidied(sentence: str) -> str:
     if text.count("/") > 1:
         text = _LONG_PATH.sub(r"\1", text)
     return " ".join((_LINE_REF.sub(r"\1", text) if ":" in text else text).split())
+
+
+def _left_out(parenthesis: re.Match[str]) -> str:
+    """Nothing, unless the sentence needs what stands in parentheses: `an index on (day, tenant)`."""
+    needed = parenthesis.string[: parenthesis.start()].rpartition(" ")[2].lower() in _WORDS["dangling"]
+    return parenthesis[0] if needed else ""
 
 
 def _finished(clause: str) -> str:

@@ -38,8 +38,9 @@ _BY_KIND = {Kind.REQUEST: 1.3, Kind.REPORT: 1.2, Kind.DECISION: 1.2, Kind.OUTCOM
 _BY_KIND |= {Kind.CORRECTION: 0.9, Kind.STATED: 0.8, Kind.FINDING: 0.7, Kind.RULE: 0.6}
 #: What is left of what was said in passing, before a closing message and without one.
 _PASSING, _LAST = 0.5, 0.7
-#: What is left of a question, each later sentence, a user's sentence that asks for nothing, and by the form of others.
-_QUESTION, _PLACE, _TOLD = 0.4, 0.88, 0.6
+#: How much the user's first words count, and what is left of a question, each later sentence, a user's sentence that
+#: asks for nothing, and others by their form.
+_FIRST, _QUESTION, _PLACE, _TOLD = 1.15, 0.4, 0.88, 0.6
 _BY_FORM = {"item": 0.65, "row": 0.5}
 #: The same for a problem that was solved, which is named by what solved it, and for what was asked before the segment.
 _SOLVED, _BEFORE = 0.3, 0.6
@@ -102,8 +103,9 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
     closed = {one.turn for one in standing if one.source is Source.CLOSING}
     done = [one for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))]
     steps = len({one.text for one in standing if one.source is Source.TODO})
-    weighed = [(_BY_SOURCE.get(one.source) or _of_message(one, closed), one) for one in standing]
-    weighed = [(weight / math.sqrt(steps) if one.source is Source.TODO else weight, one) for weight, one in weighed]
+    first = min((one.turn for one in standing if one.by_user), default=0)
+    by_source = _BY_SOURCE | {Source.TODO: _BY_SOURCE[Source.TODO] / math.sqrt(steps or 1)}
+    weighed = [(by_source.get(one.source) or _of_message(one, closed, first), one) for one in standing]
     top = 0.0
     for weight, one in sorted(weighed, key=lambda each: -each[0]):
         if not weight or weight * FITTEST < top:
@@ -117,13 +119,14 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
             yield Option(score, best.text, one)
 
 
-def _of_message(one: Statement, closed: set[int]) -> float:
+def _of_message(one: Statement, closed: set[int], first: int) -> float:
     """How well a sentence of a message names the matter."""
     weight = _BY_KIND.get(one.kind, 0.0)
     if one.source is Source.PASSING:
         weight = min(weight, _PASSING if one.turn in closed else _LAST)
     elif one.source is Source.CLOSING and one.kind in (Kind.OUTCOME, Kind.CAUSE):
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
+    weight *= _FIRST if one.by_user and one.turn == first else 1.0
     weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
     weight *= _LIVED if one.kind is Kind.SAID and LIVED.search(folded(one.text)) else 1.0
     return weight * _PLACE**one.place * _BY_FORM.get(one.form, 1.0)
