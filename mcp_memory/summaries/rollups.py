@@ -25,7 +25,9 @@ KEYWORDS = 7
 _LONGEST = 220
 
 #: Above a day one wants to know what came out: so much is left there of what was asked, or found and done on the way.
-_PASSING = frozenset({Kind.REQUEST, Kind.REPORT, Kind.FINDING, Kind.STATED, Kind.RESULT, Kind.STEP, Kind.DID})
+_PASSING = frozenset(
+    {Kind.REQUEST, Kind.REPORT, Kind.FINDING, Kind.STATED, Kind.RESULT, Kind.ERROR, Kind.STEP, Kind.DID}
+)
 _ABOVE = 0.4
 #: What ends what was open or broken, and what sets right what was claimed.
 _DONE, _PENDING = frozenset({Kind.OUTCOME, Kind.FIXED, Kind.COMMIT, Kind.DECISION}), frozenset({Kind.OPEN, Kind.ERROR})
@@ -59,8 +61,9 @@ _ALIKE = 0.5
 _OF_CHILD = (0.65, 0.5, 0.4)
 #: What is left of a theme of which nothing came, as far as its bullets tell, and of what was closed or set right later.
 _NOTHING_CAME, _SETTLED = 0.6, 0.2
-#: A theme of fewer topical words tells little; a common word counts for so much of another.
-_TELLING, _COMMON = 4, 0.3
+#: A theme of fewer topical words tells less; a common word counts for so much of another. What tells less than so much
+#: of that names no period beside others: titles that people gave to such work tell more.
+_TELLING, _COMMON, _VAGUE = 4, 0.3, 0.4
 #: How the tokens beneath a child become its size: as many for a question as for a short talk, then ever less for more.
 _LEAST, _DAMPED = 200, 0.35
 #: However little or much lies beneath a child, it counts for so much.
@@ -330,7 +333,7 @@ def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list
             about = [most * _spoken_of(own, other, counts) for other in spoken]
             about[index] = most
             found.append(_Theme(text, own, _fit(own, child, settled), tuple(about), names))
-    return found
+    return [theme for theme in found if _telling(theme.terms) >= _VAGUE] or found
 
 
 def _spoken_of(theme: frozenset[str], spoken: frozenset[str], counts: Mapping[str, int]) -> float:
@@ -339,11 +342,14 @@ def _spoken_of(theme: frozenset[str], spoken: frozenset[str], counts: Mapping[st
     return max(0.0, (told / whole - _BY_CHANCE) / (1.0 - _BY_CHANCE)) if whole else 0.0
 
 
+def _telling(theme: frozenset[str]) -> float:
+    common = len(theme & COMMON_STEMS)
+    return min(len(theme) - common + _COMMON * common, _TELLING) / _TELLING
+
+
 def _fit(theme: frozenset[str], child: Node, settled: Sequence[frozenset[str]]) -> float:
     """How well a theme may stand for a period: does it tell enough, and did something come of it that stands?"""
-    common = len(theme & COMMON_STEMS)
-    telling = min(len(theme) - common + _COMMON * common, _TELLING) / _TELLING
     own = [bullet for bullet in child.bullets if child.level is Level.SEGMENT or theme & terms(bullet.text)]
     came = max((bullet.kind.weight for bullet in own if bullet.kind not in _PASSING), default=0.0)
-    telling *= min(max(came / 2, _NOTHING_CAME), 1.0)
-    return telling * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)
+    fit = _telling(theme) * min(max(came / 2, _NOTHING_CAME), 1.0)
+    return fit * (_SETTLED if any(similar(theme, old) >= _ALIKE for old in settled) else 1.0)

@@ -161,6 +161,12 @@ def test_what_is_told_in_common_words_gives_way_to_what_names_its_matter() -> No
     assert themes(Level.DAY, tests, matter)[0] == matter.title
 
 
+def test_a_vague_title_names_no_period_beside_others() -> None:
+    vague = segment(1, "Double check again", (Kind.DECISION, "yes, once more"), weight=9_000)
+    assert themes(Level.DAY, vague) == [vague.title]
+    assert themes(Level.DAY, vague, LICENSE) == [LICENSE.title]
+
+
 def test_near_equal_themes_are_named_once() -> None:
     titles = ["Change telemetry default to off", "Change the telemetry default to off", "Rotate the logs weekly"]
     children = [segment(number, title, (Kind.OUTCOME, f"Did: {title}")) for number, title in enumerate(titles)]
