@@ -216,7 +216,7 @@ _ORDINAL = re.compile(
     rf"\bthe ({'|'.join(_ORDINALS)})\b"
     r"(?: (?:one|option|approach)\b(?! (?:i|we|you|he|she|that|was|in|on)\b)|\s*(?:[.,;!]|$|but\b))"
 )
-_QUESTION = re.compile("[?？]")
+_QUESTION, _EITHER = re.compile("[?？]"), re.compile(r"\b(?:or|between|option|approach)\b")
 _CLAUSE = re.compile(r"(?<=[,.;!])\s+|(?<=[，。；！、])")
 
 
@@ -239,17 +239,20 @@ def _chosen(closing: Event, low: str) -> Statement | None:
     if len(lines) < 2 or _QUESTION.search(low):
         return None
     low = " ".join(part for part in _CLAUSE.split(low) if not SAYS["against"].search(part))
-    named = {next(filter(None, match.groups())) for match in _NAMED.finditer(low)}
+    named = [next(filter(None, match.groups())) for match in _NAMED.finditer(low)]
+    if len(set(named)) > 1 and _EITHER.search(low):
+        return None
     if named:
         # A message may hold several lists; the user has the last one before his eyes, unless it is a named one.
-        found = [line for line in lines if named == {line[2].lower()}]
+        found = [line for line in lines if line[2].lower() == named[0]]
         alike = [one for one in found if one[1] and f"{one[1].lower()}{one[2].lower()}" in low]
         picked = (alike or found)[-1:]
     else:
-        starts = [index for index, line in enumerate(lines) if line[2] in ("1", "A")]
-        options = [line for line in lines if line[1]] or lines[starts[-1] if starts else 0 :]
+        options = [line for line in lines if line[1]] or lines
         ordinal = _ORDINAL.search(low)
-        picked = options[_ORDINALS[ordinal[1]] :][:1] if ordinal else []
+        # With several lists it is not known which one is meant.
+        one_list = sum(line[2] in ("1", "A") for line in options) < 2
+        picked = options[_ORDINALS[ordinal[1]] :][:1] if ordinal and one_list else []
     told = (Statement(Kind.DECISION, plain(line[3]), closing, *line.span(3), 0, Source.ANSWER) for line in picked)
     return next(told, None)
 
