@@ -61,6 +61,8 @@ def _parsed(text: str) -> Call | None:
     tool, target = match[1], (match[2] or "").strip()
     failed = text[match.end() : match.end() + 4].lstrip()[:1] in _FAILING and bool(_FAILED.match(text, match.end()))
     verb = _VERBS.get(tool.lower(), "Used")
+    if verb == "Edited" and "/.claude/plans/" in target:
+        return None  # a plan that the agent keeps for itself, under a name made of chance words
     if verb in ("Edited", "Read"):
         return Call(tool, verb, basename(target), match.end(), failed)
     if target.startswith(("{", "[")):

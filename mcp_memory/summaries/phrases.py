@@ -77,10 +77,9 @@ _MAX_STARTS = 6
 _MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
 # Code is one word, whatever stands in it.
 _TICKED, _JOINT = re.compile(r"`([^`\n]*)`"), "\ue000"
-_SYMBOLS = re.compile("[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
-_LONG_PATH = re.compile(r"/?(?:[\w.~@-]+/)+([\w.~@-]+/[\w.@-]+)")
-_LINE_REF = re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
+_LONG_PATH, _LINE_REF = re.compile(r"/?(?:[\w.~@-]+/)+([\w.~@-]+/[\w.@-]+)"), re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
+_SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
 _QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
 _MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
 _LEADING_MARKS = _MARKS.replace(".", "").replace("-", "").replace("/", "")
@@ -166,15 +165,11 @@ def _asks(low: str, start: int) -> bool:
 
 
 def _tidied(sentence: str) -> str:
-    """A sentence without symbols, parentheses and directories."""
+    """A sentence without symbols, parentheses and most directories."""
     text = _PARENTHESIS.sub(_left_out, sentence) if "(" in sentence or "[" in sentence or "（" in sentence else sentence
     text = _TICKED.sub(lambda code: code[1].replace(" ", _JOINT), text) if "`" in text else text
-    text = text.replace("`", "").replace("<", "").replace(">", "")
-    if not text.isascii():
-        text = _SYMBOLS.sub("", text)
-    if text.count("/") > 1:
-        text = _LONG_PATH.sub(r"\1", text)
-    return " ".join((_LINE_REF.sub(r"\1", text) if ":" in text else text).split())
+    text = _LONG_PATH.sub(r"\1", text) if "/" in text else text
+    return " ".join(_SYMBOLS.sub("", _LINE_REF.sub(r"\1", text)).split())
 
 
 def _left_out(parenthesis: re.Match[str]) -> str:

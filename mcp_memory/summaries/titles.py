@@ -18,17 +18,7 @@ from mcp_memory.domain.text import folded
 from mcp_memory.summaries.calls import Source
 from mcp_memory.summaries.keywords import Vocabulary
 from mcp_memory.summaries.messages import SAYS
-from mcp_memory.summaries.phrases import (
-    FITTEST,
-    LIVED,
-    MAX_CHARS,
-    MAX_WORDS,
-    Clause,
-    clauses,
-    fitness,
-    stems,
-    word_count,
-)
+from mcp_memory.summaries.phrases import FITTEST, LIVED, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
@@ -71,7 +61,7 @@ def title_of(
     context: Sequence[Event] = (),
 ) -> str:
     """The title of a segment of which these statements stand; empty if nothing in it makes one."""
-    before = asked_before(context)
+    before = [] if any(one.kind is Kind.SAID for one in standing) else asked_before(context)
     weights = _shared([*before, *standing], vocabulary, edited)
     options = options_of(standing, before, weights)
     title = options[0].text if options else ""
@@ -148,7 +138,7 @@ def _done(one: Statement) -> bool:
 
 
 def _clauses_of(one: Statement) -> Sequence[Clause]:
-    if one.source in _BY_SOURCE and word_count(one.text) <= MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
+    if one.source in _BY_SOURCE and one.text.count(" ") < MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
         return (Clause(one.text, True, 1.0),)
     found = clauses(one.text)
     lived = [clause for clause in found if LIVED.search(folded(clause.text))] if one.kind is Kind.SAID else []

@@ -101,6 +101,15 @@ def test_files_that_were_edited_are_named_after_the_clause() -> None:
     assert named == "Sort the invoices by date: ledger.py"
 
 
+def test_the_file_in_which_an_agent_keeps_its_plan_is_not_named() -> None:
+    named = title(
+        ("user", "Sort the invoices by date, newest first."),
+        ("tool", "Write: /home/ada/.claude/plans/merry-dancing-otter.md\nok"),
+        ("assistant", "The plan is to sort the invoices by date."),
+    )
+    assert named == "Sort the invoices by date"
+
+
 def test_two_clauses_are_never_joined() -> None:
     named = title(
         ("user", "Add a retry to the mail job."),
