@@ -26,6 +26,7 @@ _WORDINGS = lexicon.expressions("facets")
 _REFERENCE = re.compile(r"(?:PR|pull request|MR|issue|ticket) #?\d+|#\d{2,}|\b[A-Z]{2,10}-\d+\b")
 _QUANTITY = re.compile(r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)|\bv?\d+\.\d+(?:\.\d+)?\b")
 _NAME = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
+_MARKED = re.compile(r"\n\[([x~> ])\] ")
 _NAMES, _FILES, _MOST_REFERENCES, _NAMES_CHARS, _DECISIONS, _TASKS, _OPEN, _POINTS = 15, 6, 4, 6_000, 8, 6, 6, 5
 #: So alike are two that say the same; so much of a task is spoken of later where it was done; so short is a heading.
 _ALIKE, _DONE, _HEADING = 0.6, 0.5, 60
@@ -114,8 +115,24 @@ def _tasks(turns: Sequence[Exchange], ending: Sequence[Exchange]) -> Iterator[St
                 # Of an assistant that only talks, it is advice.
                 if (works and turn in ending and (listed or left)) or (left and _WORDINGS["due"].search(one.text)):
                     yield one
-    steps = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
-    yield from (one for one in steps if one.event is steps[-1].event and one.kind is Kind.PLANNED)
+    yield from _waiting(turns)
+
+
+def _waiting(turns: Sequence[Exchange]) -> Sequence[Statement]:
+    """What is not done of the last list of to-dos, or of the tasks that were made one by one."""
+    waiting: dict[str, Statement] = {}
+    for turn in turns:
+        steps = [one for one in turn.statements if one.source is Source.TODO]
+        for event in turn.calls:
+            own, number = [one for one in steps if one.event is event], str(event.metadata.get("task", ""))
+            mark = _MARKED.search(event.text)
+            if mark and not number:
+                waiting = {one.text: one for one in own if one.kind is Kind.PLANNED}
+            elif mark and mark[1] == "x":
+                waiting.pop(number, None)
+            elif mark and own:
+                waiting[number] = own[0]
+    return list(waiting.values())
 
 
 def _settles(later: Statement, task: Statement) -> bool:

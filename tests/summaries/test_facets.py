@@ -182,6 +182,16 @@ def test_things_to_do_have_an_owner_and_a_date_where_they_say_so() -> None:
     assert "Announce it in the channel" in items
 
 
+def test_tasks_that_are_made_one_by_one_are_to_do_until_they_are_done() -> None:
+    texts = ["TaskCreate: Write the migration\n[ ] Write the migration", "TaskCreate: Run the tests\n[ ] Run the tests"]
+    events = conversation(("user", "Add an index."), *(("tool", text) for text in [*texts, "TaskUpdate: #1\n[x] #1"]))
+    tasks = [replace(one, metadata={"task": number}) for one, number in zip(events[1:], "121", strict=True)]
+    found = ExtractiveFacets().find(
+        [events[0], *tasks, *conversation(("tool", "Task: Look at the docs\nDone."), first=9)]
+    )
+    assert [item.task for item in found.action_items] == ["Run the tests"]
+
+
 @pytest.mark.parametrize(
     ("text", "role", "expected"),
     [
