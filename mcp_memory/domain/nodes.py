@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -164,6 +164,12 @@ class Bullet:
     @property
     def shown(self) -> str:
         return self.kind.shown(self.text)
+
+
+def foremost(bullets: Sequence[Bullet], most: int) -> list[Bullet]:
+    """The few bullets of the weightiest kinds, in their order."""
+    chosen = sorted(range(len(bullets)), key=lambda at: -bullets[at].kind.weight)[:most]
+    return [bullets[at] for at in sorted(chosen)]
 
 
 @dataclass(frozen=True, slots=True)

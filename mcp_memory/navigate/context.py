@@ -24,7 +24,7 @@ from mcp_memory.domain.budget import (
     with_count,
 )
 from mcp_memory.domain.events import MESSAGES, EventQuery, parse_ulid
-from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, fitting, note_shown, parse_grip_id
+from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, fitting, foremost, note_shown, parse_grip_id
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
@@ -317,7 +317,7 @@ class Contexts:
     def _node(self, kind: Kind, node: Node, focus: Focus, *, full: bool) -> Block:
         node_id = focus.scope.id_of(node.node_id, node.project)
         lines = [f"{node_id} {safe(fitting(node.title, _TITLE), _TITLE)}"]
-        for bullet in node.bullets if full else node.bullets[:_FEW]:
+        for bullet in node.bullets if full else foremost(node.bullets, _FEW):
             grip = f" {bullet.grip_ids[0]}" if full and bullet.grip_ids else ""
             lines.append(f"- {safe(bullet.shown, _GIST)}{grip}")
         if full and node.keywords:

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
 from mcp_memory.domain.events import EventType, parse_ulid
-from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, parse_grip_id, short_grip_id
+from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, foremost, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
@@ -201,13 +201,15 @@ class Renderer:
             return self._about(root, scope, topic, f"Memory of {name} about {safe(topic.text, 60)!r}:{note}", budget)
         write = NodeLines(scope)
         latest, *older = root.years
-        pieces = [item(write.line(latest), *(write.bullet(bullet, gripped=False) for bullet in latest.bullets[:1]))]
+        pieces = [
+            item(write.line(latest), *(write.bullet(bullet, gripped=False) for bullet in foremost(latest.bullets, 1)))
+        ]
         if older:
             names = " · ".join(scope.id_of(year.node_id, year.project) for year in older)
             pieces.append(aside(f"earlier: {names}"))
         pieces += [item(write.line(month), rank=1 if at < _FEW - 1 else 3) for at, month in enumerate(root.months)]
         for day in root.days:
-            pieces.append(item(write.line(day), *(write.bullet(bullet) for bullet in day.bullets[:1]), rank=2))
+            pieces.append(item(write.line(day), *(write.bullet(bullet) for bullet in foremost(day.bullets, 1)), rank=2))
         step = errors.listed(errors.DOWN, errors.TERM, errors.TIME)
         more = errors.more_in(scope.id_of(latest.node_id, latest.project))
         return self.page(f"Memory of {name}: table of contents.{note}", pieces, step, budget, more)
@@ -302,8 +304,9 @@ class Renderer:
         for node in nodes:
             title, said = write.line(node), topic.said_in(node, 1) if topic else []
             lines = [line for hit in said for line in write.said(hit, self._when(hit, node), _ROOT_SAID)]
-            chosen = topic.bullets(node.bullets) if topic else node.bullets
-            bullets = [write.bullet(bullet) for bullet in chosen[: many - len(lines)]]
+            room = max(many - len(lines), 0)
+            chosen = topic.bullets(node.bullets)[:room] if topic else foremost(node.bullets, room)
+            bullets = [write.bullet(bullet) for bullet in chosen]
             pieces.append(item(title, *lines, *bullets))
         return self.page(head, pieces, errors.listed(errors.MORE_OF_ONE, errors.TO_WORDS), budget, errors.MORE_OF_TIME)
 

@@ -102,6 +102,7 @@ async def outline(reader: ReadStore, project: str | None, deepest: Level, most: 
 
 def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
     """The table of contents, indented by level; `note` is what to say if there is none."""
+    from mcp_memory.domain.nodes import foremost
     from mcp_memory.domain.text import safe
     from mcp_memory.domain.toc import Level
 
@@ -112,7 +113,7 @@ def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
         indent = "  " * int(node.level)
         write(f"{indent}{bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
         if node.level is Level.DAY:
-            for bullet in node.bullets[:3]:
+            for bullet in foremost(node.bullets, 3):
                 write(f"{indent}  - {safe(bullet.shown, 140)}\n")
     return 0
 

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.events import ulid
-from mcp_memory.domain.nodes import Bullet, Grip, Kind, event_grip_id, fitting, grip_id, grip_key, locate, parse_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Grip,
+    Kind,
+    event_grip_id,
+    fitting,
+    foremost,
+    grip_id,
+    grip_key,
+    locate,
+    parse_grip_id,
+)
 from mcp_memory.errors import BadId
 
 TIMES = st.integers(-62_135_596_800_000, (1 << 48) - 1)
@@ -100,3 +111,10 @@ def test_a_title_that_is_too_long_loses_its_names_before_its_themes_and_stays_so
     assert fitting(title, 65) == "Coupons expire in UTC; Labels of crates · coupons.py (so far)"
     assert fitting(title, 60) == fitting(title, 9) == "Coupons expire in UTC; Labels of crates (so far)"
     assert fitting("Coupons expire in UTC", 10) == "Coupons expire in UTC"
+
+
+def test_the_foremost_bullets_are_those_of_the_weightiest_kinds_in_their_order() -> None:
+    asked, done, noted = Bullet("a", kind=Kind.REQUEST), Bullet("b", kind=Kind.OUTCOME), Bullet("c", kind=Kind.NOTE)
+    assert foremost([asked, done, noted], 2) == [done, noted]
+    assert foremost([asked, done], 5) == [asked, done]
+    assert foremost([asked], 0) == []
