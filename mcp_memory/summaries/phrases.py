@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
 #: What is left of a title by its first word, by any of its words, and by what is found in it.
 _BY_FIRST = {"leaning": 0.3, "asking": 0.6, "sweeping": 0.8, "wondering": 0.85, "chores": 0.55, "looking": 0.75}
 _BY_WORD = {"personal": 0.5, "vague": 0.45}
-_BY_PATTERN = {"code": 0.45, "ids": 0.3, "lacking": 0.5}
+_BY_PATTERN = {"code": 0.45, "typed": 0.2, "ids": 0.3, "lacking": 0.5}
 _TASK, _NAMED, _GENERAL, _BREAK, _FIGURE = 1.1, 1.1, 0.5, 0.8, 0.7
 
 

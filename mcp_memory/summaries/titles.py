@@ -157,7 +157,7 @@ def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, edited: Seque
     return {stem: weight * _VOICES[heard[stem]] for stem, weight in vocabulary.weights.items()}
 
 
-_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}|[\w)][._/@:-][\w(]|_|^[-.@]|[A-Za-z]\d| ")
+_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}|[\w)][._/@:][\w(]|\w-\w+-\w|_|^[-.@]|[A-Za-z]\d| ")
 _EXTENSION = re.compile(r"(?<=\w)\.\w{1,4}$")
 _RANK, _CANDIDATES, _MOST = 8.0, 10, 2
 

@@ -77,6 +77,12 @@ def test_a_chore_gives_way_to_what_came_of_it() -> None:
     assert named.startswith("The thumbnail cache now evicts entries by age")
 
 
+def test_a_command_as_it_was_typed_gives_way_to_what_is_said_of_it() -> None:
+    told = ("assistant", "The cart now keeps its items after login.")
+    assert title(("user", "git push origin main"), told).startswith("The cart now keeps its items")
+    assert readability("Git push fails with a timeout") > 2 * readability("Git push origin main")
+
+
 def test_the_heading_of_an_accepted_plan_titles_the_segment() -> None:
     plan = "ExitPlanMode\n# Plan: Move sessions to Redis\n\n## Steps\n1. Add the client"
     named = title(("user", "how should we store sessions?"), ("tool", plan), ("assistant", "Starting now."))
