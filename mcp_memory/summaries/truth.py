@@ -24,6 +24,8 @@ from mcp_memory.summaries.statements import Exchange, Mood, Statement, mood_of
 #: So alike are two statements that assert the same; so many words a contradiction shares with what it contradicts.
 SAME = 0.5
 _SHARED = 2
+#: So few words of its own has a contradiction that says no more than that it is not so.
+_BARE = 5
 #: So far from its end a message asks something; so few words an answer needs not to share with the question.
 _ASKED, _SHORT, _FIRST = 400, 3, 3
 #: Of a claim more than this must stand in a user's own words if they are to go with it.
@@ -117,8 +119,21 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         told = frozenset[str]().union(*(one.terms for one in own))
         names = terms(" ".join(name for one in own for name in _NAME.findall(one.text)))
         refuted = [one for one in claims if _speaks_of(one, told, names) or len(one.terms & admitted) > _SHARED]
+        if not refuted and _denies(low, told) and not _ends_with_question(before.closing):
+            # A mere `no` speaks of all that the assistant concluded.
+            refuted = [one for one in claims if one.source is Source.CLOSING]
         return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
     return _Answer(changed=_decisions(before, own, _QUESTION.search(words) is not None))
+
+
+def _denies(low: str, told: frozenset[str]) -> bool:
+    """Whether a user says of something that it is not so, and hardly more."""
+    few = len(told) <= _BARE or len(low) <= 4 * _BARE
+    return few and not _QUESTION.search(low) and SAYS["denies"].match(low) is not None
+
+
+def _ends_with_question(closing: Event | None) -> bool:
+    return closing is not None and closing.text.rstrip(" \n*_`)").endswith(("?", "？"))
 
 
 def _decisions(before: Exchange, own: Sequence[Statement], asks: bool) -> dict[int, Statement]:

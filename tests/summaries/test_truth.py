@@ -86,6 +86,39 @@ def test_a_boundary_between_claim_and_correction_changes_nothing(
     assert right in told(("user", correction), ("assistant", "I'll look there."))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "no",
+        "still flickers",
+        "it still flickers",
+        "nope, same as before",
+        "that did not help",
+        "doesn't work",
+        "hmm that's not it",
+        "Nein, das flackert immer noch",
+        "non, ça clignote encore",
+        "不对，还是闪",
+        "いいえ、まだちらつきます",
+    ],
+)
+def test_a_mere_no_takes_back_what_was_concluded(words: str) -> None:
+    turns = (
+        ("user", "The menu flickers when it opens on the handheld."),
+        edited("menu.c"),
+        ("assistant", "Fixed the flicker: the menu is now drawn into a second buffer before it is shown."),
+    )
+    assert "second buffer" in told(*turns)
+    assert "drawn into" not in told(*turns, ("user", words))
+    assert "drawn into" not in told(*turns, after=[("user", words)])
+
+
+def test_a_no_to_a_question_takes_back_nothing() -> None:
+    said = "The menu is now drawn into a second buffer. Shall I do the same for the map?"
+    shown = told(("user", "The menu flickers."), edited("menu.c"), ("assistant", said), ("user", "no"))
+    assert "drawn into a second buffer" in shown
+
+
 def test_what_asserts_the_same_in_that_message_goes_with_it() -> None:
     shown = told(
         ("user", "The invoices of March are missing in the export."),
