@@ -45,17 +45,12 @@ def readability(title: str) -> float:
     value *= math.prod(factor for name, factor in _BY_FIRST.items() if first in _WORDS[name])
     value *= math.prod(factor for name, factor in _BY_WORD.items() if known & _WORDS[name])
     value *= math.prod(factor for name, factor in _BY_PATTERN.items() if _PATTERNS[name].search(low))
-    names = len(names_in(title))
+    names = sum(_NAME.search(word) is not None for word in title.split())
     value *= _GENERAL if title.isascii() and known <= _GENERIC and not names else 1.0
     value *= _BREAK ** len(list(_PATTERNS["breaks"].finditer(low)))
     value *= _FIGURE ** len(list(_PATTERNS["figures"].finditer(low)))
     # A name or two say what it is about; more of them than words cannot be read.
     return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else _NAMED if names else 1.0)
-
-
-def names_in(title: str) -> list[str]:
-    """The names of files, functions and the like that stand in it."""
-    return [word for word in title.split() if not (word.isalpha() and word[1:].islower()) and _NAME.search(word)]
 
 
 def word_count(title: str) -> int:
@@ -104,17 +99,7 @@ def clauses(sentence: str) -> Sequence[Clause]:
 
 def _clauses(text: str) -> Iterator[Clause]:
     low = folded(text)
-    starts, ends = [(0, True)], []
-    for mark in _PATTERNS["clause"].finditer(low):
-        whole = 1.0 if mark[1] is None else _SHORTENED
-        # A title crosses commas and colons at most.
-        last = whole == 1.0 and _CROSSED.fullmatch(mark[0]) is None
-        ends.append((mark.start(), whole, last))
-        if whole == 1.0 and text.count('"', 0, mark.end()) % 2 == 0 and (last or not _says_on(low, mark)):
-            starts.append((mark.end(), last))
-        elif mark[1] is not None and (task := _AND.match(low, mark.end())) and _asks(low, task.end()):
-            starts.append((task.end(), False))
-    ends.append((len(low), 1.0, True))
+    starts, ends = _borders(text, low)
     for begun, opens in starts[:_MAX_STARTS]:
         start, polite = _unframed(low, begun)
         asked = polite or _asks(low, start)
@@ -124,7 +109,7 @@ def _clauses(text: str) -> Iterator[Clause]:
         for end, whole, _ in ends:
             if not start < end <= border or low.count(" ", start, end) >= MAX_WORDS or end - start > MAX_CHARS:
                 continue
-            if whole < 1.0 and _PATTERNS["paired"].search(low, start, end) and low.startswith((" and ", " or "), end):
+            if whole < 1.0 and low.startswith((" and ", " or "), end) and _PATTERNS["paired"].search(low, start, end):
                 continue
             if whole < 1.0 and not _PATTERNS["verb"].search(low[start:end]):
                 whole = _CUT_OFF
@@ -132,6 +117,22 @@ def _clauses(text: str) -> Iterator[Clause]:
             while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
                 words.pop()  # `It now uses the cache with:` and its list
             yield Clause(_finished(" ".join(words)), asked, whole)
+
+
+def _borders(text: str, low: str) -> tuple[list[tuple[int, bool]], list[tuple[int, float, bool]]]:
+    """Where clauses begin, and whether a sentence does; where they end, how whole, and whether none goes on beyond."""
+    starts, ends = [(0, True)], []
+    for mark in _PATTERNS["clause"].finditer(low):
+        stops = mark[1] is None
+        # A title crosses commas and colons at most.
+        last = stops and _CROSSED.fullmatch(mark[0]) is None
+        ends.append((mark.start(), 1.0 if stops else _SHORTENED, last))
+        if stops:
+            if text.count('"', 0, mark.end()) % 2 == 0 and (last or not _says_on(low, mark)):
+                starts.append((mark.end(), last))
+        elif (task := _AND.match(low, mark.end())) and _asks(low, task.end()):
+            starts.append((task.end(), False))
+    return starts, [*ends, (len(low), 1.0, True)]
 
 
 def _says_on(low: str, colon: re.Match[str]) -> bool:

@@ -16,7 +16,7 @@ from .conversations import conversation, title
         ("Agreed, rename the Kafka topic to invoices.v2.", "Rename the Kafka topic to invoices.v2"),
         ("Phew. Can you please move the retry loop into the worker?", "Move the retry loop into the worker"),
         ("hey, could you add a retry to the mail job? thanks", "Add a retry to the mail job"),
-        ("I think the borrow checker rejects the parser loop.", "The borrow checker rejects the parser loop"),
+        ("I noticed that the borrow checker rejects the loop.", "The borrow checker rejects the loop"),
         ("Why does the invoice preview load twice?", "Why does the invoice preview load twice"),
         (".npmrc is missing the registry line", ".npmrc is missing the registry line"),
         ("Kannst du bitte die Rechnungen nach Datum sortieren?", "Die Rechnungen nach Datum sortieren"),
@@ -34,6 +34,8 @@ def test_politeness_stays_out_and_the_words_stay_as_they_were_said(said: str, na
         ("check if the nightly sync works when the disk is full", "Check if the nightly sync works"),
         ("Render the totals only if the invoice is final", "only if the invoice is final"),
         ("fix: totals are rounded twice", "fix: totals are rounded twice"),
+        ("I think the cache is stale", "I think the cache is stale"),
+        ("I'd recommend against secrets in the README", "I'd recommend against secrets in the README"),
     ],
 )
 def test_no_cut_changes_what_is_said(said: str, kept: str) -> None:
