@@ -321,6 +321,12 @@ def asked_for(body: str, mood: Mood) -> tuple[str, Mood]:
     return rest, mood
 
 
+#: What a user would do if something were so, which is not known yet.
+_MAY_BE = re.compile(
+    r"\b(?:if|falls|wenn|si)\b.*\b(?:i think|i guess|maybe|perhaps|(?:we|you|i) (?:could|might|can just))\b"
+)
+
+
 def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
     """What a user says: neighbouring short sentences as one thought; what was pasted is not the user's own."""
     text = spoken(event.text)
@@ -338,6 +344,8 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
         if not named:
             if unit.lead and offers(unit.lead) and not unit.text.startswith(unit.lead):
                 mood = Mood.OPTION
+            elif _MAY_BE.search(folded(body)):
+                mood = Mood.GUESS
             body, mood = asked_for(body, mood)
         text_told = f"{name}: {unopened(body)}" if name else unopened(body)
         yield Statement(

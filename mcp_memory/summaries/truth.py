@@ -69,9 +69,13 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
         for turn in turns
         for one in turn.statements
         if id(one) not in out and one.kind is not Kind.NOISE
-        if one.mood is Mood.FACT or id(one) in changed or (one.by_user and one.mood is not Mood.OPTION)
+        if one.mood is Mood.FACT or id(one) in changed or (one.by_user and one.mood in _ASKS)
     ]
     return Settled((*standing, *added), tuple(refuted))
+
+
+#: What a user asks for is told as asked; what is only weighed is not told.
+_ASKS = frozenset({Mood.FACT, Mood.QUESTION})
 
 
 def asserts_same(one: Statement, other: Statement) -> bool:
