@@ -179,13 +179,21 @@ def without_plan(heading: str) -> str:
     return _PLAN_WORD.sub("", heading) if _PLAN_WORD.match(heading) else heading
 
 
-def told_by_call(event: Event) -> Iterator[Told]:
+def told_by_call(event: Event) -> Sequence[Told]:
     """What one call concludes: a plan that was agreed to, the answer to a question, a commit, steps, tests' counts."""
     call = call_of(event)
     if call is None or was_refused(event):
-        return
-    text = event.text
-    if call.tool == "ExitPlanMode" and not event.metadata.get("failed"):
+        return ()
+    return _concluded(event.text, call, bool(event.metadata.get("failed")))
+
+
+@lru_cache(maxsize=128)
+def _concluded(text: str, call: Call, failed: bool) -> Sequence[Told]:
+    return tuple(_conclusions(text, call, failed))
+
+
+def _conclusions(text: str, call: Call, failed: bool) -> Iterator[Told]:
+    if call.tool == "ExitPlanMode" and not failed:
         if match := _PLAN_LINE.search(text, call.head, call.head + _WINDOW) or _PLAN_HEAD.match(text, 0, call.head):
             yield Told(Kind.REQUEST, Source.PLAN, *match.span(1), without_plan(plain(match[1])))
     elif call.tool == "AskUserQuestion":

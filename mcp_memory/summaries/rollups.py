@@ -118,9 +118,10 @@ def refuted_in(children: Sequence[Node]) -> list[tuple[int, int]]:
 
 def _settles(later: _Item, item: _Item) -> bool:
     """Whether a later child closes or mends what was open, or sets right what was claimed."""
-    shared = len(later.terms & item.terms)
-    closes = item.kind in _PENDING and later.kind in _DONE and shared >= max(2, _CLOSES * len(item.terms))
-    return (later.child > item.child and closes) or _corrects(later, item)
+    if later.child <= item.child:
+        return False
+    ends = item.kind in _PENDING and later.kind in _DONE
+    return (ends and len(later.terms & item.terms) >= max(2, _CLOSES * len(item.terms))) or _corrects(later, item)
 
 
 def _corrects(later: _Item, item: _Item) -> bool:

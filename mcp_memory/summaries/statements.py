@@ -200,14 +200,15 @@ def _done_silently(turn: Exchange) -> Iterator[Statement]:
 
 
 def _told_in(turn: Exchange, named: bool) -> Iterator[Statement]:
+    closing, changed = turn.closing, turn.changed
     for event in turn.asked:
         yield from said_by_user(event, turn.number, named)
     for event in turn.said:
         if named:
             yield from said_by_user(event, turn.number, named)
         else:
-            yield from said_by_assistant(event, turn.number, event is turn.closing, turn.changed)
-    if turn.closing is None and not named:
+            yield from said_by_assistant(event, turn.number, event is closing, changed)
+    if closing is None and not named:
         yield from _done_silently(turn)
     for event in turn.calls:
         for kind, source, start, end, text, name in told_by_call(event):

@@ -40,7 +40,7 @@ _LIVED = 6.0
 #: files that were edited.
 _VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
 #: Where the pull request that was spoken of or looked at is named, and how far into an event it is sought.
-_PULL_REQUEST = re.compile(r"(?:\b(?:PR|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b", re.I)
+_PULL_REQUEST = re.compile(r"(?:\b(?:pr|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b")
 _HEAD = 300
 _DONE = re.compile(r"^(?:\w+ )?\w+ed\b|\bnow\b|\bno longer\b")
 
@@ -65,8 +65,9 @@ def title_of(
     weights = _shared([*before, *standing], vocabulary, edited)
     options = options_of(standing, before, weights)
     title = options[0].text if options else ""
-    spoken = [event.text[:_HEAD] for event in (*events, *context) if event.role is not Role.ASSISTANT]
-    numbers = Counter(match[1] for text in spoken for match in _PULL_REQUEST.finditer(text))
+    spoken = [event.text[:_HEAD].lower() for event in (*events, *context) if event.role is not Role.ASSISTANT]
+    told = [text for text in spoken if "pr" in text or "pull" in text]
+    numbers = Counter(match[1] for text in told for match in _PULL_REQUEST.finditer(text))
     number = max(numbers, key=lambda one: numbers[one], default="")
     if number and number not in title and len(title) + len(number) + 5 <= MAX_CHARS:
         title = f"PR {number}: {title}".rstrip(": ")
