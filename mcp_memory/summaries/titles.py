@@ -1,7 +1,8 @@
 """Titles of segments: one clause that names what a conversation was about, from what was written as a conclusion.
 
-The clause comes from the best source, weighed by how much of the segment it covers: what the user, the closing messages
-and the work itself all speak of is what the segment is about. Names that it does not tell yet follow after a colon.
+A sentence is cut into clauses, in the words that were said and only where they end. The title is the clause that reads
+best on its own and covers most of the segment: what the user, the closing messages and the work itself all speak of is
+what the segment is about. Names that it does not tell yet follow after a colon.
 """
 
 from __future__ import annotations
@@ -10,16 +11,241 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from mcp_memory import lexicon
 from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.domain.text import folded
+from mcp_memory.domain.text import STOP_WORDS, folded, has_unspaced_script
 from mcp_memory.summaries.calls import Source
-from mcp_memory.summaries.keywords import Vocabulary
+from mcp_memory.summaries.keywords import Vocabulary, stems_of
 from mcp_memory.summaries.messages import SAYS
-from mcp_memory.summaries.phrases import FITTEST, LIVED, MAX_CHARS, MAX_WORDS, Clause, clauses, fitness, stems
 from mcp_memory.summaries.statements import Mood, Statement, said_by_user
+
+MAX_WORDS, MAX_CHARS = 10, 90
+
+_WORDS, _VOCABULARY = lexicon.word_lists("titles"), lexicon.word_lists("vocabulary")
+_PATTERNS, _POLITE = lexicon.expressions("phrases"), lexicon.expressions("claims")["polite"]
+_IMPERATIVES = _VOCABULARY["imperatives"] | _VOCABULARY["other_imperatives"]
+# What could be about anything.
+_GENERIC = _VOCABULARY["generic"] | STOP_WORDS | _IMPERATIVES | _WORDS["anything"]
+_ANY_WORD = re.compile(r"\b[^\W\d_]+(?:['’][^\W\d_]+)?\b")
+_NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
+#: What is left of a title by its first word, by any of its words, and by what is found in it.
+_BY_FIRST = {"leaning": 0.3, "asking": 0.6, "sweeping": 0.8, "wondering": 0.85, "chores": 0.55, "looking": 0.75}
+_BY_WORD = {"personal": 0.5, "vague": 0.45}
+_BY_PATTERN = {"code": 0.45, "typed": 0.2, "ids": 0.3, "lacking": 0.5}
+_TASK, _NAMES_IT, _GENERAL, _BREAK, _FIGURE = 1.1, 1.1, 0.5, 0.8, 0.7
+
+
+@lru_cache(maxsize=1 << 12)
+def readability(title: str) -> float:
+    """About 1 for a clause that can stand alone, less for each thing that makes it read like a torn-out piece."""
+    low = folded(title)
+    words = _ANY_WORD.findall("".join(_PATTERNS["pointed"].split(low)))
+    if not words:
+        return 0.0
+    first, known = words[0] if low.startswith(words[0]) else "", frozenset(words)
+    value = _TASK if first in _IMPERATIVES else 1.0
+    value *= math.prod(factor for name, factor in _BY_FIRST.items() if first in _WORDS[name])
+    value *= math.prod(factor for name, factor in _BY_WORD.items() if known & _WORDS[name])
+    value *= math.prod(factor for name, factor in _BY_PATTERN.items() if _PATTERNS[name].search(low))
+    names = sum(_NAME.search(word) is not None for word in title.split())
+    value *= _GENERAL if title.isascii() and known <= _GENERIC and not names else 1.0
+    value *= _BREAK ** len(list(_PATTERNS["breaks"].finditer(low)))
+    value *= _FIGURE ** len(list(_PATTERNS["figures"].finditer(low)))
+    # A name or two say what it is about; more of them than words cannot be read.
+    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else _NAMES_IT if names else 1.0)
+
+
+def word_count(title: str) -> int:
+    """The number of words; three characters of an unspaced script count as one."""
+    return len(title) // 3 if has_unspaced_script(title) else title.count(" ") + 1 if title else 0
+
+
+class Clause(NamedTuple):
+    """Words of a sentence, whether something is asked for, and how whole they are."""
+
+    text: str
+    asked: bool
+    whole: float
+
+
+#: How whole a clause is from which something was left out, and one that lost its verb.
+_SHORTENED, _CUT_OFF = 0.9, 0.5
+_MAX_STARTS = 6
+_MAX_UNSPACED, _SHORTEST_UNSPACED = 30, 8
+# Code is one word, whatever stands in it.
+_TICKED, _JOINT = re.compile(r"`([^`\n]*)`"), "\ue000"
+_PARENTHESIS = re.compile(r"\s*[(（\[][^()（）\[\]]{0,200}[)）\]](?=[\s,.;:!?]|$)")
+_LONG_PATH, _LINE_REF = re.compile(r"/?(?:[\w.~@-]+/)+([\w.~@-]+/[\w.@-]+)"), re.compile(r"(\.\w+)(?::\d+)+(?:-\d+)?")
+_SYMBOLS = re.compile("[`<>\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]")
+_QUOTES = re.compile(r"(?<!\w)['‘]|['’](?!\w)|[\"“”«»]")
+_MARKS = " .,;:!?…-–—/\\*#|=+&'’。，、；：！？"
+_LEADING_MARKS = _MARKS.replace(".", "").replace("-", "").replace("/", "")
+_DOTTED = re.compile(r"(?:\.|--?)\w")
+_ORDINARY = re.compile(r"[^\W\d_A-Z]+(?:['’][a-z]+)?(?:[\s,]|$)")
+# Of texts without spaces commas, too, often stand without one.
+_UNSPACED_COMMA = re.compile(r"(?<=[^\x00-\x7f]),(?=[^\x00-\x7f])")
+
+
+@lru_cache(maxsize=1 << 10)
+def clauses(sentence: str) -> Sequence[Clause]:
+    """The clauses of a sentence, each once; of several that begin alike the longer ones come later."""
+    text = _tidied(sentence)
+    if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
+        return (Clause(_unspaced(text), True, 1.0),)
+    found: dict[str, Clause] = {}
+    for clause in _clauses(text):
+        if clause.text and (clause.text not in found or clause.whole > found[clause.text].whole):
+            found[clause.text] = clause
+    return tuple(found.values())
+
+
+def _clauses(text: str) -> Iterator[Clause]:
+    low = folded(text)
+    starts, ends = _borders(text, low)
+    for begun, opens in starts[:_MAX_STARTS]:
+        start, polite = _unframed(low, begun)
+        asked = polite or _asks(low, start)
+        if not (opens or asked) and low[begun - 2 : begun] == ", " and not _PATTERNS["subordinate"].match(low[:begun]):
+            continue  # what follows a comma hangs on what stood before it, unless it asks for something
+        border = next(end for end, _, last in ends if last and end > begun or end == len(low))
+        for end, whole, _ in ends:
+            if not start < end <= border or low.count(" ", start, end) >= MAX_WORDS or end - start > MAX_CHARS:
+                continue
+            if whole < 1.0 and low.startswith((" and ", " or "), end) and _PATTERNS["paired"].search(low, start, end):
+                continue
+            if whole < 1.0 and not _PATTERNS["verb"].search(low[start:end]):
+                whole = _CUT_OFF
+            words = text[start:end].split()
+            while low.startswith(":", end) and words and words[-1].lower() in _WORDS["dangling"]:
+                words.pop()  # `It now uses the cache with:` and its list
+            yield Clause(_finished(" ".join(words)), asked, whole)
+
+
+def _borders(text: str, low: str) -> tuple[list[tuple[int, bool]], list[tuple[int, float, bool]]]:
+    """Where clauses begin, and whether a sentence does; where they end, how whole, and whether none goes on beyond."""
+    starts, ends = [(0, True)], []
+    for mark in _PATTERNS["clause"].finditer(low):
+        stops = mark[1] is None
+        # A title crosses commas and colons at most.
+        last = stops and _CROSSED.fullmatch(mark[0]) is None
+        ends.append((mark.start(), 1.0 if stops else _SHORTENED, last))
+        if stops:
+            if text.count('"', 0, mark.end()) % 2 == 0 and (last or not _says_on(low, mark)):
+                starts.append((mark.end(), last))
+        elif (task := _AND.match(low, mark.end())) and _asks(low, task.end()):
+            starts.append((task.end(), False))
+    return starts, [*ends, (len(low), 1.0, True)]
+
+
+def _says_on(low: str, colon: re.Match[str]) -> bool:
+    """Whether a colon ends more than a label: what follows it cannot do without `Removed from the parser:`."""
+    told = colon[0][0] in ":：" and not _asks(low, colon.end())
+    return told and _PATTERNS["verb"].search(low[: colon.start()]) is not None
+
+
+_CROSSED = re.compile(r"\s*[,:，、：]+\s*")
+_AND = re.compile(r"(?:and|then|but)\s+(?:then\s+)?")
+
+
+def _unframed(low: str, start: int) -> tuple[int, bool]:
+    """Where the matter begins after greetings, `can you` and the like, and whether it is asked for."""
+    asked = False
+    while start < len(low):
+        polite = _POLITE.match(low, start)
+        if polite and start < polite.end() < len(low):
+            start, asked = polite.end(), True
+            continue
+        frame = _PATTERNS["frame"].match(low, start)
+        if not frame or frame.end() in (start, len(low)):
+            break
+        start = frame.end()
+    return start, asked
+
+
+def _asks(low: str, start: int) -> bool:
+    first = _ANY_WORD.match(low, start)
+    return (first is not None and first[0] in _IMPERATIVES) or _PATTERNS["asks"].match(low, start) is not None
+
+
+def _tidied(sentence: str) -> str:
+    """A sentence without symbols, parentheses and most directories."""
+    text = _PARENTHESIS.sub(_left_out, sentence) if "(" in sentence or "[" in sentence or "（" in sentence else sentence
+    text = _TICKED.sub(lambda code: code[1].replace(" ", _JOINT), text) if "`" in text else text
+    text = _LONG_PATH.sub(r"\1", text) if "/" in text else text
+    return " ".join(_SYMBOLS.sub("", _LINE_REF.sub(r"\1", text)).split())
+
+
+def _left_out(parenthesis: re.Match[str]) -> str:
+    """Nothing, unless the sentence needs what stands in parentheses: `an index on (day, tenant)`."""
+    needed = parenthesis.string[: parenthesis.start()].rpartition(" ")[2].lower() in _WORDS["dangling"]
+    return parenthesis[0] if needed else ""
+
+
+def _finished(clause: str) -> str:
+    """A clause as a title: no stray marks, quotes and parentheses in pairs, a capital first; nothing if it is torn."""
+    title = _QUOTES.sub("", clause.replace(_JOINT, " ")).rstrip(_MARKS).lstrip(_LEADING_MARKS)
+    # `.env` and `--flag` keep their marks.
+    title = title.lstrip(".- ") if title[:1] in ".-" and not _DOTTED.match(title) else title
+    words = title.split()
+    while len(words) > 1 and words[0].lower() in _WORDS["joining"]:
+        words = words[1:]
+    if not words or words[-1].lower().strip("'’") in _WORDS["dangling"]:
+        return ""
+    title = " ".join(words)
+    label = title.partition(":")[0].rpartition(" ")[2].lower() if ":" in title else ""
+    if label in _WORDS["dangling"] or any(title.count(one) != title.count(two) for one, two in ("()", "[]", "{}")):
+        return ""
+    return title[:1].upper() + title[1:] if _ORDINARY.match(title) else title
+
+
+def _unspaced(text: str) -> str:
+    """A clause of a text without spaces: the first that says enough, without the words with which one asks."""
+    if head := _PATTERNS["request_head"].match(text):
+        text = text[head.end() :]
+    text = _UNSPACED_COMMA.sub("，", text)
+    ends = [mark.start() for mark in _PATTERNS["clause"].finditer(text)] + [len(text)]
+    named = text[: next((end for end in ends if end >= _SHORTEST_UNSPACED), len(text))][:_MAX_UNSPACED]
+    tail = _PATTERNS["request_tail"].search(named)
+    return (named[: tail.start()] if tail and tail.start() > 4 else named).strip(_MARKS)
+
+
+def worth(title: str, weights: Mapping[str, float]) -> float:
+    """How much a title tells: the weight of what it names, each thing once however many words its name has."""
+    told: dict[tuple[str, ...], float] = {}
+    for parts in map(_named_by, title.split()):
+        if parts and not all(map(str.isdigit, parts)):
+            ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
+            told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
+    return math.fsum(told.values())
+
+
+@lru_cache(maxsize=1 << 13)
+def _named_by(word: str) -> tuple[str, ...]:
+    return stems_of(word.strip("`'\".,;:()"))
+
+
+@lru_cache(maxsize=1 << 12)
+def stems(text: str) -> frozenset[str]:
+    """The topical stems of a text, those inside names too."""
+    return frozenset(stem for word in text.split() for stem in _named_by(word))
+
+
+_ASKED, _ENOUGH = 1.15, 1.5
+_LENGTH = (0.0, 0.25, 0.55, 0.8, 0.95, *(1.0,) * 6)
+#: No clause is fitter than this.
+_FITTEST = _ASKED * _TASK * _NAMES_IT
+
+
+def fitness(clause: Clause, weights: Mapping[str, float]) -> float:
+    """How fit a clause is as a title: what it tells, how long and whole it is, and how it reads."""
+    told = worth(clause.text, weights)
+    by_shape = _LENGTH[min(word_count(clause.text), MAX_WORDS)] * clause.whole * (_ASKED if clause.asked else 1.0)
+    return told / (told + _ENOUGH) * by_shape * readability(clause.text)
+
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
 _BY_SOURCE = {Source.PLAN: 2.2, Source.PULL_REQUEST: 2.2, Source.TITLE: 2.0, Source.COMMIT: 1.8, Source.NOTE: 1.6}
@@ -99,7 +325,7 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
     weighed = [(by_source.get(one.source) or _of_message(one, closed, first), one) for one in standing]
     top = 0.0
     for weight, one in sorted(weighed, key=lambda each: -each[0]):
-        if not weight or weight * FITTEST < top:
+        if not weight or weight * _FITTEST < top:
             break  # neither this one nor any that follow can be better
         found = [(fitness(each, weights), each) for each in _clauses_of(one)]
         if found:
@@ -119,7 +345,7 @@ def _of_message(one: Statement, closed: set[int], first: int) -> float:
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
     weight *= _FIRST if one.by_user and one.turn == first else 1.0
     weight *= _QUESTION if one.mood is Mood.QUESTION else 1.0
-    weight *= _LIVED if one.kind is Kind.SAID and LIVED.search(folded(one.text)) else 1.0
+    weight *= _LIVED if one.kind is Kind.SAID and _PATTERNS["lived"].search(folded(one.text)) else 1.0
     return weight * _PLACE**one.place * _BY_FORM.get(one.form, 1.0)
 
 
@@ -142,7 +368,9 @@ def _clauses_of(one: Statement) -> Sequence[Clause]:
     if one.source in _BY_SOURCE and one.text.count(" ") < MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
         return (Clause(one.text, True, 1.0),)
     found = clauses(one.text)
-    lived = [clause for clause in found if LIVED.search(folded(clause.text))] if one.kind is Kind.SAID else []
+    lived = (
+        [clause for clause in found if _PATTERNS["lived"].search(folded(clause.text))] if one.kind is Kind.SAID else []
+    )
     return lived or found
 
 

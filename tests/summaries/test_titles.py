@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.summaries.extractive import summarize_segment
-from mcp_memory.summaries.phrases import MAX_WORDS, clauses, readability, word_count, worth
+from mcp_memory.summaries.titles import MAX_WORDS, clauses, readability, word_count, worth
 
 from .conversations import conversation, title
 
