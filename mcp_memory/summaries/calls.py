@@ -248,7 +248,7 @@ def _from_command(text: str, call: Call) -> Iterator[Told]:
 def edited_files(calls: Iterable[Event]) -> dict[str, Event]:
     """The names of the files that were changed, each with the call that changed it last, the most changed first."""
     found = [(call.target, event) for event in calls if (call := call_of(event)) and call.verb == "Edited"]
-    names = [name for name, event in found if name and not was_refused(event)]
+    names = [name for name, event in found if name and not was_refused(event) and not event.metadata.get("failed")]
     return {name: dict(found)[name] for name in sorted(dict.fromkeys(names), key=lambda name: -names.count(name))}
 
 

@@ -22,7 +22,7 @@ from mcp_memory.domain.text import (
     inflected,
     without_tags,
 )
-from mcp_memory.summaries.calls import Source, call_of, error_span, told_by_call
+from mcp_memory.summaries.calls import Source, call_of, error_span, told_by_call, was_refused
 from mcp_memory.summaries.messages import own_words, pasted_in, speakers, spoken, without_places
 
 _LISTS = lexicon.word_lists("vocabulary")
@@ -224,7 +224,7 @@ def passages(events: Sequence[Event], context: Sequence[Event]) -> Iterator[Weig
             yield WeighedText(event.text[:_LOOKED_AT], _SUMMED_UP)
         elif event.role is Role.TOOL or event.event_type is EventType.TOOL_RESULT:
             yield from (WeighedText(told.text, _SAID) for told in told_by_call(event) if told.source > Source.TODO)
-            if call := call_of(event):
+            if (call := call_of(event)) and not was_refused(event):
                 # How a command was run is not what it was run for.
                 target = _FLAG.sub("", call.target[:200]) if call.verb == "Ran" else call.target[:200]
                 yield WeighedText(target, _EDITED_TARGET if call.verb == "Edited" else _USED_TARGET, code=True)

@@ -139,7 +139,7 @@ def turns_of(events: Sequence[Event]) -> list[Exchange]:
 def changes_something(event: Event) -> bool:
     """Whether it is the result of a call that edited a file or committed."""
     call = call_of(event)
-    if call is None or was_refused(event):
+    if call is None or call.failed or was_refused(event):
         return False
     return call.verb == "Edited" or (call.verb == "Ran" and "git commit" in call.target)
 
