@@ -126,7 +126,8 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         if not refuted and _denies(low, told) and not _ends_with_question(before.closing):
             # A mere `no` speaks of all that the assistant concluded.
             refuted = [one for one in claims if one.source is Source.CLOSING]
-        return _Answer(refuted, {id(one): replace(one, kind=Kind.CORRECTION) for one in corrections})
+        kind = Kind.DECISION if SAYS["otherwise"].match(low) else Kind.CORRECTION
+        return _Answer(refuted, {id(one): replace(one, kind=kind) for one in corrections})
     return _Answer(changed=_decisions(before, own, _QUESTION.search(words) is not None))
 
 
@@ -169,7 +170,7 @@ def _with_question(one: Statement, closing: Event | None) -> Statement:
     return replace(told, text=f"{question.text} → {words}", more=question.evidence)
 
 
-_NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*")
+_NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*|\b[A-Z]{2,}\b")
 
 
 def _speaks_of(claim: Statement, told: Set[str], names: Set[str]) -> bool:

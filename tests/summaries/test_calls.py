@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.summaries.calls import Source, Told, call_of, error_span, lasting_errors, told_by_call, was_refused
+from mcp_memory.summaries.calls import (
+    Source,
+    Told,
+    call_of,
+    edited_files,
+    error_span,
+    lasting_errors,
+    told_by_call,
+    was_refused,
+)
 
-from .conversations import Turn, bullets, commit, conversation, edited, question, refused, summary, told
+from .conversations import Turn, bullets, commit, conversation, edited, question, refused, summary, title, told
 
 
 def telling(call: Turn) -> list[Told]:
@@ -133,6 +142,16 @@ def test_an_accepted_plan_is_told_by_its_heading() -> None:
 
 def test_a_plan_without_a_heading_tells_nothing() -> None:
     assert telling(("tool", "ExitPlanMode\nCache the forms, then queue the uploads.")) == []
+
+
+def test_files_are_edited_by_calls_that_were_neither_refused_nor_failed() -> None:
+    failed: Turn = ("tool", "Edit: /home/ada/work/tax.py\nError: no such text", {"failed": True})
+    events = conversation(edited("cart.py"), edited("cart.py"), edited("menu.py"), refused(), failed)
+    assert list(edited_files(events)) == ["cart.py", "menu.py"]
+
+
+def test_no_title_begins_with_the_arrow_of_an_answer() -> None:
+    assert not title(question("Which database is it?", "Postgres 17 on our own machine", "MySQL")).startswith("→")
 
 
 def test_each_question_is_told_with_its_answer_and_note_and_without_what_was_not_chosen() -> None:

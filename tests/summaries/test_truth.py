@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.domain.nodes import Kind
-from mcp_memory.summaries.extractive import summarize_segment
 from mcp_memory.summaries.statements import collect, next_turns
 from mcp_memory.summaries.truth import Settled, settle
 
@@ -16,8 +15,6 @@ from .conversations import (
     commit,
     conversation,
     edited,
-    excerpts,
-    question,
     refusal,
     refused,
     summary,
@@ -148,6 +145,24 @@ def test_what_the_contradiction_does_not_speak_of_stands() -> None:
     assert "RFC 4287" in shown
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I'd rather use USB, BLE takes 20 minutes for an image",
+        "let's rather ship over USB, BLE takes 20 minutes",
+        "Lieber über USB, BLE dauert 20 Minuten",
+    ],
+)
+def test_choosing_otherwise_takes_the_claim_out_and_is_a_decision(words: str) -> None:
+    turns = (
+        ("user", "How do we ship the firmware?"),
+        ("assistant", "We ship the firmware over BLE, since every phone has it."),
+        ("user", words),
+    )
+    assert "since every phone has it" not in told(*turns)
+    assert [bullet.kind for bullet in summary(*turns).bullets if "USB" in bullet.text] == [Kind.DECISION]
+
+
 def test_a_later_correction_does_not_take_away_what_is_said_after_it() -> None:
     shown = told(
         ("user", "Why does the tile cache grow?"),
@@ -236,96 +251,6 @@ def test_a_plan_that_was_refused_is_not_told() -> None:
     )
     assert "MongoDB" not in shown
     assert "we stay on Postgres" in shown or "We stay on Postgres" in shown
-
-
-OPTIONS = (
-    "There are three ways to store the thumbnails:\n\n"
-    "1. Keep them on the web server's disk and clean up nightly\n"
-    "2. Write them to the object store with a public bucket\n"
-    "3. Render them on request and cache them at the edge\n\n"
-    "Which one do you prefer?"
-)
-
-
-@pytest.mark.parametrize(
-    ("answer", "chosen", "others"),
-    [
-        ("the third, but keep originals on disk", "Render them on request", ["public bucket", "clean up nightly"]),
-        ("option 2, with a private bucket please", "Write them to the object store", ["at the edge", "nightly"]),
-        ("1", "Keep them on the web server's disk", ["public bucket", "at the edge"]),
-        ("let's go with #3 and set a TTL of a day", "Render them on request", ["public bucket", "nightly"]),
-        ("the last one sounds good", "Render them on request", ["public bucket", "nightly"]),
-    ],
-)
-def test_a_chosen_option_is_told_with_the_users_words_and_a_grip_to_each(
-    answer: str, chosen: str, others: list[str]
-) -> None:
-    events = conversation(("user", "Where should thumbnails live?"), ("assistant", OPTIONS), ("user", answer))
-    found = summarize_segment(events, [])
-    decision, cited = next(
-        (bullet, words)
-        for bullet, words in zip(found.bullets, excerpts(found, events), strict=True)
-        if bullet.kind is Kind.DECISION
-    )
-    assert chosen in decision.text
-    assert answer in decision.text
-    assert any(words.startswith(chosen) for words in cited)
-    assert answer in cited
-    shown = "\n".join([found.title, *(bullet.shown for bullet in found.bullets)])
-    assert not [other for other in others if other in shown]
-
-
-@pytest.mark.parametrize("answer", ["what would the second cost?", "no, neither the first nor the third", "1 or 3?"])
-def test_an_answer_that_chooses_nothing_is_no_decision(answer: str) -> None:
-    found = summary(("user", "Where should thumbnails live?"), ("assistant", OPTIONS), ("user", answer))
-    assert Kind.DECISION not in [bullet.kind for bullet in found.bullets]
-    assert "clean up nightly" not in "\n".join(bullet.text for bullet in found.bullets)
-
-
-def test_options_in_letters_are_chosen_by_letter() -> None:
-    offered = (
-        "Two approaches:\n\n**Option A:** poll the sensor every 10 ms\n**Option B:** let the sensor raise an interrupt"
-    )
-    shown = told(("user", "How do we read the gyro?"), ("assistant", offered), ("user", "B, the CPU has to sleep"))
-    assert "Decided: B, the CPU has to sleep — let the sensor raise an interrupt" in shown
-    assert "poll the sensor" not in shown
-
-
-def test_agreement_is_told_with_the_question() -> None:
-    events = conversation(
-        ("user", "The importer overwrites edited contacts."),
-        ("assistant", "It matches by mail address. Should contacts that were edited by hand be left alone?"),
-        ("user", "yes please"),
-    )
-    found = summarize_segment(events, [])
-    decision = next(bullet for bullet in found.bullets if bullet.kind is Kind.DECISION)
-    assert decision.text == "Should contacts that were edited by hand be left alone? → yes please"
-    cited = excerpts(found, events)[found.bullets.index(decision)]
-    assert cited == ["Should contacts that were edited by hand be left alone?", "yes please"]
-
-
-def test_agreement_to_nothing_is_no_decision() -> None:
-    found = summary(("user", "Sort the menu."), ("assistant", "The menu is sorted by name now."), ("user", "ok great"))
-    assert Kind.DECISION not in [bullet.kind for bullet in found.bullets]
-
-
-def test_the_answer_to_a_tools_question_is_a_decision_and_what_was_not_chosen_is_never_told() -> None:
-    turns = (
-        ("user", "Set up the deployment of the docs."),
-        question(
-            "Where should the docs be hosted?",
-            "Static bucket — plain files behind the CDN",
-            "Own server",
-            "Read the Docs",
-            note="only if previews per branch work",
-        ),
-        ("assistant", "The docs are deployed to the bucket."),
-    )
-    shown = told(*turns)
-    assert "Decided: Where should the docs be hosted? → Static bucket — plain files behind the CDN" in shown
-    assert "only if previews per branch work" in shown
-    assert "Own server" not in shown
-    assert "Read the Docs" not in shown
 
 
 @pytest.mark.parametrize(
@@ -423,11 +348,3 @@ def test_turns_after_a_segment_tell_nothing_themselves() -> None:
     assert {one.event.timestamp_ms for one in found.standing} <= {
         one.timestamp_ms for one in conversation(("user", ""), ("assistant", ""))
     }
-
-
-def test_options_that_were_added_are_told_and_options_to_choose_from_are_not() -> None:
-    items = "\n\n- `--since` limits the report to a time\n- `--json` prints it for scripts"
-    asked = ("user", "Extend the report command.")
-    assert "--since" in told(asked, ("assistant", f"Added two options to the report command:{items}"))
-    assert "--since" not in told(asked, ("assistant", f"We have two options for the report command:{items}"))
-    assert "--since" in told(("user", f"Please add these options to the report command:{items}"))
