@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from itertools import islice
 from typing import NamedTuple
 
 from mcp_memory import lexicon
@@ -78,43 +77,31 @@ def basename(path: str) -> str:
 
 
 def error_span(text: str, start: int = 0) -> tuple[int, int] | None:
-    """Where the line that names the error stands. A line that ends in a colon hands over to the next."""
-    best, best_score = None, 0
-    length = len(text)
-    whole = length - start <= 2 * _WINDOW
-    for low, high in [(start, length)] if whole else [(start, start + _WINDOW), (length - _WINDOW, length)]:
-        for first, last in islice(_error_lines(text, low, high), _MAX_ERRORS):
-            while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
-                first, last = following.span(1)
-            score = _telling(text[first:last])
-            if score > best_score and (span := _without_noise(text, first, last)):
-                best, best_score = span, score
-    return best
+    """Where the line that names the error stands, near the beginning or the end of output.
+
+    A line that ends in a colon hands over to the next, and one that only says that something failed names nothing.
+    """
+    found: list[tuple[int, tuple[int, int]]] = []
+    ends = len(text) - _WINDOW
+    for line in _LINE.finditer(text, start):
+        if start + _WINDOW < line.start() < ends or len(found) == _MAX_ERRORS or not _speaks_of_error(line[0]):
+            continue
+        first, last = line.span()
+        while text[first:last].rstrip().endswith((":", "=")) and (following := _NEXT_LINE.match(text, last)):
+            first, last = following.span(1)
+        told = text[first:last]
+        dull = _PATTERNS["dull_error"].search(told) or len(told.strip()) < 12
+        if not dull and (span := _without_noise(text, first, last)):
+            named = _PATTERNS["names_error"].search(told) is not None
+            found.append((2 * named + bool(_IDENTIFIER.search(told)) + (20 <= len(told) <= 200), span))
+    return max(found, key=lambda one: one[0], default=(0, None))[1]
 
 
-def _error_lines(text: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """The lines of a stretch of output that speak of an error."""
-    if 0 < low < high and "\n" not in (text[low - 1], text[low]):
-        # The stretch begins within a line, whose rest would mislead.
-        stop = text.find("\n", low, high)
-        low = high if stop < 0 else stop
-    # Most output holds none of the words, which is sooner told of all of it at once.
-    stretch = text[low:high]
-    small = stretch.lower()
-    if not any(word in small for word in _ERROR_WORDS) and not _PATTERNS["error_code"].search(stretch):
-        return
-    for line in _LINE.finditer(text, low, high):
-        said = line[0]
-        if _PATTERNS["error_said"].search(said.lower()) or _PATTERNS["error_code"].search(said):
-            yield line.span()
-
-
-def _telling(line: str) -> int:
-    """How well a line names an error; 0 for one that only says that something failed."""
-    if _PATTERNS["dull_error"].search(line) or len(line.strip()) < 12:
-        return 0
-    named = _PATTERNS["names_error"].search(line) is not None
-    return 1 + 2 * named + bool(_IDENTIFIER.search(line)) + (20 <= len(line) <= 200)
+def _speaks_of_error(line: str) -> bool:
+    low = line.lower()
+    if not any(word in low for word in _ERROR_WORDS) and "E" not in line:
+        return False
+    return (_PATTERNS["error_said"].search(low) or _PATTERNS["error_code"].search(line)) is not None
 
 
 def _without_noise(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -166,7 +153,6 @@ _PLAN_HEAD = re.compile(r"\w+: #{1,3} (\S[^#]{6,80}?) (?=#)")
 _PLAN_LINE = re.compile(r"^#{1,3} (?!Approved Plan)(\S[^\n]{6,90})$", re.M)
 _PLAN_WORD = re.compile(r"(?:(?:implementation |fix )?plan|task)\s*(?::|for|to|[–—-])\s+", re.I)
 _PREAMBLE = re.compile(r"^(?:cd [^&;]+(?:&&|;)\s*|\w+=\S+\s+)+")
-_SOME_FAILED = re.compile(r"\b[1-9][\d,]* (?:\w+ )?(?:failed|failing|failures?|errors?)\b")
 
 
 def was_refused(event: Event) -> bool:
