@@ -55,6 +55,8 @@ _MAX_NAMES = (5, 8)
 _MAX_CHARS, _WITH_NAMES = 180, 240
 #: So much of a theme's words any child is likely to speak of.
 _BY_CHANCE = 0.7
+#: So much of a segment a theme tells that names another one of its session, since most sessions have one task.
+_SAME_SESSION = 0.3
 #: Themes that are so much alike are one.
 _ALIKE = 0.5
 #: How much of a child the first of its themes tells, the second and the third.
@@ -332,6 +334,9 @@ def _themes(children: Sequence[Node], settled: Sequence[frozenset[str]]) -> list
             own = terms(text)
             most = 1.0 if len(parts) == 1 else _OF_CHILD[min(rank, _MAX_THEMES - 1)]
             about = [most * _spoken_of(own, other, counts) for other in spoken]
+            if child.session_id:
+                same = (_SAME_SESSION * most if other.session_id == child.session_id else 0.0 for other in children)
+                about = list(map(max, about, same))
             about[index] = most
             found.append(_Theme(text, own, _fit(own, child, settled), tuple(about), names))
     return [theme for theme in found if _telling(theme.terms) >= _VAGUE] or found

@@ -123,6 +123,18 @@ def test_at_most_three_themes_are_named_and_those_of_most_work_first() -> None:
     assert themes(Level.WEEK, *days) == works[:1:-1]
 
 
+def test_a_day_names_each_of_its_sessions_before_it_names_one_twice() -> None:
+    rows = [("a", "Fonts of labels"), ("a", "Paper of crates"), ("b", "Coupons in UTC"), ("c", "Maps with tiles")]
+    children = [
+        replace(
+            segment(number, title, (Kind.OUTCOME, "Works now"), weight=1_500 if own == "a" else 500), session_id=own
+        )
+        for number, (own, title) in enumerate(rows)
+    ]
+    assert {"Coupons in UTC", "Maps with tiles"} < set(themes(Level.DAY, *children))
+    assert themes(Level.DAY, *children)[0] in {title for own, title in rows if own == "a"}
+
+
 def test_what_recurs_is_named_before_what_came_up_once() -> None:
     rows = ["Rename the colour column", "Paths outside the root", "Loader finds paths outside the root", "New logo"]
     children = [segment(number, title, (Kind.OUTCOME, f"{title}: done")) for number, title in enumerate(rows)]
