@@ -95,7 +95,7 @@ def clauses(sentence: str) -> Sequence[Clause]:
     """The clauses of a sentence, each once; of several that begin alike the longer ones come later."""
     text = _tidied(sentence)
     if has_unspaced_script(text) and text.count(" ") * 6 < len(text):
-        return (Clause(_unspaced(text), True, 1.0),)
+        return (Clause(_unspaced(text.replace(_JOINT, " ")), True, 1.0),)
     found: dict[str, Clause] = {}
     for clause in _clauses(text):
         if clause.text and (clause.text not in found or clause.whole > found[clause.text].whole):
