@@ -34,6 +34,7 @@ _BESIDE = frozenset(map(inflected, _LISTS["verbs"] | _LISTS["comparing"]))
 _NAME = r"[^\W\d_]\w*(?:[./@:+#-]\w+)*(?:\(\))?"
 _TOKEN = re.compile(rf"(?<!\w){_NAME}|(?<![\w-])--?{_NAME}|(?<![\w*)\]}}\\])[.@]{_NAME}|[.,;:!?()\"\n]+")
 _IDS = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b", re.I)
+_LONG_NUMBER = re.compile("[0-9a-fA-F]{7}")
 _ID = re.compile(r"[0-9a-f]{7,}|[0-9a-f]{8}-[0-9a-f-]{9,}|\w*\d\w*\d\w*\d\w*\d\w*|[\w/+-]{41,}", re.I)
 _INNER = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[\w)][._/@:][\w(]|_|\(\)$|^[-.@]|[A-Za-z]\d|\w::\w")
 _EITHER, _ACRONYMS, _LINE_REF = (
@@ -104,7 +105,9 @@ _WORDS = Memo(_word_of, 1 << 14)
 @lru_cache(maxsize=1 << 9)
 def _tokens(text: str) -> Sequence[str]:
     """The words and names of a text, and its stops; without tags, addresses, home directories and ids."""
-    text = _IDS.sub(" ", without_places(without_tags(text)))
+    text = without_places(without_tags(text))
+    if _LONG_NUMBER.search(text):
+        text = _IDS.sub(" ", text)
     if has_unspaced_script(text):
         recurring = [pair for pair, count in Counter(bigrams(text)).items() if count > 1 and _HAN.fullmatch(pair)]
         text = " ".join([*_SCRIPTS.split(text), *recurring, *recurring])
@@ -141,9 +144,10 @@ class Vocabulary:
         named: dict[str, float] = {}
         for token, count in self._counts.items():
             _, telling, stems = _WORDS[token]
+            least = telling if telling > 0.5 else 0.5
             for stem in stems:
-                told = _GENERIC if stem in _GENERIC_STEMS else max(telling, 0.5)
-                by_name = _BY_NAME if telling >= _NAMED and told >= _NAMED else 1.0
+                told = _GENERIC if stem in _GENERIC_STEMS else least
+                by_name = _BY_NAME if told >= _NAMED else 1.0
                 plain[stem] = plain.get(stem, 0.0) + count * told
                 named[stem] = named.get(stem, 0.0) + count * (told * by_name)
         return plain, named

@@ -218,7 +218,7 @@ def worth(title: str, weights: Mapping[str, float]) -> float:
     told: dict[tuple[str, ...], float] = {}
     for parts in map(_named_by, title.split()):
         if parts and not all(map(str.isdigit, parts)):
-            ranked = sorted((weights.get(part, 0.0) for part in parts), reverse=True)
+            ranked = sorted([weights.get(part, 0.0) for part in parts], reverse=True)
             told[parts] = ranked[0] + math.fsum(ranked[1:3]) * 0.3
     return math.fsum(told.values())
 
@@ -240,11 +240,12 @@ _LENGTH = (0.0, 0.25, 0.55, 0.8, 0.95, *(1.0,) * 6)
 _FITTEST = _ASKED * _TASK * _NAMES_IT
 
 
-def fitness(clause: Clause, weights: Mapping[str, float]) -> float:
-    """How fit a clause is as a title: what it tells, how long and whole it is, and how it reads."""
+def fitness(clause: Clause, weights: Mapping[str, float], least: float = 0.0) -> float:
+    """How fit a clause is as a title: what it tells, how long and whole it is, and how it reads; 0 if below `least`."""
     told = worth(clause.text, weights)
     by_shape = _LENGTH[min(word_count(clause.text), MAX_WORDS)] * clause.whole * (_ASKED if clause.asked else 1.0)
-    return told / (told + _ENOUGH) * by_shape * readability(clause.text)
+    value = told / (told + _ENOUGH) * by_shape
+    return value * readability(clause.text) if value * _TASK * _NAMES_IT >= least else 0.0
 
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
@@ -327,7 +328,7 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
     for weight, one in sorted(weighed, key=lambda each: -each[0]):
         if not weight or weight * _FITTEST < top:
             break  # neither this one nor any that follow can be better
-        found = [(fitness(each, weights), each) for each in _clauses_of(one)]
+        found = [(fitness(each, weights, top / weight), each) for each in _clauses_of(one)]
         if found:
             fit, best = max(found, key=lambda each: each[0])
             told = one.by_user and not best.asked and one.kind is not Kind.REPORT and one.mood is not Mood.QUESTION
