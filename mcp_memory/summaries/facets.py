@@ -38,7 +38,10 @@ def facets_of(events: Sequence[Event]) -> Facets:
     refuted = set(map(id, settled.refuted))
     told = sorted(settled.standing, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
     plans = {id(one): replace(one, text=f"Plan: {one.text}") for one in told if one.source is Source.PLAN}
-    decided = _different([plans.get(id(one), one) for one in told if one.kind is Kind.DECISION or id(one) in plans])
+    chosen = [one for one in told if one.kind is Kind.DECISION or id(one) in plans]
+    turned = [one for one in told if any(_reverses(one, other) for other in chosen)]
+    either = {id(one) for one in (*chosen, *turned) if not any(_reverses(later, one) for later in turned)}
+    decided = _different([plans.get(id(one), one) for one in told if id(one) in either])
     # Of many, some from the beginning to the end.
     few = {round(place * (len(decided) - 1) / (_DECISIONS - 1)) for place in range(_DECISIONS)}
     ending = _ending(turns)
@@ -141,6 +144,14 @@ def _settles(later: Statement, task: Statement) -> bool:
         return False
     done = later.by_user or later.kind in (Kind.OUTCOME, Kind.COMMIT, Kind.FIXED, Kind.CAUSE)
     return done and len(task.terms & later.terms) >= _DONE * len(task.terms)
+
+
+def _reverses(later: Statement, decision: Statement) -> bool:
+    """Whether a user decides otherwise later on: of the same matter, and against something."""
+    if not later.by_user or later.turn <= decision.turn or later.kind not in (Kind.CORRECTION, Kind.DECISION):
+        return False
+    shared = len(later.terms & decision.terms)
+    return 2 * shared >= len(decision.terms) > 1 and _WORDINGS["otherwise"].search(folded(later.text)) is not None
 
 
 def _different(found: Sequence[Statement]) -> list[Statement]:

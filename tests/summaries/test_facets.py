@@ -104,6 +104,21 @@ def test_a_choice_in_the_users_words_is_decided() -> None:
     assert "rather than a new table.py" in second
 
 
+@pytest.mark.parametrize(
+    "later",
+    ["Actually no, use SQLite for the sessions instead of Redis", "Let's use SQLite for the sessions after all"],
+)
+def test_a_decision_that_the_user_turned_round_gives_way_to_the_later_one(later: str) -> None:
+    found = facets(
+        ("user", "Where do the sessions live?"),
+        ("assistant", "Nowhere yet."),
+        ("user", "Let's use Redis for the sessions"),
+        ("assistant", "The sessions are kept in Redis now."),
+        ("user", later),
+    )
+    assert found.decisions == (later,)
+
+
 def test_what_both_say_was_decided_is_a_decision_whoever_says_it() -> None:
     found = facets(
         ("user", "Why is there no Redis here?"),
