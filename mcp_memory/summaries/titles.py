@@ -33,10 +33,10 @@ _GENERIC = _VOCABULARY["generic"] | STOP_WORDS | _IMPERATIVES | _WORDS["anything
 _ANY_WORD = re.compile(r"\b[^\W\d_]+(?:['’][^\W\d_]+)?\b")
 _NAME = re.compile(r"[a-z][A-Z]|\w[._/]\w|\w::\w|^(?:--?|\.)\w")
 #: What is left of a title by its first word, by any of its words, and by what is found in it.
-_BY_FIRST = {"leaning": 0.3, "asking": 0.6, "sweeping": 0.8, "wondering": 0.85, "chores": 0.55, "looking": 0.75}
+_BY_FIRST = {"leaning": 0.3, "asking": 0.6, "wondering": 0.85, "chores": 0.55}
 _BY_WORD = {"personal": 0.5, "vague": 0.45}
 _BY_PATTERN = {"code": 0.45, "typed": 0.2, "ids": 0.3, "lacking": 0.5}
-_TASK, _NAMES_IT, _GENERAL, _BREAK, _FIGURE = 1.1, 1.1, 0.5, 0.8, 0.7
+_TASK, _GENERAL, _BREAK, _FIGURE = 1.1, 0.5, 0.8, 0.7
 
 
 @lru_cache(maxsize=1 << 12)
@@ -55,8 +55,8 @@ def readability(title: str) -> float:
     value *= _GENERAL if title.isascii() and known <= _GENERIC and not names else 1.0
     value *= _BREAK ** len(list(_PATTERNS["breaks"].finditer(low)))
     value *= _FIGURE ** len(list(_PATTERNS["figures"].finditer(low)))
-    # A name or two say what it is about; more of them than words cannot be read.
-    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else _NAMES_IT if names else 1.0)
+    # A title that has more names than words cannot be read.
+    return value * (0.6 if names * 2 > title.count(" ") + 1 else 0.8 if names > 2 else 1.0)
 
 
 def word_count(title: str) -> int:
@@ -237,7 +237,7 @@ def stems(text: str) -> frozenset[str]:
 _ASKED, _ENOUGH = 1.15, 1.5
 _LENGTH = (0.0, 0.25, 0.55, 0.8, 0.95, *(1.0,) * 6)
 #: No clause is fitter than this.
-_FITTEST = _ASKED * _TASK * _NAMES_IT
+_FITTEST = _ASKED * _TASK
 
 
 def fitness(clause: Clause, weights: Mapping[str, float], least: float = 0.0) -> float:
@@ -245,7 +245,7 @@ def fitness(clause: Clause, weights: Mapping[str, float], least: float = 0.0) ->
     told = worth(clause.text, weights)
     by_shape = _LENGTH[min(word_count(clause.text), MAX_WORDS)] * clause.whole * (_ASKED if clause.asked else 1.0)
     value = told / (told + _ENOUGH) * by_shape
-    return value * readability(clause.text) if value * _TASK * _NAMES_IT >= least else 0.0
+    return value * readability(clause.text) if value * _TASK >= least else 0.0
 
 
 #: How well a statement names the matter, by where it comes from or else by its kind.
@@ -253,8 +253,8 @@ _BY_SOURCE = {Source.PLAN: 2.2, Source.PULL_REQUEST: 2.2, Source.TITLE: 2.0, Sou
 _BY_SOURCE[Source.TODO] = 1.0
 _BY_KIND = {Kind.REQUEST: 1.3, Kind.REPORT: 1.2, Kind.DECISION: 1.2, Kind.OUTCOME: 1.3, Kind.CAUSE: 1.0, Kind.SAID: 1.0}
 _BY_KIND |= {Kind.CORRECTION: 0.9, Kind.STATED: 0.8, Kind.FINDING: 0.7, Kind.RULE: 0.6}
-#: What is left of what was said in passing, before a closing message and without one.
-_PASSING, _LAST = 0.5, 0.7
+#: What was said in passing counts for no more than this.
+_PASSING = 0.5
 #: How much the user's first words count, and what is left of a question, each later sentence, a user's sentence that
 #: asks for nothing, and others by their form.
 _FIRST, _QUESTION, _PLACE, _TOLD = 1.15, 0.4, 0.88, 0.6
@@ -318,12 +318,11 @@ def asked_before(context: Sequence[Event]) -> list[Statement]:
 
 
 def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Iterator[Option]:
-    closed = {one.turn for one in standing if one.source is Source.CLOSING}
     done = [one for one in standing if one.kind is Kind.COMMIT or (one.source is Source.CLOSING and _done(one))]
     steps = len({one.text for one in standing if one.source is Source.TODO})
     first = min((one.turn for one in standing if one.by_user), default=0)
     by_source = _BY_SOURCE | {Source.TODO: _BY_SOURCE[Source.TODO] / math.sqrt(steps or 1)}
-    weighed = [(by_source.get(one.source) or _of_message(one, closed, first), one) for one in standing]
+    weighed = [(by_source.get(one.source) or _of_message(one, first), one) for one in standing]
     top = 0.0
     for weight, one in sorted(weighed, key=lambda each: -each[0]):
         if not weight or weight * _FITTEST < top:
@@ -337,11 +336,11 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
             yield Option(score, best.text, one)
 
 
-def _of_message(one: Statement, closed: set[int], first: int) -> float:
+def _of_message(one: Statement, first: int) -> float:
     """How well a sentence of a message names the matter."""
     weight = _BY_KIND.get(one.kind, 0.0)
     if one.source is Source.PASSING:
-        weight = min(weight, _PASSING if one.turn in closed else _LAST)
+        weight = min(weight, _PASSING)
     elif one.source is Source.CLOSING and one.kind in (Kind.OUTCOME, Kind.CAUSE):
         weight = _BY_KIND[Kind.OUTCOME if _done(one) else Kind.STATED]
     weight *= _FIRST if one.by_user and one.turn == first else 1.0
