@@ -144,6 +144,8 @@ def _paired(standing: Sequence[Statement]) -> list[Statement]:
         if len(text) <= MAX_TEXT and "…" not in head:
             kind = asked.kind if asked.kind not in (Kind.REQUEST, Kind.REPORT) else result.kind
             kind = Kind.FIXED if asked.kind is Kind.REPORT and result.kind is Kind.OUTCOME else kind
+            if similar(asked.terms, result.terms) >= _DUPLICATE and kind.weight < asked.kind.weight:
+                kind = asked.kind  # or the answer would be left out as repeating the question
             pairs.append(replace(asked, kind=kind, mood=Mood.FACT, text=text, more=(*asked.more, *result.evidence)))
     return pairs
 

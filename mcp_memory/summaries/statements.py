@@ -172,6 +172,7 @@ def collect(events: Sequence[Event], context: Sequence[Event] = ()) -> list[Exch
         turns[-1].statements.append(Statement(Kind.STEP, told, event, 0, end, last, Source.ACTION, more=tuple(heads)))
     for event, start, end in lasting_errors([call for turn in turns for call in turn.calls]):
         told = plain(event.text[start:end])
+        told = told[7:] if told[:7].lower() == "error: " else told  # as its label says
         turns[-1].statements.append(Statement(Kind.ERROR, told, event, start, end, turns[-1].number, Source.ACTION))
     return turns
 

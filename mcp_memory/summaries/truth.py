@@ -58,7 +58,7 @@ def settle(turns: Sequence[Exchange], after: Sequence[Exchange] = ()) -> Settled
         for one in turn.statements:
             if one.mood is Mood.FACT and says("decided", one.text):
                 changed.setdefault(id(one), replace(one, kind=Kind.DECISION))
-    changed |= {} if after else _broken_off(turns[-1])
+    changed |= {} if after else _broken_off(turns[-1]) | _left_over(turns)
     out = {id(statement) for statement in refuted}
     own = [one for turn in turns for one in turn.statements if id(one) not in changed]
     out |= {id(one) for one in own for other in refuted if one.turn <= other.turn and asserts_same(one, other)}
@@ -196,6 +196,15 @@ def _broken_off(turn: Exchange) -> dict[int, Statement]:
         return {}
     text = f"{asked.text} → interrupted before anything was changed"
     return {id(asked): replace(asked, kind=Kind.OPEN, mood=Mood.FACT, text=text)}
+
+
+def _left_over(turns: Sequence[Exchange]) -> dict[int, Statement]:
+    """What the last list of to-dos leaves, if the assistant has said its last word."""
+    steps = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
+    if not steps or turns[-1].closing is None:
+        return {}
+    left = [one for one in steps if one.event is steps[-1].event and one.kind is Kind.PLANNED]
+    return {id(one): replace(one, kind=Kind.OPEN) for one in left}
 
 
 def _reverted(turns: Sequence[Exchange]) -> Iterable[Statement]:

@@ -37,6 +37,21 @@ def test_a_report_that_was_mended_is_told_as_fixed() -> None:
     assert "Fixed: The basket crashes when the session expires → " in told(*turns)
 
 
+def test_an_answer_in_the_words_of_the_question_is_told() -> None:
+    shown = bullets(
+        ("user", "check if git fetch works behind the proxy"), ("assistant", "`git fetch` works behind the proxy.")
+    )
+    assert shown == ["Asked: Check if git fetch works behind the proxy → `git fetch` works behind the proxy"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Fixed: the basket crashes on empty carts.", "fix: totals are rounded twice", "Fixed — no flicker now."],
+)
+def test_that_something_is_fixed_is_not_cut_off(said: str) -> None:
+    assert said.rstrip(".").lower() in told(("user", "How far is it?"), ("assistant", said)).lower()
+
+
 def test_a_bullet_of_each_matter_rather_than_two_of_one() -> None:
     matters = ["boot loader", "CAN driver", "sensor hub", "power stage"]
     turns = [

@@ -182,6 +182,17 @@ def test_to_dos_are_told_by_their_last_state() -> None:
     assert [text for text in shown if "CAN driver" in text] == ["Write the CAN driver"]
 
 
+def test_to_dos_are_open_where_the_session_ends_and_not_where_it_goes_on() -> None:
+    turns: list[Turn] = [
+        ("user", "Build the release."),
+        ("tool", "TodoWrite: 2 to-dos\n[x] Write the changelog\n[ ] Publish the images to the registry"),
+        ("assistant", "The changelog is written and the version is 2.4.0."),
+    ]
+    assert "Open: Publish the images to the registry" in bullets(*turns)
+    going_on: list[Turn] = [("user", "Sign the changelog too, with the key of the team.")]
+    assert "Open: " not in "\n".join(bullets(*turns, after=going_on))
+
+
 def test_a_run_of_tests_is_told_by_the_line_that_sums_it_up() -> None:
     text = "Bash: pytest tests/test_cart.py\ntests/test_cart.py ..F\n== 1 failed, 311 passed in 8.20s ==\n"
     assert [(one.kind, one.text) for one in telling(("tool", text))] == [(Kind.RESULT, "1 failed, 311 passed in 8.20s")]
@@ -272,5 +283,5 @@ def test_a_huge_output_is_cited_briefly_and_exactly() -> None:
     assert len(text) > 64_000
     found = summary(("user", "Build everything."), ("tool", text))
     [error] = [bullet for bullet in found.bullets if bullet.kind is Kind.ERROR]
-    assert error.text == "error: undefined symbol `frobnicate` in core.c"
-    assert text[error.evidence[0].start : error.evidence[0].end] == error.text
+    assert error.shown == "Error: undefined symbol `frobnicate` in core.c"
+    assert text[error.evidence[0].start : error.evidence[0].end].endswith(error.text)

@@ -188,6 +188,8 @@ def test_a_friendly_no_refutes_nothing(words: str) -> None:
         "You're right, the price list is read from the cache and not from the database.",
         "My mistake: the price list is read from the cache, not from the database.",
         "Du hast recht, the price list is read from the cache and not from the database.",
+        "Tienes razón: the price list is read from the cache, not from the database.",
+        "你说得对，the price list is read from the cache and not from the database.",
     ],
 )
 def test_an_assistant_that_admits_to_be_wrong_loses_the_claim(reply: str) -> None:
@@ -290,6 +292,11 @@ def test_a_guess_a_condition_a_question_or_an_option_is_never_told_as_a_fact(uns
 )
 def test_what_turns_a_sentence_round_stays_in(said: str) -> None:
     assert said.rstrip(".") in told(("user", "How does it behave?"), ("assistant", said)).partition("\n")[2]
+
+
+def test_what_someone_may_not_do_is_no_guess() -> None:
+    said = "The role of the runner may not write to the bucket."
+    assert said.rstrip(".") in told(("user", "Why did the upload stop?"), ("assistant", said))
 
 
 def test_what_was_interrupted_before_anything_changed_is_open() -> None:
