@@ -200,7 +200,8 @@ def _broken_off(turn: Exchange) -> dict[int, Statement]:
 
 def _left_over(turns: Sequence[Exchange]) -> dict[int, Statement]:
     """What the last list of to-dos leaves, if the assistant has said its last word."""
-    steps = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
+    told = [one for turn in turns for one in turn.statements if one.source is Source.TODO]
+    steps = [one for one in told if one.event.text.endswith("] ", 0, one.start)]  # not what a subagent was told to do
     if not steps or turns[-1].closing is None:
         return {}
     left = [one for one in steps if one.event is steps[-1].event and one.kind is Kind.PLANNED]

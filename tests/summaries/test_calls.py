@@ -189,6 +189,8 @@ def test_to_dos_are_open_where_the_session_ends_and_not_where_it_goes_on() -> No
         ("assistant", "The changelog is written and the version is 2.4.0."),
     ]
     assert "Open: Publish the images to the registry" in bullets(*turns)
+    helper: Turn = ("tool", "Task: Read the changelog once more\nIt is fine.")
+    assert "Open: Publish the images to the registry" in bullets(*turns[:2], helper, *turns[2:])
     going_on: list[Turn] = [("user", "Sign the changelog too, with the key of the team.")]
     assert "Open: " not in "\n".join(bullets(*turns, after=going_on))
 

@@ -7,7 +7,7 @@ import pytest
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.summaries.extractive import summarize_segment
 
-from .conversations import conversation, excerpts, question, summary, told
+from .conversations import bullets, conversation, excerpts, question, summary, told
 
 OPTIONS = (
     "There are three ways to store the thumbnails:\n\n"
@@ -105,3 +105,41 @@ def test_options_that_were_added_are_told_and_options_to_choose_from_are_not() -
     assert "--since" in told(asked, ("assistant", f"Added two options to the report command:{items}"))
     assert "--since" not in told(asked, ("assistant", f"We have two options for the report command:{items}"))
     assert "--since" in told(("user", f"Please add these options to the report command:{items}"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Should I store it in Postgres or in Parquet files?", "use Parquet"),
+        ("Shall I keep the raw samples of each sensor for a year?", "keep 30 days"),
+    ],
+)
+def test_a_short_answer_is_told_after_the_question_that_it_answers(asked: str, answer: str) -> None:
+    events = conversation(
+        ("user", "Set up storage for the sensor data."), ("assistant", f"It is 3 GB a day. {asked}"), ("user", answer)
+    )
+    found = summarize_segment(events, [])
+    [(decision, cited)] = [
+        (bullet, words)
+        for bullet, words in zip(found.bullets, excerpts(found, events), strict=True)
+        if bullet.kind is Kind.DECISION
+    ]
+    assert decision.text == f"{asked} → {answer}"
+    assert {asked, answer} == set(cited)
+
+
+def test_what_users_say_they_decided_is_a_decision() -> None:
+    shown = told(("user", "we decided to drop support for Python 3.9"), ("assistant", "It is gone from the matrix."))
+    assert "Decided: We decided to drop support for Python 3.9" in shown
+
+
+def test_a_nod_to_a_bare_question_is_told_with_what_was_proposed_before_it() -> None:
+    said = "The list sorts by date. I'd suggest an index on `created_at`. Shall I?"
+    shown = told(("user", "The list is slow."), ("assistant", said), ("user", "ok"))
+    assert "Decided: I'd suggest an index on `created_at`" in shown
+
+
+def test_a_number_names_an_item_of_the_last_list() -> None:
+    lists = "Bugs:\n1. totals are rounded twice\n2. the cart leaks sessions\n\nStyle:\n1. short names\n2. odd comments"
+    shown = bullets(("user", "Review the cart."), ("assistant", lists), ("user", "fix 2"))
+    assert [text for text in shown if "fix 2" in text] == ["Asked: fix 2 — odd comments"]
