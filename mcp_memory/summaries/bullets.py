@@ -163,11 +163,10 @@ _JOINING, _TORN = re.compile(r"^[\s;,:)\]}–—]+|[\s;,:(\[{–—]+$"), '`"“
 
 def drafted(one: Statement) -> DraftBullet:
     name = f" ({one.lead})" if one.kind is Kind.COMMIT and one.lead else ""
-    return DraftBullet(_whole(clipped(one.text, MAX_TEXT - len(name))) + name, one.evidence, one.kind)
+    return DraftBullet(whole(clipped(one.text, MAX_TEXT - len(name))) + name, one.evidence, one.kind)
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
     """The text without half a quotation and without marks that join it to what is not there."""
-    if text.count("`") % 2 or text.count('"') % 2 or text.count("“") != text.count("”"):
-        text = text.translate(dict.fromkeys(map(ord, _TORN)))
-    return _JOINING.sub("", text) or text
+    torn = text.count("`") % 2 or text.count('"') % 2 or text.count("“") != text.count("”")
+    return _JOINING.sub("", text.translate(dict.fromkeys(map(ord, _TORN))) if torn else text) or text

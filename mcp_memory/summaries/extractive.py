@@ -11,7 +11,7 @@ from mcp_memory.domain.events import Event, EventType
 from mcp_memory.domain.nodes import DraftBullet, Evidence, Kind, SegmentSummary
 from mcp_memory.domain.segments import parted
 from mcp_memory.domain.text import ELLIPSIS, one_line, printable
-from mcp_memory.summaries.bullets import bullets_of, drafted
+from mcp_memory.summaries.bullets import bullets_of, drafted, whole
 from mcp_memory.summaries.calls import Source, edited_files
 from mcp_memory.summaries.keywords import Vocabulary, passages
 from mcp_memory.summaries.messages import MAX_TEXT, command_name, plain, speakers
@@ -48,7 +48,7 @@ def _fallback(events: Sequence[Event]) -> list[DraftBullet]:
         body = f"Ran the command {name}" if name else plain(text[start:end]) or printable(text[start:end]).strip()
         if event.event_type is EventType.COMPACTION:
             body = f"Carried on from a summary: {body}"
-        told = one_line(body or event.role, MAX_TEXT)
+        told = whole(one_line(body or event.role, MAX_TEXT))
         return [DraftBullet(told, (Evidence(event.key, start, end),), Kind.STATED)]
     return []
 
@@ -56,5 +56,5 @@ def _fallback(events: Sequence[Event]) -> list[DraftBullet]:
 def _plain_title(bullets: Sequence[DraftBullet], events: Sequence[Event]) -> str:
     """The title of a segment in which nothing makes a headline: its first words, or what kind of event it was."""
     text = bullets[0].text if bullets else next((event.text for event in events if event.text.strip()), "")
-    text = one_line(printable(text).replace("<", "").replace(">", ""), 60).rstrip(ELLIPSIS)
+    text = whole(one_line(printable(text).replace("<", "").replace(">", ""), 60).rstrip(ELLIPSIS))
     return text or next((str(event.event_type) for event in events), "").replace("_", " ").capitalize()

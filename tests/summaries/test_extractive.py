@@ -348,6 +348,12 @@ def exactly_cited(found: SegmentSummary, events: list[Event]) -> None:
             assert texts[one.event_key][one.start : one.end].strip()
 
 
+@pytest.mark.parametrize("who", ["user", "assistant", "tool"])
+def test_what_nobody_can_read_is_told_without_half_a_quotation(who: str) -> None:
+    found = summary((who, 'a"b:'))
+    assert [found.title, found.bullets[0].text] == ["ab", "ab"]
+
+
 @settings(max_examples=200, deadline=None)
 @given(CONVERSATIONS, CONVERSATIONS, CONVERSATIONS)
 def test_every_summary_is_exact_bounded_and_clean(said: list[Turn], before: list[Turn], after: list[Turn]) -> None:
