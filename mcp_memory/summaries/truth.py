@@ -111,7 +111,8 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         if SAYS["agrees"].fullmatch(low):
             question = _question(before.closing, before.number)
             return _Answer(decided=[_agreed(question, turn.asked[0], turn.number)] if question else ())
-    if conceded or SAYS["contradicts"].match(low) or any("refuses" in event.metadata for event in turn.asked):
+    contradicted = SAYS["contradicts"].match(low) is not None
+    if conceded or contradicted or any("refuses" in event.metadata for event in turn.asked):
         corrections = [one for one in own if one.kind is not Kind.NOISE and (one.place < 2 or one.kind is Kind.RULE)]
         claims = [
             one
@@ -122,6 +123,8 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         admitted = terms(reply) if conceded else frozenset()
         told = frozenset[str]().union(*(one.terms for one in own))
         names = terms(" ".join(name for one in own for name in _NAME.findall(one.text)))
+        # What was done stands, whatever is admitted of it; only a contradiction takes it away.
+        claims = [one for one in claims if contradicted or one.kind is not Kind.OUTCOME]
         refuted = [one for one in claims if _speaks_of(one, told, names) or len(one.terms & admitted) > _SHARED]
         if not refuted and _denies(low, told) and not _ends_with_question(before.closing):
             # A mere `no` speaks of all that the assistant concluded.
@@ -176,7 +179,10 @@ _NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*|\b[A-Z
 def _speaks_of(claim: Statement, told: Set[str], names: Set[str]) -> bool:
     """Whether a claim speaks of what a correction does: some of its words, or one of its names, are in both."""
     shared = claim.terms & told
-    return bool(shared & names) or len(shared) >= _SHARED
+    if claim.kind is Kind.OUTCOME:
+        # What was done stands, whatever the user thinks of it, unless that is spoken of at length.
+        return len(shared) > _SHARED
+    return len(shared) >= _SHARED or bool(shared & names)
 
 
 def _refused(turn: Exchange) -> Iterable[Statement]:
