@@ -268,8 +268,10 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
                 taken = stop
                 continue
             lead, led = head, block
-            if _is_label(head) or stop == end:
+            # Without its list a line tells something only if it says what was done.
+            if _is_label(head) or not SAYS["done"].match(folded(head)):
                 continue
+            body = head
         made.append(Thought(start, end, body, form, block, lead or heading))
     return tuple(made)
 
