@@ -36,6 +36,9 @@ _REQUEST_ROOM = 110
 def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> list[Statement]:
     """Up to five statements that together tell most, in the order in which they were said."""
     options = [one for one in [*_paired(standing), *standing] if one.kind.weight]
+    if sum(one.source > Source.ACTION for one in options) >= FEWEST:
+        # Which files were edited is told only where nothing else is.
+        options = [one for one in options if not (one.source is Source.ACTION and one.kind is Kind.STEP)]
     terms = [one.terms for one in options]
     wholes = [_weight(own, weights) for own in terms]
     gains = [_worth(one, own, whole) for one, own, whole in zip(options, terms, wholes, strict=True)]
@@ -76,6 +79,8 @@ def _filled(chosen: Sequence[Statement], standing: Sequence[Statement]) -> list[
             mark = "; " if following.form == "item" else ". "
             text = f"{one.text.rstrip('.;:')}{mark}{following.text}"
             if len(text) > MAX_TEXT or following.mood is not Mood.FACT or not following.kind.weight:
+                break
+            if "heading" in (one.form, following.form):
                 break
             told.add((key, following.start))
             one, place = replace(one, text=text, more=(*one.more, *following.evidence)), place + 1

@@ -323,6 +323,8 @@ def asked_for(body: str, mood: Mood) -> tuple[str, Mood]:
     return rest, mood
 
 
+#: So many headings make a document of a message, of which so much is told.
+_DOCUMENT, _OPENS = 3, 4
 #: What a user would do if something were so, which is not known yet.
 _MAY_BE = re.compile(
     r"\b(?:if|falls|wenn|si)\b.*\b(?:i think|i guess|maybe|perhaps|(?:we|you|i) (?:could|might|can just))\b"
@@ -335,7 +337,11 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
     name = speaker_of(text) if named else ""
     words = text if named else own_words(text)
     place = 0
-    for unit in _thoughts(words):
+    found = list(_thoughts(words))
+    if sum(unit.form == "heading" for unit in found) >= _DOCUMENT:
+        # A plan that is handed over is told by its name and what it opens with.
+        found = [unit for unit in found if unit.form != "heading" or unit is found[0] or unit is found[1]][:_OPENS]
+    for unit in found:
         body = unit.text
         if name and body.startswith(f"{name}: "):
             body = body.removeprefix(f"{name}: ")
