@@ -16,8 +16,8 @@ from mcp_memory.domain.nodes import DraftBullet, Kind
 from mcp_memory.domain.sentences import clipped
 from mcp_memory.domain.text import folded, similar
 from mcp_memory.summaries.calls import Source
-from mcp_memory.summaries.messages import MAX_TEXT, SAYS, says
-from mcp_memory.summaries.statements import Mood, Statement
+from mcp_memory.summaries.messages import MAX_TEXT, SAYS, is_label, says
+from mcp_memory.summaries.statements import Mood, Statement, mood_of
 
 MOST, FEWEST = 5, 2
 _BY_SOURCE = {Source.PASSING: 0.75, Source.NOTE: 1.5, Source.ANSWER: 1.3}
@@ -31,6 +31,7 @@ _DUPLICATE = 0.6
 _SAME_TURN, _SAME_KIND = 0.85, 0.9
 _ARROW = " → "
 _REQUEST_ROOM = 110
+_LEAD = 70
 
 
 def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> list[Statement]:
@@ -61,8 +62,20 @@ def bullets_of(standing: Sequence[Statement], weights: Mapping[str, float]) -> l
         chosen.append(best)
         covered |= terms[best]
         left = [index for index in left if not _repeats(options[index], options[best])]
-    picked = _filled([options[index] for index in chosen], standing)
-    return sorted(picked, key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
+    picked = sorted((options[index] for index in chosen), key=lambda one: (one.turn, one.event.timestamp_ms, one.start))
+    leads = [(one.event.key, one.lead) for one in picked]
+    led = [
+        one if leads.index(lead) < at else _led(one) for at, (one, lead) in enumerate(zip(picked, leads, strict=True))
+    ]
+    return _filled(led, standing)
+
+
+def _led(one: Statement) -> Statement:
+    """An item of a list with the line above it, where that tells something and both fit."""
+    text = f"{one.lead}: {one.text}"
+    tells = not is_label(one.lead) and mood_of(one.lead) is not Mood.STEP
+    fits = len(one.lead) <= _LEAD and len(text) <= MAX_TEXT and tells
+    return replace(one, text=text) if one.form == "item" and one.lead and fits and not one.by_user else one
 
 
 def _filled(chosen: Sequence[Statement], standing: Sequence[Statement]) -> list[Statement]:

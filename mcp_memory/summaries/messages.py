@@ -263,13 +263,13 @@ def units(text: str, longest: int = MAX_TEXT) -> Sequence[Thought]:
         if body.endswith((":", "：")) or (form == "prose" and _is_bold_line(text, start, end)):
             head = body.rstrip(":： ")
             joined, stop = _with_items(text, head, end, found[index + 1 :], longest)
-            if stop > end and not _is_label(head):
+            if stop > end and not is_label(head):
                 made.append(Thought(start, stop, joined, form, block, head if offers(head) else lead or heading))
                 taken = stop
                 continue
             lead, led = head, block
             # Without its list a line tells something only if it says what was done.
-            if _is_label(head) or not SAYS["done"].match(folded(head)):
+            if is_label(head) or not SAYS["done"].match(folded(head)):
                 continue
             body = head
         made.append(Thought(start, end, body, form, block, lead or heading))
@@ -280,7 +280,7 @@ def _is_bold_line(text: str, start: int, end: int) -> bool:
     return text.startswith("**", start) and text[start:end].rstrip().endswith("**") and text[start:end].count("**") == 2
 
 
-def _is_label(head: str) -> bool:
+def is_label(head: str) -> bool:
     low = folded(head)
     return head.count(" ") < 2 or SAYS["label"].fullmatch(low) is not None or SAYS["empty"].fullmatch(low) is not None
 
