@@ -267,7 +267,7 @@ _LIVED = 6.0
 #: files that were edited.
 _VOICES = (0.4, 0.5, 1.0, 1.3, 1.4)
 #: Where the pull request that was spoken of or looked at is named, and how far into an event it is sought.
-_PULL_REQUEST = re.compile(r"(?:\b(?:pr|pull request|gh pr \w+|pr-review)\s+#?|/pulls?/)(\d{1,6})\b")
+_PULL_REQUEST = re.compile(r"(?:\b(?:pr|pull request|gh pr \w+|pr-review)\s+(?:#|(?=\d\d))|/pulls?/)(\d{1,6})\b")
 _HEAD = 300
 _DONE = re.compile(r"^(?:\w+ )?\w+ed\b|\bnow\b|\bno longer\b")
 
@@ -294,8 +294,9 @@ def title_of(
     title = options[0].text if options else ""
     spoken = [event.text[:_HEAD].lower() for event in (*events, *context) if event.role is not Role.ASSISTANT]
     told = [text for text in spoken if "pr" in text or "pull" in text]
-    numbers = Counter(match[1] for text in told for match in _PULL_REQUEST.finditer(text))
-    number = max(numbers, key=lambda one: numbers[one], default="")
+    numbers = {match[1] for text in told for match in _PULL_REQUEST.finditer(text)}
+    # Where several are spoken of, it is not known which one was worked on.
+    number = numbers.pop() if len(numbers) == 1 else ""
     if number and number not in title and len(title) + len(number) + 5 <= MAX_CHARS:
         title = f"PR {number}: {title}".rstrip(": ")
     return with_names(title, _names(vocabulary, weights)) if title else ""
@@ -331,9 +332,11 @@ def _options(standing: Sequence[Statement], weights: Mapping[str, float]) -> Ite
         if found:
             fit, best = max(found, key=lambda each: each[0])
             told = one.by_user and not best.asked and one.kind is not Kind.REPORT and one.mood is not Mood.QUESTION
-            score = weight * fit * (_TOLD if told else 1.0) * (_SOLVED if _solved(best, one, done) else 1.0)
+            solved = _solved(best, one, done)
+            score = weight * fit * (_TOLD if told else 1.0) * (_SOLVED if solved else 1.0)
             top = max(top, score)
-            yield Option(score, best.text, one)
+            # What was fixed is told as fixed, where nothing names the fix better.
+            yield Option(score, f"Fixed: {best.text}" if solved else best.text, one)
 
 
 def _of_message(one: Statement, first: int) -> float:
@@ -367,7 +370,8 @@ def _done(one: Statement) -> bool:
 def _clauses_of(one: Statement) -> Sequence[Clause]:
     if one.source in _BY_SOURCE and one.text.count(" ") < MAX_WORDS + 2 and len(one.text) <= MAX_CHARS:
         return (Clause(one.text, True, 1.0),)
-    found = clauses(one.text)
+    # Of an answer the option's own words say why, not what.
+    found = clauses(one.text.partition(" — ")[0] if one.source is Source.ANSWER else one.text)
     lived = (
         [clause for clause in found if _PATTERNS["lived"].search(folded(clause.text))] if one.kind is Kind.SAID else []
     )
@@ -386,7 +390,7 @@ def _shared(standing: Sequence[Statement], vocabulary: Vocabulary, edited: Seque
     return {stem: weight * _VOICES[heard[stem]] for stem, weight in vocabulary.weights.items()}
 
 
-_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}|[\w)][._/@:][\w(]|\w-\w+-\w|_|^[-.@]|[A-Za-z]\d| ")
+_SHAPED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z_]|[\w)][._/@:][\w(]|\w-\w+-\w|_|^[-.@]|[A-Za-z]\d| ")
 _EXTENSION = re.compile(r"(?<=\w)\.\w{1,4}$")
 _RANK, _CANDIDATES, _MOST = 8.0, 10, 2
 
