@@ -123,8 +123,9 @@ def _answered(turn: Exchange, earlier: Sequence[Exchange]) -> _Answer:
         admitted = terms(reply) if conceded else frozenset()
         told = frozenset[str]().union(*(one.terms for one in own))
         names = terms(" ".join(name for one in own for name in _NAME.findall(one.text)))
-        # What was done stands, whatever is admitted of it; only a contradiction takes it away.
-        claims = [one for one in claims if contradicted or one.kind is not Kind.OUTCOME]
+        # What was done stands, whatever is admitted of it; only a contradiction or a doubt takes it away.
+        doubted = contradicted or (len(told) <= _BARE and _QUESTION.search(words) is not None)
+        claims = [one for one in claims if doubted or one.kind is not Kind.OUTCOME]
         refuted = [one for one in claims if _speaks_of(one, told, names) or len(one.terms & admitted) > _SHARED]
         if not refuted and _denies(low, told) and not _ends_with_question(before.closing):
             # A mere `no` speaks of all that the assistant concluded.
@@ -179,8 +180,8 @@ _NAME = re.compile(r"`[^`]+`|\w*[a-z][A-Z]\w*|\w+(?:[_./]\w+)+|--\w[\w-]*|\b[A-Z
 def _speaks_of(claim: Statement, told: Set[str], names: Set[str]) -> bool:
     """Whether a claim speaks of what a correction does: some of its words, or one of its names, are in both."""
     shared = claim.terms & told
-    if claim.kind is Kind.OUTCOME:
-        # What was done stands, whatever the user thinks of it, unless that is spoken of at length.
+    if claim.kind is Kind.OUTCOME and len(told) > _BARE:
+        # What was done stands, whatever else the user says at length of the same thing.
         return len(shared) > _SHARED
     return len(shared) >= _SHARED or bool(shared & names)
 
