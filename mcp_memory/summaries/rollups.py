@@ -50,7 +50,7 @@ _ENOUGH_SAID, _WORTH_TELLING = 6, 0.4
 _BETWEEN = "; "
 _MAX_THEMES = 3
 #: How many names follow the themes of a day, and of what is longer.
-_MAX_NAMES = (4, 7)
+_MAX_NAMES = (3, 7)
 #: How long themes are together, and with the names beside them.
 _MAX_CHARS, _WITH_NAMES = 180, 240
 #: So much of a theme's words any child is likely to speak of.

@@ -402,7 +402,8 @@ def _names(vocabulary: Vocabulary, weights: Mapping[str, float]) -> list[str]:
         return max((weights.get(stem, 0.0) / vocabulary.weights.get(stem, 1.0) for stem in stems(word)), default=0.0)
 
     found = vocabulary.keywords(_CANDIDATES)
-    ranked = [word for word in found if _SHAPED.search(word) or heard(word) >= _VOICES[3]]
+    # A name that nobody spoke of was only looked for.
+    ranked = [word for word in found if heard(word) >= _VOICES[1 if _SHAPED.search(word) else 3]]
     return sorted(ranked, key=lambda word: -heard(word) / (_RANK + ranked.index(word)))
 
 
