@@ -347,6 +347,8 @@ def told(path: Path, *, changed: bool = False) -> Iterator[None]:
     except UnicodeEncodeError as error:
         # Half of a pair, as bytes that are not UTF-8 become on the command line: no text can hold it.
         raise UsageError(f"{error.object[:60]!r} holds a character that is none. Give it in UTF-8.") from None
+    except BrokenPipeError:
+        raise  # whoever reads the answer has gone, which has nothing to do with the store
     except OSError as error:
         raise StoreFull(
             f"{path.parent} cannot be written: {error.strerror or error}. Free some space, correct the permissions, "

@@ -16,7 +16,7 @@ import pytest
 from anyio import to_thread
 
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer
-from mcp_memory.store.sqlite.database import Database, Snapshot, Transaction, explain
+from mcp_memory.store.sqlite.database import Database, Snapshot, Transaction, explain, told
 from mcp_memory.store.sqlite.migrations import latest
 
 pytestmark = pytest.mark.anyio
@@ -235,3 +235,10 @@ async def test_closing_waits_for_threads_that_their_callers_no_longer_wait_for(t
     assert ended.is_set()
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
         assert connection.execute("SELECT key FROM meta").fetchall() == [("a",), ("c",)]
+
+
+def test_a_reader_that_has_gone_is_no_fault_of_the_memory(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), told(tmp_path / "memory.db"):
+        raise BrokenPipeError
+    with pytest.raises(StoreFull), told(tmp_path / "memory.db"):
+        raise OSError("no space")
