@@ -176,12 +176,16 @@ def _answers(one: Statement, asked: Statement) -> float:
 _ASKED = frozenset({Kind.REQUEST, Kind.REPORT, Kind.CORRECTION, Kind.DECISION, Kind.RULE})
 
 
+#: A label that a sentence brings along, beside the one of its kind.
+_OWN_LABEL = re.compile(r"(\w+)(?: \w+)?: (?=\S)")
 _JOINING, _TORN = re.compile(r"^[\s;,:)\]}–—]+|[\s;,:(\[{–—]+$"), '`"“”'
 
 
 def drafted(one: Statement) -> DraftBullet:
     name = f" ({one.lead})" if one.kind is Kind.COMMIT and one.lead else ""
-    return DraftBullet(whole(clipped(one.text, MAX_TEXT - len(name))) + name, one.evidence, one.kind)
+    label = _OWN_LABEL.match(one.text) if one.kind.label else None
+    text = one.text[label.end() :] if label and label[1].lower()[:4] == one.kind.label.lower()[:4] else one.text
+    return DraftBullet(whole(clipped(text, MAX_TEXT - len(name))) + name, one.evidence, one.kind)
 
 
 def whole(text: str) -> str:

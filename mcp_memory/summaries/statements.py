@@ -323,6 +323,7 @@ def asked_for(body: str, mood: Mood) -> tuple[str, Mood]:
     return rest, mood
 
 
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
 #: So many headings make a document of a message, of which so much is told.
 _DOCUMENT, _OPENS = 3, 4
 #: What a user would do if something were so, which is not known yet.
@@ -347,7 +348,7 @@ def said_by_user(event: Event, turn: int, named: bool) -> Iterator[Statement]:
             body = body.removeprefix(f"{name}: ")
         if not readable(body):
             continue
-        kind = Kind.SAID if named else user_kind(body, unit.form)
+        kind = Kind.SAID if named else user_kind(body if place else _opening(body), unit.form)
         mood = Mood.QUESTION if body.endswith(("?", "？")) else Mood.FACT
         if not named:
             if unit.lead and offers(unit.lead) and not unit.text.startswith(unit.lead):
@@ -384,10 +385,15 @@ def _thoughts(text: str) -> Iterator[Thought]:
         yield held
 
 
+def _opening(body: str) -> str:
+    """The first sentence that says something: what a message opens with is more than a rule that it adds."""
+    return next((one for one in _SENTENCE.split(body) if not SAYS["agrees"].fullmatch(folded(one))), body)
+
+
 def user_kind(body: str, form: Form) -> Kind:
     """What a user's sentence is, by its wording."""
     low = folded(body)
-    if SAYS["agrees"].fullmatch(low):
+    if SAYS["agrees"].fullmatch(low) or (body.isascii() and body.rstrip("!.…").isalpha()):
         return Kind.NOISE
     if form == "heading":
         return Kind.REQUEST
