@@ -90,7 +90,8 @@ def _filled(chosen: Sequence[Statement], standing: Sequence[Statement]) -> list[
         place = places.get((key, start), -2) + 1
         while (following := by_place.get((key, place))) and (key, following.start) not in told:
             mark = "; " if following.form == "item" else ". "
-            text = f"{one.text.rstrip('.;:')}{mark}{following.text}"
+            speaker = f"{one.text.partition(': ')[0]}: " if one.kind is Kind.SAID else ""
+            text = f"{one.text.rstrip('.;:')}{mark}{following.text.removeprefix(speaker)}"
             if len(text) > MAX_TEXT or following.mood is not Mood.FACT or not following.kind.weight:
                 break
             if "heading" in (one.form, following.form):

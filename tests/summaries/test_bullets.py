@@ -262,3 +262,14 @@ def test_chats_keep_their_speakers() -> None:
     )
     assert "Ann: I joined a climbing club last Tuesday and it was so much fun" in shown
     assert all(text.startswith(("Ann: ", "Bob: ")) for text in shown)
+
+
+def test_the_name_of_who_speaks_stands_once_in_a_bullet() -> None:
+    shown = told(
+        ("user", "Ida: I sold the red boat on Sunday.\n\nWe bought a kayak for the lake instead."),
+        ("assistant", "Ben: A kayak is easier to carry.\n\nI rented one in Norway last summer."),
+        ("user", "Ida: We try it on Friday near the old mill."),
+        ("assistant", "Ben: Friday suits me, I bring the second paddle."),
+    )
+    assert "kayak for the lake" in shown
+    assert all(line.count("Ida: ") <= 1 and line.count("Ben: ") <= 1 for line in shown.splitlines())
