@@ -325,20 +325,22 @@ class CommandProvider(Provider):
                 why = f"{program} cannot be started: {error.strerror or type(error).__name__}."
                 raise ModelUnusable(f"{why} Correct summarizer.command.") from None
             try:
-                answer, complaint = await self._converse(process, f"{request.system}\n\n{request.prompt}\n")
+                prompt = f"{request.system}\n\n{request.prompt}\n"
+                answer, complaint = await self._converse(process, prompt)
                 code = await process.wait()
             finally:
                 end(process)
                 with anyio.CancelScope(shield=True):
                     await process.aclose()
         text, said = (printable(part.decode("utf-8", "replace")) for part in (answer, complaint))
+        text = text.replace(printable(prompt).strip(), "")  # an echo of the question is no answer
         said = one_line(redact(said)[-_SHOWN_CHARS:], _SHOWN_CHARS)
         told = f" It said: {said}" if said else ""
         if code:
             how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
             raise TransportFailed(f"{self._name} {how}.{told} {_BY_HAND.format(self._name)}")
         if not text.strip():
-            raise TransportFailed(f"{self._name} printed nothing.{told} {_BY_HAND.format(self._name)}")
+            raise TransportFailed(f"{self._name} answered nothing.{told} {_BY_HAND.format(self._name)}")
         return Reply(text, 0, 0)  # what it really used, only its service knows: tokens are counted here
 
     async def close(self) -> None:

@@ -139,10 +139,11 @@ def _runs(number: int) -> bool:
     [
         ("import sys; print('not logged in', file=sys.stderr); sys.exit(3)", r"exit code 3\. It said: not logged in"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", f"signal {int(signal.SIGKILL)}"),
-        ("import sys; sys.stderr.write('x' * 100_000 + ' no model')", r"printed nothing\. It said: .* no model"),
+        ("import sys; sys.stderr.write('x' * 100_000 + ' no model')", r"answered nothing\. It said: .* no model"),
+        ("import sys; sys.stdout.write(sys.stdin.read())", "answered nothing"),
         ("raise RuntimeError('sk-test-0123456789abcdef0123456789abcdef')", "exit code 1"),
     ],
-    ids=["fails", "is killed", "says nothing", "shows a key"],
+    ids=["fails", "is killed", "says nothing", "repeats the question", "shows a key"],
 )
 async def test_a_program_that_fails_is_told_with_what_it_said_and_tried_again(
     program: Program, line: str, told: str
