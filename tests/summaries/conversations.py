@@ -72,7 +72,7 @@ def commit(subject: str, short_hash: str = "1a2b3c4", output: str = "") -> Turn:
 
 
 def edited(name: str) -> Turn:
-    return "tool", f"Edit: /home/ada/work/{name}\nThe file has been updated."
+    return "tool", f"Edit: /home/ada/shop/{name}\nThe file has been updated."
 
 
 INTERRUPTED: Turn = ("stop", "", {"is_interrupt": True})

@@ -90,7 +90,7 @@ def test_what_is_repeated_is_told_once() -> None:
     shown = bullets(
         ("user", "Why does the importer skip empty lines?"),
         ("assistant", "The importer skips empty lines because the parser treats them as record ends."),
-        ("tool", "Read: /home/ada/work/parser.py\n..."),
+        ("tool", "Read: /home/ada/shop/parser.py\n..."),
         ("assistant", "So the importer skips empty lines, because its parser treats them as the end of a record."),
     )
     assert sum("skips empty lines" in text for text in shown) == 1
@@ -178,9 +178,9 @@ def test_narration_praise_and_thanks_are_left_out() -> None:
     shown = told(
         ("user", "Make the export of orders asynchronous."),
         ("assistant", "Perfect! Let me check the exporter first."),
-        ("tool", "Read: /home/ada/work/export.py\n..."),
+        ("tool", "Read: /home/ada/shop/export.py\n..."),
         ("assistant", "Great. Now let me look at the queue."),
-        ("tool", "Read: /home/ada/work/queue.py\n..."),
+        ("tool", "Read: /home/ada/shop/queue.py\n..."),
         ("assistant", "The export runs in a task and mails a link when it is ready."),
         ("user", "thanks a lot!"),
         ("assistant", "You're welcome! Let me know if you need anything else."),

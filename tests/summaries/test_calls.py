@@ -145,7 +145,7 @@ def test_a_plan_without_a_heading_tells_nothing() -> None:
 
 
 def test_files_are_edited_by_calls_that_were_neither_refused_nor_failed() -> None:
-    failed: Turn = ("tool", "Edit: /home/ada/work/tax.py\nError: no such text", {"failed": True})
+    failed: Turn = ("tool", "Edit: /home/ada/shop/tax.py\nError: no such text", {"failed": True})
     events = conversation(edited("cart.py"), edited("cart.py"), edited("menu.py"), refused(), failed)
     assert list(edited_files(events)) == ["cart.py", "menu.py"]
 
