@@ -109,7 +109,7 @@ _NAME = re.compile(r"`[^`]+`|\w[a-z][A-Z]\w|\w_\w|\w\.\w|[A-Z]{2,}|(?<=[a-z,] )[
 
 
 @lru_cache(maxsize=1 << 12)
-def _exactness(text: str) -> float:
+def exactness(text: str) -> float:
     """How much a reader would lose with the words: figures and names cannot be guessed from the rest."""
     names = sum(1 for _ in islice(_NAME.finditer(text), 3)) / 3
     return names * (_EXACT if says("figure", text) else 1.0)
@@ -122,7 +122,7 @@ def _weight(terms: Iterable[str], weights: Mapping[str, float]) -> float:
 def _worth(one: Statement, own: Collection[str], whole: float) -> float:
     """How much a statement matters by itself, with its terms and what these weigh together."""
     recurs = min(whole / (3.0 + 0.6 * len(own)), 1.0)
-    value = one.kind.weight * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * _exactness(one.text))
+    value = one.kind.weight * _BY_SOURCE.get(one.source, 1.0) * (0.25 + 0.55 * recurs + 0.2 * exactness(one.text))
     value *= 0.5 if len(own) < 3 else 1.0
     if one.source <= Source.CLOSING and not one.by_user:
         value *= _LATER**one.place * (_LEANS if SAYS["points_back"].match(folded(one.text)) else 1.0)

@@ -16,6 +16,7 @@ from mcp_memory.domain.events import Event, Role
 from mcp_memory.domain.nodes import Kind
 from mcp_memory.domain.records import MAX_ITEM, ActionItem, Facets
 from mcp_memory.domain.text import folded, one_line, similar
+from mcp_memory.summaries.bullets import exactness
 from mcp_memory.summaries.calls import Source, call_of
 from mcp_memory.summaries.keywords import Vocabulary, WeighedText
 from mcp_memory.summaries.messages import speaker_of, speakers, spoken
@@ -25,7 +26,6 @@ from mcp_memory.summaries.truth import settle
 _WORDINGS = lexicon.expressions("facets")
 _REFERENCE = re.compile(r"(?:PR|pull request|MR|issue|ticket) #?\d+|#\d{2,}|\b[A-Z]{2,10}-\d+\b")
 _QUANTITY = re.compile(r"(?<![\w#./:-])(?:[$€£]\s?)?\d+(?:[.,]\d+)*\s?(?:%|[a-zA-Zµ]+\b)|\bv?\d+\.\d+(?:\.\d+)?\b")
-_NAME = re.compile(r"`[^`\n]+`|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z]+[A-Z]\w*|\b\w+_\w+")
 _MARKED = re.compile(r"\n\[([x~> ])\] ")
 _NAMES, _FILES, _MOST_REFERENCES, _NAMES_CHARS, _DECISIONS, _TASKS, _OPEN, _POINTS = 15, 6, 4, 6_000, 8, 6, 6, 5
 #: So alike are two that say the same; so much of a task is spoken of later where it was done; so short is a heading.
@@ -62,18 +62,13 @@ def points_of(events: Sequence[Event]) -> tuple[str, ...]:
     """The statements with the most exact facts, in the order in which they were said; decisions stand elsewhere."""
     told = [one for one in settle(collect(events)).standing if one.mood is Mood.FACT and one.kind not in _NO_POINTS]
     exact = [one for one in _different(told) if _QUANTITY.search(one.text)]
-    best = sorted(exact, key=lambda one: -_exactness(one.text))[:_POINTS]
+    best = sorted(exact, key=lambda one: -exactness(one.text))[:_POINTS]
     return tuple(one.kind.shown(one_line(one.text, MAX_ITEM)) for one in exact if one in best)
 
 
 _NO_POINTS = frozenset(
     {Kind.DECISION, Kind.REQUEST, Kind.STEP, Kind.PLANNED, Kind.RESULT, Kind.DID, Kind.HEADING, Kind.ERROR}
 )
-
-
-def _exactness(text: str) -> float:
-    """How much a reader would lose with the words: numbers with what they count, versions, and names."""
-    return len(_QUANTITY.findall(text)) + 0.5 * min(2, len(_NAME.findall(text)))
 
 
 def _ending(turns: Sequence[Exchange]) -> list[Exchange]:
