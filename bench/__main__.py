@@ -30,6 +30,8 @@ NAMES = (
     "context",
     "agent",
     "recall",
+    "ablation",
+    "growth",
     "haystacks",
     "indexes",
     "redaction",

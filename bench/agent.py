@@ -26,7 +26,8 @@ from mcp_memory.surfaces.server import Memory, build_server
 WALK_CALLS, WALK_TOKENS = 6, 1_500
 JUMP_CALLS, JUMP_TOKENS = 2, 400
 
-_NODE = re.compile(r"(?:> )?(toc:\S+)(.*)")
+#: A node's title comes before its id; an id in quotes is that of a call.
+_NODE = re.compile(r"(?:(.*) )?(toc:\S+)(.*)")
 _LINE = re.compile(r"[-*] .*?(grip:\S+).*")
 
 
@@ -142,9 +143,9 @@ def _read(text: str) -> dict[str, str]:
     lines: dict[str, str] = {}
     node = ""
     for line in text.splitlines():
-        if match := _NODE.fullmatch(line):
-            node = match[1]
-            lines[node] = match[2]
+        if (match := _NODE.fullmatch(line)) and not _LINE.fullmatch(line):
+            node = match[2]
+            lines[node] = f"{match[1] or ''}{match[3]}"
         elif match := _LINE.fullmatch(line):
             lines[match[1]] = line
             if node:

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from bench.measure import SHARED, Figure
-from bench.recall import MANY, SETS, evidence_of
+from bench.recall import LONGMEMEVAL, MANY, evidence_of, set_of
 from mcp_memory.app import open_app
 from mcp_memory.clients import CLIENTS
 from mcp_memory.config import Calendar, Settings
@@ -27,12 +27,11 @@ _TOLD = "told.jsonl"
 
 
 def run(scratch: Path, *, large: bool) -> list[Figure]:
-    questions = next(each for each in SETS if each.name == "LongMemEval")
-    if not (SHARED / questions.questions).exists():
-        print(f"   skipped, {questions.questions} is not beside the repository")
+    questions = set_of("LongMemEval")
+    if not questions.at_hand():
         return []
-    lines, session_of = _sessions(SHARED / questions.corpus)
-    asked = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()]
+    lines, session_of = _sessions(SHARED / LONGMEMEVAL.path)
+    asked = questions.asked()
     ranks = []
     for number, question in enumerate(asked):
         meant = {session_of[name] for name in evidence_of(question)}

@@ -68,17 +68,22 @@ async def invented(scratch: Path, events: int) -> Path:
         unfinished = scratch / f"{home.name}-unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         async with opened(unfinished) as app:
-            batch: list[Intake] = []
-            for session in range(events // SESSION_EVENTS):
-                told = list(_session(session))
-                batch.append(Intake(tuple(app.intaker.prepare(told)), "", PROJECTS[session % len(PROJECTS)]))
-                if len(batch) == SESSIONS_PER_BATCH:
-                    await app.store.add(batch)
-                    batch = []
-            await app.store.add(batch)
+            await add_invented(app, events)
             await build(app)
         unfinished.rename(home)
     return home
+
+
+async def add_invented(app: App, events: int) -> None:
+    """So many events beside what a memory holds."""
+    batch: list[Intake] = []
+    for session in range(events // SESSION_EVENTS):
+        told = list(_session(session))
+        batch.append(Intake(tuple(app.intaker.prepare(told)), "", PROJECTS[session % len(PROJECTS)]))
+        if len(batch) == SESSIONS_PER_BATCH:
+            await app.store.add(batch)
+            batch = []
+    await app.store.add(batch)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ FTS5 is the baseline of every ratio. Building is measured in processor time, sin
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 import anyio
 
 from bench.histories import PROJECTS, invented
-from bench.measure import SHARED, Figure, median, ms, p95
+from bench.measure import Figure, median, ms, p95
 from bench.recall import SETS, Set, evidence_of, fill, named
 from bench.teleport import questions_of
 from mcp_memory.app import App, open_app
@@ -50,10 +49,7 @@ def run(scratch: Path, *, large: bool) -> list[Figure]:
     figures: list[Figure] = []
     for size in (20_000, 100_000) if large else (20_000,):
         figures += anyio.run(_at, scratch, size)
-    for each in SETS:
-        if not (SHARED / each.questions).exists():
-            print(f"   {each.name}: skipped, {each.questions} is not beside the repository")
-            continue
+    for each in filter(Set.at_hand, SETS):
         figures += anyio.run(_recall, scratch, each)
     return figures
 
@@ -193,8 +189,7 @@ async def _recall(scratch: Path, questions: Set) -> list[Figure]:
     """The same questions to the same memory, answered with either index."""
     home = scratch / f"indexes-{questions.name}"
     async with _opened(home, "whoosh") as app:
-        await fill(app, questions)
-        await app.pipeline.lease.release()
+        await fill(app, questions.corpora)
         assert not await app.index.behind()
     shares = {kind: await _shares(home, kind, questions) for kind in KINDS}
     return [
@@ -205,7 +200,7 @@ async def _recall(scratch: Path, questions: Set) -> list[Figure]:
 
 
 async def _shares(home: Path, kind: str, questions: Set) -> dict[str, float]:
-    lines = [json.loads(line) for line in (SHARED / questions.questions).read_text("utf-8").splitlines()]
+    lines = questions.asked()
     sums = dict.fromkeys(("hit@1", "hit@10", "R@5", "R@10"), 0.0)
     async with _opened(home, kind) as app:
         for line in lines:

@@ -14,6 +14,8 @@ Kind = Literal["memo", "summary", "focus", "linked", "item"]
 ORDERS: tuple[Order, ...] = ("top-down", "u-curve")
 SEPARATOR = "\n\n"
 _ELLIPSIS = "…"
+#: In which order kinds of blocks are given room. What is pinned is kept, whatever it is about.
+_ROOM: tuple[Kind, ...] = ("focus", "memo", "linked", "item", "summary")
 #: Stands for a count that is not known yet: none has more digits.
 ANY_COUNT = 9_999
 
@@ -119,9 +121,10 @@ def arranged(blocks: Sequence[T], order: Order) -> list[T]:
 def assemble(blocks: Sequence[Block], budget: int, tokens: Tokenizer, order: Order = "top-down") -> list[Block]:
     """As many blocks as the budget holds, separators included, in the order wanted.
 
-    The first focus is given room first, then the others in turn; one that does not fit is passed over and later ones
-    are still tried. If the most important one does not fit, it is cut. Which blocks are chosen does not depend on the
-    order they are laid out in.
+    The first focus is given room first, then the pinned notes, what is linked to it or lies beneath it, and the
+    summaries above it, the nearest first. One that does not fit is passed over and later ones are still tried. If the
+    most important one does not fit, it is cut. Which blocks are chosen does not depend on the order they are laid out
+    in.
     """
     unique: dict[str, Block] = {}
     for block in blocks:
@@ -132,7 +135,15 @@ def assemble(blocks: Sequence[Block], budget: int, tokens: Tokenizer, order: Ord
         return []
     unique[first.anchor] = first
     between = tokens.count(SEPARATOR)
-    pieces = [Piece((block,), rank=0 if block is first else 1) for block in unique.values()]
+    laid = list(unique.values())
+
+    def turn(at: int) -> tuple[bool, int, int]:
+        # Summaries lie from the top down: the nearest is the last.
+        kind = laid[at].kind
+        return laid[at] is not first, _ROOM.index(kind), -at if kind == "summary" else at
+
+    turns = {at: rank for rank, at in enumerate(sorted(range(len(laid)), key=turn))}
+    pieces = [Piece((block,), rank=turns[at]) for at, block in enumerate(laid)]
     chosen = pack(pieces, budget + between, lambda block: block.tokens + between)
     while True:
         shown = [chosen[index] for index in sorted(chosen)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_memory.errors import BadId
 
@@ -80,6 +81,13 @@ LIFECYCLE = frozenset(
 )
 
 
+#: How something ended that did not go on as it was meant to.
+Outcome = Literal["refused", "failed", "interrupted"]
+#: What clients write where the user stops them or turns a call down, in events whose metadata does not say so.
+_INTERRUPTED = re.compile(r"\s*\[Request interrupted by user")
+_REFUSED = re.compile(r"(?:[^\n]*\n)?(?:Error: )?The user doesn't want to (?:proceed with this tool|take this action)")
+
+
 @dataclass(frozen=True, slots=True)
 class Captured:
     """One event as a client told it, before redaction, clipping and counting.
@@ -138,6 +146,16 @@ class Event:
         """Whether a summary could cite this event."""
         return self.event_type not in LIFECYCLE and bool(self.text) and not self.text.isspace()
 
+    @property
+    def outcome(self) -> Outcome | None:
+        """Whether the user refused a call, or says why; whether it failed, or the user stopped the agent at it."""
+        facts, is_tool = self.metadata, self.event_type is EventType.TOOL_RESULT
+        if facts.get("refused") is True or "refuses" in facts or (is_tool and _REFUSED.match(self.text)):
+            return "refused"
+        if facts.get("is_interrupt") is True or _INTERRUPTED.match(self.text):
+            return "interrupted"
+        return "failed" if facts.get("failed") is True else None
+
 
 def event_key(client: str, session_id: str, source_key: str) -> bytes:
     """The 80 bits that identify an event whatever its timestamp; they are the random part of its ULID."""
@@ -178,3 +196,13 @@ class EventQuery:
     record: bytes | None = None
     at: Position | None = None
     last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutline:
+    """A turn around one of its events: the user's message that opened it; from the event on, the first commit and the
+    last reply before the user speaks again. Each is None if there is none."""
+
+    opening: Event | None = None
+    commit: Event | None = None
+    closing: Event | None = None

@@ -40,6 +40,10 @@ class ActionItem:
     owner: str = ""
     due: str = ""
 
+    @property
+    def shown(self) -> str:
+        return (f"{self.owner}: " if self.owner else "") + self.task + (f" (due {self.due})" if self.due else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Facets:
@@ -149,8 +153,8 @@ def follow(prior: Body | None, own: Body) -> Body:
     told, before = [*own.key_points, *own.context.decisions], prior.context
     context = replace(
         before,
-        action_items=tuple(item for item in before.action_items if not _settled(item.task, told)),
-        unresolved=tuple(text for text in before.unresolved if not _settled(text, told)),
+        action_items=tuple(item for item in before.action_items if not is_settled(item.task, told)),
+        unresolved=tuple(text for text in before.unresolved if not is_settled(text, told)),
     )
     summary = _joined([prior.summary, own.summary], MAX_SUMMARY)
     return _gathered(summary, [replace(prior, context=context), own], _merged, 1)
@@ -210,10 +214,7 @@ def _scaled(body: Body, scale: float) -> Body:
 def body_lines(body: Body) -> list[str]:
     """A record as lines in order of worth, for a reader who may not get to the end."""
     context = body.context
-    actions = [
-        (f"{item.owner}: " if item.owner else "") + item.task + (f" (due {item.due})" if item.due else "")
-        for item in context.action_items
-    ]
+    actions = [item.shown for item in context.action_items]
     lines = [body.summary] if body.summary else []
     for title, items in (
         ("Decided", context.decisions),
@@ -277,7 +278,7 @@ def _ends(items: Sequence[T], most: int) -> Sequence[T]:
     return [*items[:head], *items[len(items) - (most - head) :]]
 
 
-def _settled(text: str, told: Sequence[str]) -> bool:
+def is_settled(text: str, told: Sequence[str]) -> bool:
     """Whether something later speaks of the same matter in most of its words."""
     own = terms(text)
     return len(own) > 2 and any(len(own & terms(other)) / len(own) >= _SETTLED for other in told)

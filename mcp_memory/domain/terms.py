@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
 from typing import NamedTuple
@@ -39,8 +39,9 @@ CHUNK = re.compile(
     r"|(?<!\w)'[^'\n]{2,200}'(?!\w)|(?<!\w)‘[^‘’\n]{2,200}’(?!\w)|\S+"
 )
 _CLOSED_BY = {'"': '"', "`": "`", "'": "'", "‘": "’", "“": "”", "„": "“”", "«": "»"}
-_TOKEN = re.compile(r"[^\W_]+")
+TOKEN = re.compile(r"[^\W_]+")
 #: Tried only where a word begins, and without going back: an endless word is read once.
+_HYPHENS = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
 _INNER = re.compile(r"(?<![^\W_])[^\W_]++[_./:\\-]++[^\W_]")
 _ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
 
@@ -48,14 +49,18 @@ _ERROR = re.compile(r"error|fail|panic|exception|fatal|denied|undefined|cannot")
 _COMMIT = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}")
 SHORTEST_COMMIT = 7
 
-TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 3_000, 1_500, 1_500
+TOOL_HEAD, TOOL_TAIL, TOOL_ERRORS = 24_000, 4_000, 2_000
 MAX_TERMS = 24
+#: How much an identifier counts as a whole, and each of its words; a hyphenated word as a whole, and a quotation.
+IDENTIFIER, _PART, _HYPHENATED, _QUOTED = 1.0, 0.5, 0.5, 1.5
 #: They say less about what was said than their rarity promises.
 _WEAK = frozenset(root(word) for word in listed("weak_words"))
 
 
 #: How much a word counts by the field of a document that it stands in, in the order of the index's columns.
 WEIGHTS = {"head": 3.0, "user": 2.0, "assistant": 1.2, "tool": 0.6, "parts": 0.8}
+#: The fields that hold what users and agents said, by which it is told how rare a word is.
+SPOKEN = ("user", "assistant")
 
 
 class Columns(NamedTuple):
@@ -83,6 +88,8 @@ class Term:
     prefix: bool = False
     #: Whether its words are a verb and its particle, which stands in any form of it.
     compound: bool = False
+    #: Whether its words may be an identifier that was spelled out: written together or joined by signs, not by blanks.
+    spelled: bool = False
     match: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -201,24 +208,30 @@ def _terms_of_chunk(chunk: str) -> list[Term]:
     inner = quoted or chunk
     if has_unspaced_script(inner):
         return _unspaced_terms(inner)
-    words = [word.lower() for word in _TOKEN.findall(inner)]
+    words = [word.lower() for word in TOKEN.findall(inner)]
     shown = inner.strip("\"'`.,;:?!()[]{}<>")
     if not words:
         return []
     if quoted and len(words) > 1:
-        return [Term(inner, tuple(words), 1.5, (tuple(words),)), *map(_word, words)]
+        return [Term(inner, tuple(words), _QUOTED, (tuple(words),)), *map(_word, words)]
     if parts := compound_of("".join(words)):
         return [compound_term(shown, parts)]
     if not _INNER.search(inner) and not _CAMEL.search(inner):
         return [_word(word) for word in words]
     # An identifier or path is found as a whole or by its parts in a row, however it is written. Where figures follow
     # letters the index does not part them: utf8mb4 is one word.
-    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in _TOKEN.findall(inner))
+    tokens = (identifier_parts(word) if _CAMEL.fullmatch(word) else [word.lower()] for word in TOKEN.findall(inner))
     words = list(chain.from_iterable(tokens))[:12]
     if len(words) < 2:
         return [_word(word) for word in words]
-    strong = Term(shown, tuple(words), 1.5, (("".join(words),), tuple(words)))
-    return [strong, *(_word(word) for word in words if len(word) > 2 and word not in STOP_WORDS)]
+    hyphenated = _HYPHENS.fullmatch(shown) is not None and not _CAMEL.search(shown)
+    whole, part = (_HYPHENATED, 1.0) if hyphenated else (IDENTIFIER, _PART)
+    inside = [_word(word) for word in words if len(word) > 2 and word not in STOP_WORDS]
+    # Its words would otherwise count twice where the whole stands.
+    return [
+        Term(shown, tuple(words), whole, (("".join(words),), tuple(words))),
+        *(replace(term, weight=term.weight * part) for term in inside),
+    ]
 
 
 def _unspaced_terms(text: str) -> list[Term]:
@@ -232,7 +245,7 @@ def _unspaced_terms(text: str) -> list[Term]:
         else:
             terms += [Term(pair, (pair,), 0.5, ((pair,),)) for pair in dict.fromkeys(pairs)]
     rest = _UNSPACED.sub(" ", text)
-    return terms + [_word(word.lower()) for word in _TOKEN.findall(rest)]
+    return terms + [_word(word.lower()) for word in TOKEN.findall(rest)]
 
 
 def _word(word: str) -> Term:
@@ -259,10 +272,8 @@ def compound_term(shown: str, parts: tuple[str, str]) -> Term:
     return Term(shown, parts, 1.0, (("".join(parts),), parts), compound=True)
 
 
-#: How many occurrences of terms one question may scan, beyond its rarest term.
-SCANNED = 40_000
-#: How many of them in the words of anyone: so many, or this share of all documents.
-ANYWHERE, SHARE = 600, 20
+#: How many occurrences of terms one question may scan, beyond its rarest term: so many, or this share of all documents.
+SCANNED, SHARE = 40_000, 8
 #: Among so many of the best other words are looked for, where what was offered is said over and over.
 DEEPEST = 5_000
 
@@ -306,13 +317,17 @@ class IndexEntry:
 
 
 class Message(NamedTuple):
-    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own."""
+    """An event as ranking sees it: no more than what is needed to weigh it. `number` is the store's own.
+
+    `turn` is the number of the user's message that it follows or is; 0 if there is none.
+    """
 
     number: int
     session: int
     timestamp_ms: int
     role: str
     text: str
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +336,7 @@ class Pool:
 
     `messages` come best first; after the first `matched` of them come those that only stand beside one. `beside`
     names, for the best messages, those just before and after each. `frequencies` tells in how many of all `documents`
-    each term occurs, by its expression; exact where it is rare.
+    users or agents say each term, by its expression, exact where it is rare; or else in how many it stands at all.
     """
 
     messages: tuple[Message, ...]
@@ -396,18 +411,13 @@ class IndexChanges:
     kept: frozenset[int] = frozenset()
 
 
-def anywhere(documents: int) -> int:
-    """How many occurrences may be scanned in the words of anyone, of so many documents."""
-    return max(ANYWHERE, min(documents // SHARE, SCANNED))
-
-
-def scannable(terms: Sequence[Term], counts: Mapping[str, int], most: int = SCANNED) -> list[Term]:
-    """The rarer terms, as many as may be scanned; always the rarest that occurs, and another one if it can be."""
+def scannable(terms: Sequence[Term], counts: Mapping[str, int], documents: int) -> list[Term]:
+    """The rarer terms, as many as may be scanned among so many documents; always the rarest that occurs."""
     chosen: list[Term] = []
-    scanned = 0
+    scanned, most = 0, max(SCANNED, documents // SHARE)
     for term in sorted(terms, key=lambda term: counts[term.match]):
         count = counts[term.match]
-        if count and (not chosen or scanned + count <= (most if len(chosen) > 1 else SCANNED)):
+        if count and (not chosen or scanned + count <= most):
             chosen.append(term)
             scanned += count
     return chosen

@@ -160,7 +160,7 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ODD_CASES = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 
 _PARTS = re.compile(
-    r"[A-Z]+(?=[A-Z][a-z])"  # the acronym of HTTPServer
+    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])"  # several APIs, or the acronym of HTTPServer
     r"|[A-Z]?[^\W\dA-Z_]+\d*"  # a word with its digits: sha256, utf8
     r"|[A-Z]+\d*"
     r"|\d+"

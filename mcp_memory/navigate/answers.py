@@ -1,7 +1,8 @@
 """What can be asked of a memory: one method for each question, all of whose answer is read from one moment.
 
 A search whose question names a time, or asks for whatever there was (the first, the last, the latest), is answered from
-the tree as well; one that asks for a date is told the best hit's in words.
+the tree as well, one about the work itself by what is known of it; one that asks for a date is told the best hit's in
+words.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from mcp_memory.navigate import browse
 from mcp_memory.navigate.browse import Reach, node_of, ref_of, scope_of
 from mcp_memory.navigate.hit_rendering import ROOMY
 from mcp_memory.navigate.rendering import Page, Renderer
-from mcp_memory.search.hits import Hit, Results, with_replies
+from mcp_memory.navigate.work_questions import answer_by_structure, is_all
+from mcp_memory.search.hits import Hit, Results
 from mcp_memory.search.question import KINDS, Order, Query, asks_for_anything, question_of
 from mcp_memory.search.retrieval import advised, nearest_days, search, search_time
 from mcp_memory.store.port import Clock, ReadStore
@@ -36,6 +38,8 @@ _FEW = 10
 _EVER_MS = 1 << 53
 #: What is recent: the latest days on which anything was.
 _RECENT_DAYS = 4
+#: The longest day that a change of the clock makes.
+_LONGEST_DAY_MS = 25 * 3_600_000
 _GUESS = 0.1
 _ORDERS: tuple[Order, ...] = ("last", "first")
 _WORDINGS = expressions("time_questions")
@@ -45,18 +49,24 @@ async def find_hits(
     reader: ReadStore, query: Query, now: datetime, moment: Callable[[int], str]
 ) -> tuple[Results, str]:
     """The hits and a note: in the time that is given, else rather in the one that the question names."""
+    if len(query.text) > _QUESTION:
+        return (await _in_time(reader, query, query.when) if query.when else await search(reader, query)), ""
+    named = None if query.when else find(query.text, now, now.tzinfo or UTC)
+    # What asks about the work itself is answered by what is known of it, in the time that is named beside it, if any.
+    for asked in [query, *([replace(query, text=named[1], when=named[0])] if named else [])]:
+        if told := await answer_by_structure(reader, asked):
+            return told, ""
     if query.when:
         return await _in_time(reader, query, query.when), ""
-    if len(query.text) > _QUESTION:
-        return await search(reader, query), ""
-    named = find(query.text, now, now.tzinfo or UTC)
     if named:
         return await _in_named_time(reader, query, *named, moment)
-    # A question that names neither a topic nor a time: what were we doing, where did we leave off?
-    if _WORDINGS["asks"].search(query.text) and _is_all("left_off", query.text):
-        told = await _latest(reader, query.scope.project, query.text)
-        if told:
-            return await search_time(reader, replace(query, order=told[1]), told[0]), ""
+    # A question that names neither a topic nor a time: what is new, what did we do first?
+    if _WORDINGS["asks"].search(query.text) and is_all(_WORDINGS["left_off"], query.text):
+        latest = await _latest(reader, query.scope.project, query.text)
+        if latest:
+            # Several days are told by themselves, a single one by its segments.
+            kind = query.kind or (None if latest[0].end_ms - latest[0].start_ms <= _LONGEST_DAY_MS else "day")
+            return await search_time(reader, replace(query, kind=kind, order=latest[1]), latest[0]), ""
     return await search(reader, query), ""
 
 
@@ -83,7 +93,7 @@ async def _in_named_time(
         within = [hit for hit in found.hits if time.start_ms <= hit.start_ms < time.end_ms]
         if within:
             # Where only a kind of outcome is named beside a time, the decisions of any other time are no answer.
-            return replace(found, hits=within) if _is_all("outcomes", rest) else found, ""
+            return replace(found, hits=within) if is_all(_WORDINGS["outcomes"], rest) else found, ""
     found = await search(reader, query)
     # Whether something that was said holds a word beyond the rest of the question: one that names the time. Where only
     # summaries were found they are those of times near by, whose dates have the same words.
@@ -94,11 +104,6 @@ async def _in_named_time(
         found = await search(reader, without)
     asked = time.told(moment) if query.limit <= _FEW else repr(time.phrase)
     return found, f" Nothing was found in {asked}, so all times were searched."
-
-
-def _is_all(wording: str, text: str) -> bool:
-    """Whether beside such words nothing is named that could be looked for."""
-    return asks_for_anything(" ".join(_WORDINGS[wording].split(text)))
 
 
 def _order_of(asked: str) -> Order:
@@ -131,7 +136,7 @@ async def _latest(reader: ReadStore, project: str | None, asked: str) -> tuple[T
     else:
         recent = _WORDINGS["recent"].search(asked)
         query = NodeQuery.latest(project, Level.DAY, _RECENT_DAYS if recent else 1, bullets=False)
-        phrase, order = ("the latest days", "") if recent else ("the latest day", "last")
+        phrase, order = ("the latest days" if recent else "the latest day"), "last"
     days = await reader.nodes(query)
     return (TimeRange(phrase, days[-1].start_ms, days[0].end_ms), order) if days else None
 
@@ -295,10 +300,9 @@ class Answers:
         budget: int,
         **options: Unpack[SearchOptions],
     ) -> tuple[Results, Page]:
-        """The hits with the replies to them, advice where there are few, and all of it as text."""
+        """The hits, advice where there are few, and all of it as text."""
         query = await self._query(text, project, when, **options)
         found, note = await find_hits(self.reader, query, self.now, self.renderer.moment)
-        found = await with_replies(self.reader, found, question_of(found.query))
         found = await advised(self.reader, query.scope, found)
         if found.hits and budget >= ROOMY * len(found.hits):
             note += date_of_best(text, found.hits[0], self.now)

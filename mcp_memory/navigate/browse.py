@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from mcp_memory.domain.events import Event, EventType
+from mcp_memory.domain.events import Event, EventQuery, EventType
 from mcp_memory.domain.nodes import (
     Bullet,
     GripRecord,
@@ -27,7 +27,7 @@ from mcp_memory.domain.nodes import (
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
 from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound, UsageError
-from mcp_memory.search.hits import Hit, passage_of, with_replies
+from mcp_memory.search.hits import Hit, passage_of
 from mcp_memory.search.question import LEVELS, Query, Question, question_of
 from mcp_memory.search.retrieval import search
 from mcp_memory.store.port import ReadStore
@@ -42,6 +42,11 @@ _DAY_MS = 86_400_000
 _LIMIT = 400
 #: So many times more events are read as are asked for, to find the messages among them.
 _WIDER = 4
+#: What is no message: it stands among them only if it did not end well, or if there are too few of them.
+_DONE = (EventType.TOOL_RESULT, EventType.ASSISTANT_STOP)
+#: How many calls and turns that did not end well are shown on either side of a grip.
+_MARKED = 3
+_FIRST, _LAST = (-(1 << 62), 0), (1 << 62, 0)
 YEARS, _MONTHS, _DAYS = 6, 4, 3
 #: How many branches of a topic are shown, by their level.
 _ABOUT = ((Level.YEAR, 2), (Level.MONTH, 4), (Level.DAY, 5))
@@ -192,13 +197,17 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class OpenedGrip:
-    """A grip with its surroundings; `start` and `end` are where the excerpt stands now, `place` what to show of it."""
+    """A grip with its surroundings; `start` and `end` are where the excerpt stands now, `place` what to show of it.
+
+    `refused` are the calls that the user turned down with words, by the key of these words.
+    """
 
     record: GripRecord
     state: State
     start: int
     end: int
     place: int = 0
+    refused: Mapping[bytes, Event] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +268,6 @@ async def topic_of(
     when = TimeRange("", *within) if within and narrow else None
     question = question_of(text)
     found = await search(reader, Query(scope, text, when, kind="event", limit=_HITS))
-    found = await with_replies(reader, found, question)
     worth: dict[Branch, float] = {}
     if len(found.hits) < _ENOUGH:
         # Branches whose summaries speak of it; where many events do, these tell enough.
@@ -337,22 +345,77 @@ async def browse_time(
 
 
 async def expand_grip(reader: ReadStore, grip_id: str, before: int, after: int, *, spoken: bool = False) -> OpenedGrip:
-    """A grip with the events before and after it; with `spoken`, messages are preferred to tool results."""
+    """A grip with the events before and after it; with `spoken`, messages are preferred to tool results.
+
+    What was refused, failed or was interrupted between the messages stays in its place.
+    """
     wider = _WIDER if spoken else 1
     record = await reader.grip(await grip_key(reader, grip_id), before * wider, after * wider)
     if record is None:
         raise NotFound(f"There is no grip {grip_id.strip()[:80]} in memory.", SEE_GRIPS)
-    if spoken:
-        nearest = _spoken(record.before[::-1], before)[::-1]
-        record = replace(record, before=nearest, after=_spoken(record.after, after))
+    record = await _with_stops(reader, record, before * wider, after * wider)
+    refused = _refused([*record.before, *record.events, *record.after])
+    choose = _spoken if spoken else _nearest
+    earlier = choose(record.before[::-1], before, refused)[::-1]
+    record = replace(record, before=earlier, after=choose(record.after, after, refused))
     if record.cited is None:
-        return OpenedGrip(record, "gone", 0, 0)
+        return OpenedGrip(record, "gone", 0, 0, refused=refused)
     place = min(place_in(grip_id), max(len(record.cited.text) - 1, 0))
-    return OpenedGrip(record, *locate(record.cited.text, record.excerpt, record.start, record.end), place)
+    found = locate(record.cited.text, record.excerpt, record.start, record.end)
+    return OpenedGrip(record, *found, place, refused)
 
 
-def _spoken(events: tuple[Event, ...], many: int) -> tuple[Event, ...]:
-    """The nearest messages; tool results only where there are too few of them."""
-    said = [event for event in events if event.event_type is not EventType.TOOL_RESULT][:many]
-    rest = [event for event in events if event.event_type is EventType.TOOL_RESULT][: many - len(said)]
-    return tuple(event for event in events if event in said or event in rest)
+async def _with_stops(reader: ReadStore, record: GripRecord, before: int, after: int) -> GripRecord:
+    """The record with the turns that the user or an error ended. They say nothing, so no reader of what was said has
+    them. They are looked for as far as the record reaches: to the session's ends where fewer events came than asked.
+    """
+    within = [*record.events, *([record.cited] if record.cited else [])]
+    if not within or not (before or after):
+        return record
+    start, end = (bound(event.timestamp_ms for event in within) for bound in (min, max))
+    first = (record.before[0].timestamp_ms, 0) if len(record.before) == before > 0 else _FIRST if before else (start, 0)
+    last = (record.after[-1].timestamp_ms + 1, 0) if len(record.after) == after > 0 else _LAST if after else (end, 0)
+    session = EventQuery(session_id=within[0].session_id, client=within[0].client, after=first, through=last)
+    stops = await reader.events(replace(session, types=(EventType.ASSISTANT_STOP,)))
+    stops = [stop for stop in stops if stop.outcome]
+
+    def merged(events: Sequence[Event], found: Sequence[Event]) -> tuple[Event, ...]:
+        return tuple(sorted([*events, *found], key=lambda event: event.timestamp_ms))
+
+    return replace(
+        record,
+        before=merged(record.before, [stop for stop in stops if stop.timestamp_ms < start]),
+        events=merged(record.events, [stop for stop in stops if start <= stop.timestamp_ms < end]),
+        after=merged(record.after, [stop for stop in stops if stop.timestamp_ms >= end]),
+    )
+
+
+def _refused(events: Sequence[Event]) -> dict[bytes, Event]:
+    """The calls that were turned down with words, by the key of these words, which come right after."""
+    calls: dict[str, Event] = {}
+    found: dict[bytes, Event] = {}
+    for event in events:
+        tool = str(event.metadata.get("refuses") or event.metadata.get("tool"))
+        if event.event_type is EventType.TOOL_RESULT and event.outcome == "refused":
+            calls[tool] = event
+        elif "refuses" in event.metadata and tool in calls:
+            found[event.key] = calls.pop(tool)
+    return found
+
+
+def _nearest(events: tuple[Event, ...], many: int, _: Mapping[bytes, Event]) -> tuple[Event, ...]:
+    return events[:many]
+
+
+def _spoken(events: tuple[Event, ...], many: int, refused: Mapping[bytes, Event]) -> tuple[Event, ...]:
+    """Of events from the nearest on: as many messages, and what did not end well among them, in their order.
+
+    A call is told by the words that it was turned down with. Other tool results come only where messages are too few.
+    """
+    said = [event for event in events if event.event_type not in _DONE][:many]
+    reach = events.index(said[-1]) if 0 < len(said) == many else len(events) * bool(many)
+    told = {call.key for words, call in refused.items() if words in {event.key for event in said}}
+    done = [event for event in events[:reach] if event.event_type in _DONE and event.key not in told]
+    marked = sorted((event for event in done if event.outcome), key=lambda event: event.outcome == "failed")[:_MARKED]
+    rest = [event for event in done if not event.outcome][: max(0, many - len(said) - len(marked))]
+    return tuple(event for event in events if event in said or event in marked or event in rest)

@@ -1,5 +1,6 @@
 """Context that fits: everything around a place in memory, packed into a hard token budget.
 
+The place itself comes first; of what lies above it, only what has to do with it is told.
 `Contexts.build` is what the MCP tool, the command line and Python callers all use. What it reads is bounded by what it
 shows, however long the history is.
 """
@@ -24,9 +25,19 @@ from mcp_memory.domain.budget import (
     with_count,
 )
 from mcp_memory.domain.events import MESSAGES, EventQuery, parse_ulid
-from mcp_memory.domain.nodes import Node, NodeQuery, event_grip_id, fitting, foremost, note_shown, parse_grip_id
+from mcp_memory.domain.nodes import (
+    Bullet,
+    Node,
+    NodeQuery,
+    event_grip_id,
+    fitting,
+    foremost,
+    note_shown,
+    parse_grip_id,
+    short_grip_id,
+)
 from mcp_memory.domain.records import body_lines
-from mcp_memory.domain.text import clean, safe
+from mcp_memory.domain.text import clean, safe, terms
 from mcp_memory.domain.toc import Level, NodeRef, Position, Scope, ancestors, decode, encode, parse_node_id
 from mcp_memory.errors import (
     FIND_OTHERWISE,
@@ -57,6 +68,10 @@ _NEXT = listed(TO_WORDS, _CHANGED)
 _WORDS, _GIST = 1_600, 240
 #: How many messages of a session, bullets of a node in short, and children to choose from.
 _TAIL, _FEW, _CHILDREN = 6, 3, 60
+#: A further find of a query is left out if its score is below this part of the best one's.
+_WEAK = 1 / 3
+#: A bullet has to do with the focus if it shares so many terms with it, and such a part of the fewer terms of the two.
+_SHARED, _SHARED_PART = 2, 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +124,24 @@ class Focus:
     event_key: bytes | None = None
     session_id: str | None = None
     others: tuple[Focus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The block of a focus and what it is about: its node, the grips it cites, and the terms of its words."""
+
+    block: Block
+    node_id: str
+    grips: frozenset[str]
+    terms: frozenset[str]
+
+    def shares(self, bullet: Bullet) -> bool:
+        """Whether a bullet from above comes from the focus, cites the same words, or speaks of the same things."""
+        if self.node_id in bullet.child_ids or self.grips.intersection(bullet.grip_ids):
+            return True
+        own = terms(bullet.text)
+        fewer = min(len(own), len(self.terms))
+        return len(own & self.terms) >= max(1, min(_SHARED, fewer), _SHARED_PART * fewer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +253,13 @@ class Contexts:
         return Focus(scope, found.event.project, anchor, ref=found.segment, event_key=key)
 
     async def _found(self, query: str, scope: Scope) -> Focus:
-        """The best find of a query, with the others beside it."""
+        """The best find of a query, with those of the others beside it that are not far weaker."""
         found, _ = await self.answers.search(query, scope.project or ALL, limit=self.request.top_k + 1)
         places = []
-        for hit in found.hits:
+        least = _WEAK * max((hit.score for hit in found.hits), default=0.0)
+        for at, hit in enumerate(found.hits):
+            if at and hit.score < least:
+                continue
             if hit.role:
                 ref = parse_node_id(hit.node_id)[0] if hit.node_id else None
                 key = parse_grip_id(hit.grip_id)[1]
@@ -237,10 +273,11 @@ class Contexts:
     async def _blocks(self, focus: Focus, at: Position | None) -> list[Block]:
         """Memo, summaries from the year down, the focus, and what is linked to it or lies beneath it.
 
-        Nothing if the focus is not in the view.
+        Summaries tell what has to do with the focus, and are left out if nothing in them does. Nothing if the focus is
+        not in the view.
         """
         chain = [*reversed(ancestors(focus.ref)), focus.ref] if focus.ref else []
-        own = await self._own_block(focus, at)
+        own = await self._subject(focus, at)
         if own is None:
             return []
         blocks = []
@@ -251,9 +288,13 @@ class Contexts:
             blocks.append(self._block("memo", f"memo:{focus.project}", len(notes), lines))
         itself = focus.ref if focus.event_key is None and focus.session_id is None else None
         above = [ref for ref in chain if ref.level in self.request.levels and ref != itself]
-        nodes = await self._nodes(focus.project, above, at)
-        blocks += [self._node("summary", node, focus, full=self.request.detailed) for node in nodes]
-        return [*blocks, own, *await self._linked(focus, at)]
+        for node in await self._nodes(focus.project, above, at):
+            bullets = tuple(bullet for bullet in node.bullets if own.shares(bullet))
+            if bullets:
+                keywords = tuple(word for word in node.keywords if terms(word) & own.terms)
+                told = replace(node, bullets=bullets, keywords=keywords)
+                blocks.append(self._node("summary", told, focus, full=self.request.detailed))
+        return [*blocks, own.block, *await self._linked(focus, at)]
 
     async def _forgotten(self, focus: Focus, since: Position) -> list[str]:
         """The nodes of this context that were there at a position and have been forgotten altogether since."""
@@ -264,13 +305,24 @@ class Contexts:
         anew = {node.ref for node in await self._nodes(focus.project, gone, None)}
         return [focus.scope.id_of(ref.node_id(), focus.project) for ref in gone if ref not in anew]
 
-    async def _own_block(self, focus: Focus, at: Position | None) -> Block | None:
+    async def _subject(self, focus: Focus, at: Position | None) -> Subject | None:
         """The focus itself: a session, the words of an event around what is cited of it, or a node."""
+        node_id, asked = focus.ref.node_id() if focus.ref else "", self.request.query or ""
+
+        def about(block: Block, words: Sequence[str], grips: Sequence[str] = ()) -> Subject:
+            return Subject(block, node_id, frozenset(grips), terms("\n".join([asked, *words])))
+
         if focus.session_id is not None:
-            return await self._session("focus", focus.session_id, focus, at)
+            session = await self._session("focus", focus.session_id, focus, at)
+            return about(*session) if session else None
         if focus.event_key is None:
             nodes = await self._nodes(focus.project, [focus.ref] if focus.ref else [], at)
-            return self._node("focus", nodes[0], focus, full=True) if nodes else None
+            if not nodes:
+                return None
+            (node,) = nodes
+            told = [*(bullet.text for bullet in node.bullets), *node.keywords]
+            grips = [grip for bullet in node.bullets for grip in bullet.grip_ids]
+            return about(self._node("focus", node, focus, full=True), told, grips)
         found = await self.answers.reader.words(focus.event_key, at)
         if found is None:
             return None
@@ -282,8 +334,9 @@ class Contexts:
         else:
             part = text
         moment = self.answers.renderer.moment(event.timestamp_ms)
-        head = f"{focus.anchor} {moment} {event.role} · session {safe(event.session_id, 80)}"
-        return self._block("focus", focus.anchor, 1, [head, "> " + clean(part).strip().replace("\n", "\n> ")])
+        head = f"{short_grip_id(event.key)} {moment} {event.role} · session {safe(event.session_id, 80)}"
+        block = self._block("focus", focus.anchor, 1, [head, "> " + clean(part).strip().replace("\n", "\n> ")])
+        return about(block, [part], [focus.anchor])
 
     async def _linked(self, focus: Focus, at: Position | None) -> list[Block]:
         """Other finds of a query; beneath a node the children that its own bullets come from, in that order, then the
@@ -291,8 +344,8 @@ class Contexts:
         the same names."""
         most, ref = self.request.top_k, focus.ref
         if focus.others:
-            found = [await self._own_block(other, at) for other in focus.others[:most]]
-            return [replace(block, kind="item") for block in found if block]
+            found = [await self._subject(other, at) for other in focus.others[:most]]
+            return [replace(each.block, kind="item") for each in found if each]
         if ref is None or not most:
             return []
         nodes = await self._nodes(focus.project, [ref], at)
@@ -310,33 +363,38 @@ class Contexts:
         linked = [self._node("linked", node, focus, full=False) for node in [*beside, *related]]
         session = nodes[0].session_id
         if session and focus.session_id is None and await self.answers.reader.records(session, at):
-            block = await self._session("linked", session, focus, at)
-            linked[len(beside) : len(beside)] = [block] if block else []
+            record = await self._session("linked", session, focus, at)
+            linked[len(beside) : len(beside)] = [record[0]] if record else []
         return linked[:most]
 
     def _node(self, kind: Kind, node: Node, focus: Focus, *, full: bool) -> Block:
         node_id = focus.scope.id_of(node.node_id, node.project)
-        lines = [f"{node_id} {safe(fitting(node.title, _TITLE), _TITLE)}"]
+        lines = [f"{safe(fitting(node.title, _TITLE), _TITLE)} · {node_id}"]
         for bullet in node.bullets if full else foremost(node.bullets, _FEW):
-            grip = f" {bullet.grip_ids[0]}" if full and bullet.grip_ids else ""
+            grip = f" {short_grip_id(parse_grip_id(bullet.grip_ids[0])[1])}" if full and bullet.grip_ids else ""
             lines.append(f"- {safe(bullet.shown, _GIST)}{grip}")
         if full and node.keywords:
             lines.append("keywords: " + safe(", ".join(node.keywords), 200))
         return self._block(kind, node_id, node.version, lines)
 
-    async def _session(self, kind: Kind, session_id: str, focus: Focus, at: Position | None) -> Block | None:
+    async def _session(
+        self, kind: Kind, session_id: str, focus: Focus, at: Position | None
+    ) -> tuple[Block, list[str]] | None:
+        """A session's record and its latest messages, and what was said in them alone."""
         records = await self.answers.reader.records(session_id, at)
         tail = await self.answers.reader.events(EventQuery(session_id=session_id, types=MESSAGES, last=_TAIL, at=at))
         # Two clients may have called sessions of two projects the same.
         if (not records and not tail) or (tail and tail[-1].project != focus.project):
             return None
         lines = [f"session:{safe(session_id, 80)}" + (f", record {records[-1].id}" if records else ", no record yet")]
-        lines += [safe(line, 300) for line in body_lines(records[-1].body)] if records else []
+        words = [safe(line, 300) for line in body_lines(records[-1].body)] if records else []
+        lines += words
         lines += ["Latest messages:"] if tail else []
         for event in tail:
             moment = self.answers.renderer.moment(event.timestamp_ms)
             lines.append(f"{moment} [{event.role}] {safe(event.text, _GIST)}")
-        return self._block(kind, f"session:{session_id}", len(records), lines)
+        words += [event.text for event in tail]
+        return self._block(kind, f"session:{session_id}", len(records), lines), words
 
     def _block(self, kind: Kind, anchor: str, version: int, lines: Sequence[str]) -> Block:
         text = "\n".join(lines)

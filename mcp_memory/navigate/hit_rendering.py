@@ -1,7 +1,7 @@
-"""The hits of a search as text: the best with the passage that matters and its reply, the others in a line each.
+"""Passages as text: the hits of a search with what else was said in the same exchange, and what stands around a grip.
 
 The room is shared out by worth: whoever stands further up gets more characters, and what short passages leave over goes
-to the longer ones. Only the first id is written out; the others are shortened, which expand_grip understands.
+to the longer ones. The first id is written out, to be cited; the others are short, which every tool understands.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.events import parse_ulid
-from mcp_memory.domain.nodes import event_grip_id, short_grip_id
+from mcp_memory.domain.budget import Piece
+from mcp_memory.domain.events import Event, EventType, parse_ulid
+from mcp_memory.domain.nodes import event_grip_id, fitting, short_grip_id
 from mcp_memory.domain.text import safe
-from mcp_memory.search.hits import Hit, Passage
+from mcp_memory.navigate.browse import OpenedGrip
+from mcp_memory.search.hits import Hit, Passage, TermMark
 
-#: Tokens per hit from which on each gets its score and its session; below it each word counts.
+#: Tokens per hit from which on each gets its score and the lines beside it; below it each word counts.
 ROOMY = 48
 #: From here on an id also says where in its event the passage stands.
 DEEP = 400
@@ -31,8 +33,10 @@ _ROUNDS, _FULL = 6, 0.96
 _SHORT = (180, 100, 100, 60)
 #: Those that are tried for the best one.
 _TIGHT = (180, 100, 60, 30)
-#: How many grips a summary is shown with.
-_GRIPS = 2
+#: A line beside a hit has so much of its room.
+_BESIDE = 0.7
+#: How many grips a summary is shown with, and the characters of its title.
+_GRIPS, _TITLE = 2, 90
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -45,19 +49,14 @@ class HitLines:
     moment: Callable[[int], str]
 
     def within(self, room: int) -> list[tuple[str, ...]]:
-        """The lines of each hit, filling the room as well as passages allow; what is too much is left to the page.
-
-        A hit that is the reply to one above it has been told there, and has no line of its own.
-        """
+        """The lines of each hit, filling the room as well as passages allow; what is too much is left to the page."""
         hits = self.hits
         if room / max(len(hits), 1) < ROOMY:
             return self._in_short(room)
-        frames = [self._frame(at) for at in range(len(hits))]
+        beside = self._beside(room)
+        frames = [self._frame(at, beside[at]) for at in range(len(hits))]
         # Characters for each share, if passages were endless and ids of usual length.
-        shares = 0.0
-        for at, hit in enumerate(hits):
-            if frames[at]:
-                shares += _share(at, hit) + (self._reply_share(at) if hit.reply else 0.0)
+        shares = sum(share for frame in frames for _, _, share, _ in frame)
         unit = max(room - 30 * len(hits) - 25, 40) * _PER_TOKEN / max(shares, 1.0)
         low, high = 0.0, 0.0
         best: list[tuple[str, ...]] = []
@@ -83,7 +82,7 @@ class HitLines:
         for at, hit in enumerate(self.hits):
             line = "…"
             for width in () if room <= 0 else _TIGHT if at == 0 else _SHORT[at:][:1] or _SHORT[-1:]:
-                who = f"{self.moment(hit.start_ms)[:10]} {hit.role or hit.kind}"
+                who = f"{self.moment(hit.start_ms)[:10]} {hit.role or hit.kind}{self._where(hit)}"
                 line = f"{at + 1}. {who} {_target(hit)} {safe(hit.passage.window(width))}"
                 if self.count(line) < room:
                     break
@@ -91,46 +90,38 @@ class HitLines:
             room -= self.count(line) + 1
         return written
 
-    def _frame(self, at: int) -> list[tuple[str, Passage, float, int]]:
-        """The lines of a hit and of the reply to it: what stands before the passage, the passage itself, its share of
-        the room and how many characters it may have."""
-        hits, hit = self.hits, self.hits[at]
-        if self._is_told_above(hit.event_ids[0] if hit.event_ids else "", at):
-            return []
-        moment, role = self.moment(hit.start_ms), hit.role or hit.kind
-        # Date, session and, where there are several, project are said where they change.
-        same = at > 0 and hit.session_id == hits[at - 1].session_id
-        # The beginning of a UUID is enough to find a session again.
-        session = hit.session_id or ""
-        session = session[:8] if _UUID.fullmatch(session) else safe(session, 60)
-        where = f" s:{session}" if session and not same else ""
-        where += f" @{hit.project}" if not same and len({other.project for other in hits}) > 1 else ""
+    def _beside(self, room: int) -> list[int]:
+        """How many lines stand beside each hit: as many as can be read, one of each before a second."""
+        left, beside = room // ROOMY - len(self.hits), [0] * len(self.hits)
+        for round_of in range(max((len(hit.lines) for hit in self.hits), default=0)):
+            for at, hit in enumerate(self.hits):
+                if left > 0 and len(hit.lines) > round_of:
+                    beside[at], left = beside[at] + 1, left - 1
+        return beside
+
+    def _frame(self, at: int, beside: int) -> list[tuple[str, Passage, float, int]]:
+        """The lines of a hit and of what stands beside it: what comes before the passage, the passage itself, its share
+        of the room and how many characters it may have."""
+        hit = self.hits[at]
+        moment, who = self.moment(hit.start_ms), f"{hit.role or hit.kind}{self._where(hit)}"
         if at:
-            dated = "" if same and moment[:10] == self.moment(hits[at - 1].start_ms)[:10] else f"{moment[:10]} "
-            head = f"{at + 1}. {hit.score:.2f} {dated}{role}{where} {_target(hit, words=True)} "
+            head = f"{at + 1}. {hit.score:.2f} {moment[:10]} {who} {_target(hit, words=True)} "
             lines = [(head, hit.passage, _share(at, hit), _MOST)]
         else:
             lack = f" · without: {', '.join(hit.missing[:4])}" if hit.missing and hit.score < _SURE else ""
-            target = _target(hit, whole=True, words=True)
-            head = f"1. {hit.score:.2f} {hit.band} · {moment} {role}{where} · {target}{lack}\n  "
+            head = f"1. {hit.score:.2f} {hit.band} · {moment} {who} · {_target(hit, whole=True, words=True)}{lack}\n  "
             lines = [(head, hit.passage, _share(at, hit), _MOST_BEST)]
-        if hit.reply and not self._is_told_above(hit.reply.id, at):
-            # A reply that is a hit as well stands here with its number.
-            number = next((f"{n}. " for n, each in enumerate(hits, 1) if hit.reply.id in each.event_ids), "")
-            head = f"  → {number}{hit.reply.role} {short_grip_id(parse_ulid(hit.reply.id)[1])} "
-            lines.append((head, hit.reply.passage, self._reply_share(at), _MOST))
+        for line in hit.lines[:beside]:
+            head = f"  → {line.role} {short_grip_id(parse_ulid(line.id)[1])} "
+            lines.append((head, line.passage, _BESIDE * _share(at, hit), _MOST))
         return lines
 
-    def _is_told_above(self, event_id: str, at: int) -> bool:
-        """Whether an event was shown already, as a hit or as the reply to one."""
-        above = self.hits[:at]
-        return any(event_id in hit.event_ids or (hit.reply and hit.reply.id == event_id) for hit in above)
-
-    def _reply_share(self, at: int) -> float:
-        """A reply has as much room as what it answers; one that is a hit as well has the room of that, too."""
-        hit = self.hits[at]
-        own = [_share(1, other) for other in self.hits if hit.reply and hit.reply.id in other.event_ids]
-        return _share(at, hit) + sum(own)
+    def _where(self, hit: Hit) -> str:
+        """The session of a hit, of which the beginning of a UUID is enough; and the project, if there are several."""
+        session = hit.session_id or ""
+        session = session[:8] if _UUID.fullmatch(session) else safe(session, 60)
+        where = f" s:{session}" if session else ""
+        return where + (f" @{hit.project}" if len({other.project for other in self.hits}) > 1 else "")
 
 
 def _filled(unit: float, head: str, passage: Passage, share: float, most: int) -> str:
@@ -144,14 +135,88 @@ def _share(at: int, hit: Hit) -> float:
 
 
 def _target(hit: Hit, *, whole: bool = False, words: bool = False) -> str:
-    """The id to go on with: of a message its own grip, which opens all of it at the place that matters.
-
-    With `words`, also where the words behind a summary stand that was found by its time alone.
+    """The id to go on with: of a message its own grip, which opens all of it at the place that matters; of a summary
+    its node, behind the title. With `words`, also where the words behind a summary stand.
     """
     if not hit.role:
-        behind = list(dict.fromkeys(hit.event_ids))[:_GRIPS] if words and not (hit.matched or hit.missing) else ()
-        return hit.id + "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in behind)
-    timestamp_ms, key = parse_ulid(hit.event_ids[0])
-    place = hit.passage.place
+        behind = list(dict.fromkeys(hit.event_ids))[:_GRIPS] if words else ()
+        title = f"{safe(fitting(hit.title, _TITLE), _TITLE)} " if hit.title else ""
+        return title + (hit.short_id or hit.id) + "".join(f" {short_grip_id(parse_ulid(name)[1])}" for name in behind)
+    (timestamp_ms, key), place = parse_ulid(hit.event_ids[0]), hit.passage.place
     name = event_grip_id(timestamp_ms, key) if whole else short_grip_id(key)
     return f"{name}+{place}" if place >= DEEP else name
+
+
+_TOOL_WIDTH = 80
+#: Characters of a call that did not go well, and of what it gave back.
+_CALL, _ERROR = 60, 70
+#: The rank of the messages nearest to a grip. Those further away come later, and then what did not go well.
+_NEAREST = -100
+
+
+@dataclass(frozen=True, slots=True)
+class GripLines:
+    """Writes the lines around one grip; `clock` tells the time of day."""
+
+    opened: OpenedGrip
+    clock: Callable[[int], str]
+
+    def around(self, width: int) -> list[Piece[str]]:
+        """The event around an excerpt, unless that is all of it; what was said with and after the words, then before
+        them, each in order of time. By turns the nearest get their room first, so that either may be cut off."""
+        record, cited = self.opened.record, self.opened.record.cited
+        pieces = []
+        if cited and self.opened.end - self.opened.start != len(cited.text):
+            whole = Passage(cited.text, (TermMark(self.opened.start, 0, 1.0),))
+            pieces.append(Piece((f"in: {safe(whole.window(width))}",), _NEAREST))
+        told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
+        told += [("after", event) for event in record.after]
+        before = [("before", event) for event in reversed(record.before)]
+        shown = {event.key for _, event in (*told, *before)} | ({cited.key} if cited else set())
+        # A call that was turned down is told by the words it was turned down with.
+        folded = {call.key for words, call in self.opened.refused.items() if words in shown}
+        sides = [
+            [
+                Piece((f"{name}: {self._line(event, width)}",), _NEAREST + turn if _is_talk(event) else 0)
+                for turn, (name, event) in enumerate(side)
+                if event.key not in folded
+            ]
+            for side in (told, before)
+        ]
+        return [*pieces, *sides[0], *reversed(sides[1])]
+
+    def mark(self, event: Event) -> str:
+        """What came of an event, if that was not as it was meant, to stand behind its role."""
+        if "refuses" in event.metadata:
+            call = self.opened.refused.get(event.key)
+            return f" (refused {_call(call) if call else safe(str(event.metadata['refuses']), _CALL)})"
+        if event.outcome == "interrupted" and event.event_type is not EventType.TOOL_RESULT:
+            return " (interrupted the agent)"
+        return f" ({event.outcome})" if event.outcome else ""
+
+    def _line(self, event: Event, width: int) -> str:
+        """An event in a line: who, when, what came of it if that was not as it was meant, and what was said."""
+        is_tool, mark = event.event_type is EventType.TOOL_RESULT, self.mark(event)
+        role, text = str(event.role), safe(event.text, min(width, _TOOL_WIDTH) if is_tool else width)
+        if is_tool and event.outcome == "refused":
+            role, mark, text = "user", f" (refused {_call(event)})", ""
+        elif is_tool and event.outcome:
+            gave = safe(event.text.strip().partition("\n")[2], min(width, _ERROR))
+            text = f"{_call(event)} → {gave}" if gave else _call(event)
+        elif event.outcome == "interrupted":
+            # The client's own words tell no more than the mark; what comes after them in a message is the user's.
+            rest = "" if event.event_type is EventType.ASSISTANT_STOP else event.text.partition("]")[2]
+            role, text = "user", safe(rest, width)
+        return f"[{role} {self.clock(event.timestamp_ms)}]{mark}{':' if mark and text else ''} {text}".rstrip()
+
+
+def _is_talk(event: Event) -> bool:
+    """Whether it is a message, or stands in for one; the other lines come after these."""
+    return event.event_type is not EventType.ASSISTANT_STOP and not (
+        event.event_type is EventType.TOOL_RESULT and event.outcome
+    )
+
+
+def _call(event: Event) -> str:
+    """The first line of a tool's result, which names the call."""
+    return safe(event.text.strip().partition("\n")[0], _CALL)

@@ -1,7 +1,7 @@
 """Answers as text made for a model: ids to go on with, dates, what was spent and what to call next.
 
-A whole id costs as much as ten words. The first of each kind shows its form and can be cited; the others only lead on,
-and every tool understands them shortened.
+A whole id costs as much as ten words. The first grip is written out and can be cited; other ids are short, which every
+tool understands, and stand behind the titles.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from itertools import zip_longest
 
 from mcp_memory import errors
 from mcp_memory.domain.budget import ANY_COUNT, Piece, pack, with_count
-from mcp_memory.domain.events import EventType, parse_ulid
+from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import Bullet, Node, event_grip_id, fitting, foremost, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean, safe, terms
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import Step
 from mcp_memory.navigate.browse import NodeView, OpenedGrip, Root, Timeline, Topic
-from mcp_memory.navigate.hit_rendering import DEEP, HitLines
-from mcp_memory.search.hits import Hit, Passage, Results, TermMark
+from mcp_memory.navigate.hit_rendering import DEEP, GripLines, HitLines
+from mcp_memory.search.hits import Hit, Results
 
 SMALLEST_BUDGET = 60
 #: The rank from which on a piece may be left out of an answer that is whole all the same.
@@ -49,7 +48,6 @@ _MANY = 6
 _LINES = ((3, 4), (6, 3), (12, 2))
 #: They say nothing and cost as much as a word.
 _EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
-_TOOL_WIDTH = 80
 _SAME = 0.8
 
 
@@ -87,34 +85,26 @@ class NodeLines:
     scope: Scope
     _told: set[str] = field(default_factory=set)
 
-    def line(self, node: Node, width: int = _TITLE) -> str:
-        """A node's id and title; the id already says which day or month it is."""
-        name, whole = node.title, True
-        if node.level is Level.SEGMENT:
-            whole = self._first("segment")
-        elif ": " in name:
-            name = name.split(": ", 1)[1]
-        shown = (
-            self.scope.id_of(node.node_id, node.project) if whole else self.scope.short_id_of(node.ref, node.project)
-        )
-        return f"{shown} {safe(fitting(name, width), width)}"
-
-    def _first(self, kind: str) -> bool:
-        first = kind not in self._told
-        self._told.add(kind)
-        return first
+    def line(self, node: Node, width: int = _TITLE, *, whole: bool = False) -> str:
+        """A node's title and id; the id already says which day or month it is."""
+        name = node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1]
+        short = self.scope.short_id_of(node.ref, node.project)
+        shown = self.scope.id_of(node.node_id, node.project) if whole else short
+        return f"{safe(fitting(name, width), width)} · {shown}"
 
     def bullet(self, bullet: Bullet, *, gripped: bool = True) -> str:
         text = f"- {safe(bullet.shown, _BULLET)}"
         return f"{text} {self._grip(bullet.grip_ids[0])}" if gripped and bullet.grip_ids else text
 
     def _grip(self, grip_id: str) -> str:
-        return grip_id if self._first("grip") else short_grip_id(parse_grip_id(grip_id)[1])
+        first = "grip" not in self._told
+        self._told.add("grip")
+        return grip_id if first else short_grip_id(parse_grip_id(grip_id)[1])
 
     def said(self, hit: Hit, when: str, width: int) -> tuple[str, ...]:
-        """Something that was said, by its own grip: the whole message, opened where it matters; and the reply to it.
+        """Something that was said, by its own grip: the whole message, opened where it matters; and a line beside it.
 
-        What was told already, as the reply to another, is not told again.
+        What was told already, beside another, is not told again.
         """
         if hit.id in self._told:
             return ()
@@ -122,12 +112,12 @@ class NodeLines:
         deep = f"+{hit.passage.place}" if hit.passage.place >= DEEP else ""
         line = f"* {when} {hit.role} {name}{deep} {safe(hit.passage.window(width))}"
         self._told.add(hit.id)
-        reply = hit.reply
-        if reply is None or reply.id in self._told:
+        beside = next((each for each in hit.lines if each.id not in self._told), None)
+        if beside is None:
             return (line,)
-        self._told.add(reply.id)
-        words = safe(reply.passage.window(width))
-        return line, f"* → {reply.role} {short_grip_id(parse_ulid(reply.id)[1])} {words}"
+        self._told.add(beside.id)
+        words = safe(beside.passage.window(width))
+        return line, f"* → {beside.role} {short_grip_id(parse_ulid(beside.id)[1])} {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +230,7 @@ class Renderer:
 
     def _node(self, view: NodeView, scope: Scope, topic: Topic | None, budget: int, offset: int, width: int) -> Page:
         node, write, pieces = view.node, NodeLines(scope), []
-        head = f"{write.line(node)}{self._facts(node)}"
+        head = f"{write.line(node, whole=True)}{self._facts(node)}"
         if topic and view.missed:
             beneath = _many(view.missed, Level(node.level + 1).label)
             pieces.append(aside(f"Nothing of {beneath} beneath speaks of {safe(topic.text, 60)!r}."))
@@ -352,12 +342,12 @@ class Renderer:
 
     def grip(self, opened: OpenedGrip, scope: Scope, budget: int) -> Page:
         """The words, then what was said around them: what answers them first, what led to them next."""
-        record, cited = opened.record, opened.record.cited
+        record, cited, lines = opened.record, opened.record.cited, GripLines(opened, self.clock)
         if cited is None or opened.state == "gone":
             head = f"{record.grip_id}: the excerpt is gone from its event. It was: {safe(record.excerpt, 300)}"
         else:
             session = f"session {safe(cited.session_id, _NAME)}"
-            said = f"{self.moment(cited.timestamp_ms)} {cited.role} · {session} · {opened.state}"
+            said = f"{self.moment(cited.timestamp_ms)} {cited.role}{lines.mark(cited)} · {session} · {opened.state}"
             # From the place on that matters, if the excerpt is long and one is named.
             start = max(opened.start, min(opened.place, opened.end - 1)) if opened.place else opened.start
             words = ("…" if start > opened.start else "") + _EMPTY_LINES.sub(
@@ -370,26 +360,10 @@ class Renderer:
             name = scope.id_of(record.node_id, cited.project if cited else "")
             step = Step(f'get_node("{name}") for its segment', f"`node {name}` for its segment")
         for width in _WIDTHS:
-            page = self.page(head, self._surroundings(opened, width), step, budget)
+            page = self.page(head, lines.around(width), step, budget)
             if page.whole:
                 break
         return page
-
-    def _surroundings(self, opened: OpenedGrip, width: int) -> list[Piece[str]]:
-        """The event around an excerpt, unless that is all of it; what was said with and after the words, and before
-        them, by turns: either may be cut off by the budget."""
-        record, cited = opened.record, opened.record.cited
-        pieces = []
-        if cited and opened.end - opened.start != len(cited.text):
-            whole = Passage(cited.text, (TermMark(opened.start, 0, 1.0),))
-            pieces.append(aside(f"in: {safe(whole.window(width))}"))
-        told = [("with", event) for event in record.events if cited is None or event.key != cited.key]
-        told += [("after", event) for event in record.after]
-        before = [("before", event) for event in reversed(record.before)]
-        for name, event in (each for pair in zip_longest(told, before) for each in pair if each):
-            limit = min(width, _TOOL_WIDTH) if event.event_type is EventType.TOOL_RESULT else width
-            pieces.append(aside(f"{name}: [{event.role} {self.clock(event.timestamp_ms)}] {safe(event.text, limit)}"))
-        return pieces
 
 
 def _foot(tokens: int, next_call: str) -> str:

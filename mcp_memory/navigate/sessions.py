@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_memory.domain.budget import Piece, pack
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType
-from mcp_memory.domain.nodes import event_grip_id
+from mcp_memory.domain.nodes import short_grip_id
 from mcp_memory.domain.records import Record, body_lines
 from mcp_memory.domain.text import safe
 from mcp_memory.errors import SEE_SESSIONS, TERM_OF_IT, TO_WORDS, NotFound, listed
@@ -61,12 +61,12 @@ async def session_page(answers: Answers, session_id: str, budget: int) -> tuple[
         pieces += [aside(line, rank=min(at, 30)) for at, line in enumerate(lines)]
     own = view.own_summary
     if own:
-        grip = event_grip_id(own.timestamp_ms, own.key)
+        grip = short_grip_id(own.key)
         pieces.append(aside(f"The client's own summary: {safe(own.text, 160)} {grip}", rank=20))
     for at, event in enumerate(view.tail):
         # Shown in order; the later a message came, the sooner it is given room. The last ones rank with the record.
         said = f"{renderer.moment(event.timestamp_ms)} [{event.role}] {safe(event.text, _GIST)}"
-        grip = event_grip_id(event.timestamp_ms, event.key)
+        grip = short_grip_id(event.key)
         pieces.append(aside(f"{said} {grip}", rank=3 * (len(view.tail) - at)))
     return view, renderer.page(head, pieces, _NEXT, valid_budget(budget))
 

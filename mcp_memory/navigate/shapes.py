@@ -77,7 +77,6 @@ def found_shape(found: Results, tokens: int, titles: Mapping[str, str]) -> dict[
 
 
 def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
-    reply = hit.reply
     return {
         **picked(hit, "id kind"),
         "title": title,
@@ -85,11 +84,12 @@ def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
         **picked(hit, "score band matched missing project session_id"),
         "start_time": iso(hit.start_ms),
         **picked(hit, "event_ids source_ids grip_id node_id"),
-        "reply": {
-            **picked(reply, "id grip_id role"),
-            "start_time": iso(reply.start_ms),
-            "snippet": reply.passage.window(_SNIPPET),
-        }
-        if reply
-        else None,
+        "lines": [
+            {
+                **picked(line, "id grip_id role"),
+                "start_time": iso(line.start_ms),
+                "snippet": line.passage.window(_SNIPPET),
+            }
+            for line in hit.lines
+        ],
     }

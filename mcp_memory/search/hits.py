@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mcp_memory.domain.events import Event, parse_ulid
+from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, event_grip_id
 from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
@@ -166,10 +166,8 @@ BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 #: How much of a text is looked through for what it matched.
 LONGEST = 40_000
 _SHOWN_SOURCES = 3
-#: Replies are looked for within so many events, which is a turn of usual length.
-_TURN = 24
-#: The best hit gets its reply, and so does a question among the next, whose answer stands nowhere else.
-_REPLIES_OF, _QUESTION_END = 5, 200
+#: How many lines stand beside a hit; the last of them is with what its turn ended.
+_LINES = 2
 
 #: The terms of a question that were found, and those that were not.
 Terms = tuple[tuple[str, ...], tuple[str, ...]]
@@ -177,7 +175,11 @@ Terms = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One passage, with what it matched and where to go on; the reply to it is a hit as well."""
+    """One passage, with what it matched and where to go on.
+
+    `lines` are further passages of the same exchange, at most two: what is to the point as well, and how it ended.
+    `event_ids` and `source_ids` name them, too, after its own.
+    """
 
     id: str
     kind: str
@@ -194,7 +196,9 @@ class Hit:
     score: float = 0.0
     matched: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    reply: Hit | None = None
+    lines: tuple[Hit, ...] = ()
+    #: How a node is named in short.
+    short_id: str = ""
 
     @property
     def band(self) -> str:
@@ -235,10 +239,13 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class RankedEntry:
-    """An event or node at its place in the answer. What a node matched is known here; of an event `match` tells it."""
+    """An event or node at its place in the answer. What a node matched is known here; of an event `match` tells it.
 
-    entry: IndexEntry
+    What ranking found is only read if it is shown, so that it has no `entry` before.
+    """
+
     score: float
+    entry: IndexEntry | None = None
     terms: Terms = ((), ())
     match: Match | None = None
 
@@ -261,38 +268,68 @@ async def hits_of(
     Hits of kind `grip` are named by the grip instead of the event.
     """
     part, known = ranked[query.offset : query.end], dict[int, Places]()
+    found = [match for item in part if item.match for match in (item.match, *item.match.lines)]
+    read = await reader.candidates([match.message.number for match in found]) if found else {}
+    closings = await reader.closings([item.match.message.turn for item in part if item.match])
+    shown = [
+        (item, entry)
+        for item in part
+        if (entry := read.get(item.match.message.number) if item.match else item.entry) is not None
+    ]
     texts: list[tuple[str, Sequence[float]]] = []
-    for number, item in enumerate(part):
-        document, match = item.entry.document, item.match
+    for number, (item, entry) in enumerate(shown):
+        document, match = entry.document, item.match
         if isinstance(document, Event):
             texts.append((document.text, rare if match else ()))
             if match and len(match.message.text) == len(document.text):
                 # All of it was looked through when it was weighed.
                 known[number] = match.places
-        elif question.terms:
-            texts.append((node_text(document), ()))
         else:
-            # Where no word is looked for, only what its id does not tell, line by line.
-            title = document.title if document.level is Level.SEGMENT else document.title.split(": ", 1)[-1]
-            texts.append(("\n".join([title, *(f"- {bullet.shown}" for bullet in document.bullets)]), ()))
+            # Its title is shown beside it.
+            texts.append(("\n".join(f"- {bullet.shown}" for bullet in document.bullets) or document.title, ()))
     hits = []
     for number, passage in enumerate(passages_of(question, texts, known)):
-        item, match = part[number], part[number].match
-        document, segment = item.entry.document, item.entry.segment_id
+        item, entry = shown[number]
+        document, match = entry.document, item.match
         if isinstance(document, Event):
             # What only a word of nearly the same meaning tells does not stand there itself.
             units = passage.units - (match.alike if match and number in known else frozenset())
             matched, missing = terms_told(question, question.told(document.text[:LONGEST], units))
             hit = _event_hit(document, passage)
-            grip, kind = item.entry.grip_id or hit.grip_id, "grip" if query.kind == "grip" else "event"
-            node_id = query.scope.id_of(segment, document.project) if segment else ""
+            grip, kind = entry.grip_id or hit.grip_id, "grip" if query.kind == "grip" else "event"
+            node_id = query.scope.id_of(entry.segment_id, document.project) if entry.segment_id else ""
             name = grip if kind == "grip" else hit.id
             hit = replace(hit, id=name, kind=kind, grip_id=grip, node_id=node_id, matched=matched, missing=missing)
+            beside = _lines(match, read, closings) if match else []
+            said = passages_of(question, [(event.text, rare) for event in beside])
+            hit = with_lines(hit, map(_event_hit, beside, said))
         else:
             hit = await _node_hit(reader, query, document, passage, question)
             hit = replace(hit, matched=item.terms[0], missing=item.terms[1])
         hits.append(replace(hit, score=item.score))
     return hits
+
+
+def _lines(match: Match, read: Mapping[int, IndexEntry], closings: Mapping[int, Event]) -> list[Event]:
+    """What else of its turn stands beside a match: what comes next in the list, and with what the turn ended."""
+    found = [event for line in match.lines if (event := read[line.message.number].event)]
+    closing, own = closings.get(match.message.turn), read[match.message.number].event
+    if closing and own and closing.key not in (own.key, *(event.key for event in found[: _LINES - 1])):
+        found.insert(_LINES - 1, closing)
+    return found[:_LINES]
+
+
+def with_lines(hit: Hit, lines: Iterable[Hit]) -> Hit:
+    """The hit with more passages of its exchange, whose ids follow its own."""
+    more = tuple(lines)
+    events = tuple(name for line in more for name in line.event_ids)
+    sources = tuple(name for line in more for name in line.source_ids)
+    return replace(
+        hit,
+        lines=(*hit.lines, *more),
+        event_ids=(*hit.event_ids, *events),
+        source_ids=(*hit.source_ids, *sources),
+    )
 
 
 def _event_hit(event: Event, passage: Passage) -> Hit:
@@ -327,27 +364,8 @@ async def _node_hit(reader: ReadStore, query: Query, node: Node, passage: Passag
         start_ms=node.start_ms,
         grip_id=next(iter(cited), ""),
         node_id=name,
+        short_id=query.scope.short_id_of(node.ref, node.project),
         event_ids=tuple(event.event_id for event in cited.values()),
         source_ids=tuple(event.source_id for event in cited.values() if event.source_id),
-        title=node.title,
+        title=node.title if node.level is Level.SEGMENT else node.title.split(": ", 1)[-1],
     )
-
-
-async def with_replies(reader: ReadStore, results: Results, question: Question) -> Results:
-    """The hits, the best of them with what was answered, and so the questions among the next.
-
-    A reply is the message of the same turn that says most of what was asked; of equals the last, which sums up.
-    """
-    hits = list(results.hits)
-    for at, hit in enumerate(hits[:_REPLIES_OF]):
-        if hit.role != "user" or not hit.event_ids or (at and "?" not in hit.passage.text[-_QUESTION_END:]):
-            continue
-        record = await reader.grip(parse_ulid(hit.event_ids[0])[1], 0, _TURN)
-        said: list[Hit] = []
-        for event in record.after if record else ():
-            if event.role == "user":
-                break
-            if event.role == "assistant":
-                said.append(_event_hit(event, passage_of(question, event.text)))
-        hits[at] = replace(hit, reply=max(reversed(said), key=lambda reply: reply.passage.worth, default=None))
-    return replace(results, hits=hits)

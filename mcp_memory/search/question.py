@@ -13,7 +13,9 @@ from typing import Literal
 
 from mcp_memory.domain.terms import (
     CHUNK,
+    IDENTIFIER,
     SHORTEST_COMMIT,
+    TOKEN,
     Term,
     Within,
     compound_of,
@@ -87,8 +89,10 @@ _SIGNS = re.compile(r"[^\w\s'’.,;:?!()…–—-]|_|\w[.:/\\]\w|[a-z0-9][A-Z]|
 _CLOSING = ".,;:?!)]}>\"'“”`"
 #: How many such pieces are looked for, and what is taken for a pasted line: so many blanks, no more characters.
 _EXACT, _PASTED, _LINE = 6, 3, 300
-#: A word that stands in no more documents is hardly known: it may have been told by another one.
-_HARDLY = 3
+#: How many words in a row may spell out an identifier, and what ends such a row.
+_IN_A_ROW, _PAUSE = (3, 4, 5), re.compile(r"[.,;:?!()]+(?:\s|$)")
+#: A word that stands in no more documents, or in no more than one of so many, may also have been told by another one.
+_HARDLY, _SELDOM = 3, 25
 
 #: Where each unit stands in a text, in order; those that do not are left out.
 Places = dict[int, list[int]]
@@ -133,21 +137,27 @@ class Question:
     newest: bool
     #: What in the question looks like code or is quoted, as it is written there, in lower case.
     exact: tuple[re.Pattern[str], ...] = ()
-    #: Words that mean nearly the same as those that are hardly known.
+    #: Words that mean nearly the same as those that are not common.
     alike: tuple[Term, ...] = ()
+    #: Identifiers that its words may spell out.
+    spelled: tuple[Term, ...] = ()
 
     @property
     def sought(self) -> list[Term]:
         """The terms and all that may stand for them, each once."""
-        return list({term.match: term for term in (*self.alike, *self.terms)}.values())
+        return list({term.match: term for term in (*self.alike, *self.spelled, *self.terms)}.values())
 
-    def widened(self, frequencies: Mapping[str, int]) -> Question:
-        """The same, in which a word that is hardly known may also be matched by those that mean nearly the same."""
+    def widened(self, frequencies: Mapping[str, int], documents: int) -> Question:
+        """The same, as memory knows its words.
+
+        A word that is not common may also be matched by those that mean nearly the same. What spells out an identifier
+        that there is asks for that, too.
+        """
         roots, pairs = {unit.root for unit in self.units}, list(pairwise(term.words[0] for term in self.terms))
         units, found = list(self.units), list[Term]()
         for term, number in zip(self.terms, self.unit_of, strict=True):
             unit = self.units[number]
-            if unit.match != term.match or frequencies.get(unit.match, 0) > _HARDLY:
+            if unit.match != term.match or frequencies.get(unit.match, 0) > max(_HARDLY, documents // _SELDOM):
                 continue
             names = ["".join(term.words)] if len(term.words) == 1 or term.compound else []
             # Two words may have a short form together, as a pull request has.
@@ -155,7 +165,9 @@ class Question:
             alike = [(each, one) for each in _meaning(term, names) if (one := _unit(each)).root not in roots]
             units[number] = replace(unit, alike=tuple(one for _, one in alike))
             found += [each for each, _ in alike]
-        return replace(self, units=tuple(units), alike=tuple(found)) if found else self
+        spelled = [term for term in self.spelled if frequencies.get(term.match)]
+        units += [unit for term in spelled if (unit := _unit(term)).root not in roots]
+        return replace(self, units=tuple(units), alike=tuple(found), spelled=tuple(spelled))
 
     def places(self, texts: Sequence[str]) -> list[Places]:
         """For each text, where each unit stands, in whatever form."""
@@ -217,6 +229,7 @@ def question_of(asked: str) -> Question:
         gathers=bool(_GATHERS.search(asked)),
         newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
         exact=_exact(asked),
+        spelled=_spelled(asked),
     )
 
 
@@ -232,6 +245,9 @@ def _unit(term: Term) -> Unit:
         verb, particle = words[0].removesuffix("e"), words[1]
         pattern = rf"(?<![^\W_]){verb}(?:[a-z]?(?:ed|ing)|e?s|e)?[\s_-]{{0,2}}{particle}s?(?![^\W_])"
         return Unit(" ".join(words), (verb,), re.compile(pattern), term.weight, term.match)
+    if term.spelled:
+        pattern = r"[_./:-]?".join(re.escape(word) for word in words)
+        return Unit("".join(words), (words[0],), re.compile(pattern), term.weight, term.match)
     if len(words) > 1 or has_unspaced_script(words[0]):
         # However it is written: refreshToken, refresh_token, "refresh token". But v1.2.3 is not in v1.2.30.
         first, last = "(?<![0-9])" * words[0][0].isdigit(), "(?![0-9])" * words[-1][-1].isdigit()
@@ -265,6 +281,17 @@ def _exact(asked: str) -> tuple[re.Pattern[str], ...]:
         re.compile(r"(?<!\w)" * each[0].isalnum() + re.escape(each) + r"(?!\w)" * each[-1].isalnum())
         for each in written
     )
+
+
+def _spelled(asked: str) -> tuple[Term, ...]:
+    """The identifiers that words in a row of a question may spell out: get main repo root is GetMainRepoRoot."""
+    found: dict[str, Term] = {}
+    for part in _PAUSE.split(asked[:_LINE]):
+        words = [word.lower() for word in TOKEN.findall(part) if word.isascii()]
+        for size in _IN_A_ROW:
+            for row in (tuple(words[start : start + size]) for start in range(len(words) - size + 1)):
+                found.setdefault("".join(row), Term(" ".join(row), row, IDENTIFIER, (("".join(row),),), spelled=True))
+    return tuple(found.values())
 
 
 _SHARED = listed("shared_stems")

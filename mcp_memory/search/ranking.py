@@ -9,9 +9,11 @@ more and compared with each other: what looks like an answer comes first, and no
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
-from mcp_memory.domain.terms import Pool
+from mcp_memory.domain.terms import Message, Pool
+from mcp_memory.lexicon import sections
 from mcp_memory.search.question import Question, folded
 from mcp_memory.search.scoring import (
     PASSAGE,
@@ -36,6 +38,12 @@ _COMPARED, _FEW_WORDS, _ALIKE, _BEGIN = 160, 80, 144, 12
 _NO_FIGURES = str.maketrans("", "", "0123456789")
 #: How many are read for what an answer looks like, and among how many what is repeated is looked for.
 _READ, _SIFTED = 30, 60
+#: How many messages of a turn stand together as one hit.
+_LINES = 3
+#: So much of a message counts towards the length of its turn.
+_COUNTED = 3_000
+_TOOL = re.compile(r"\w*")
+_SPOKE = frozenset(" ".join(sections("tools")["spoke"]).split())
 
 
 def rank(telling: Telling, pool: Pool, favoured: TimeRange | None, *, diverse: bool) -> list[Match]:
@@ -52,7 +60,7 @@ def rank(telling: Telling, pool: Pool, favoured: TimeRange | None, *, diverse: b
     if diverse or question.gathers:
         best = _spread(best, telling.rare, WEIGHTS.same_session if diverse else WEIGHTS.again)
     ranked[:_READ] = best
-    return [*_originals_first(ranked[:_SIFTED]), *ranked[_SIFTED:]]
+    return _by_turn([*_originals_first(ranked[:_SIFTED]), *ranked[_SIFTED:]])
 
 
 def _best_first(match: Match) -> tuple[float, int]:
@@ -66,12 +74,15 @@ def _weighed(telling: Telling, pool: Pool, favoured: TimeRange | None) -> list[M
         message.number: match_of(telling, message, *each) for message, each in zip(pool.messages, places, strict=True)
     }
     heard, sessions = _heard(telling, pool, matches), _sessions(telling, pool, matches)
+    turns = _turns(telling, pool, matches)
     replies = answers(pool, matches)
     last = closing(pool, {number: match.message for number, match in matches.items()})
     question, roles, weighed = telling.question, role_weights(telling.question), list[Match]()
     for number, match in matches.items():
         message = match.message
-        value = roles.get(message.role, 1.0) * (match.value + WEIGHTS.session * sessions.get(message.session, 0.0))
+        role = WEIGHTS.spoke if message.role == "tool" and _speaks(message.text) else roles.get(message.role, 1.0)
+        value = role * (match.value + WEIGHTS.session * sessions.get(message.session, 0.0))
+        value += WEIGHTS.turn * turns.get(_turn_of(message), 0.0)
         if number in heard:
             # What its neighbours say and it does not.
             near, rare = match.near, telling.rare
@@ -116,6 +127,34 @@ def _sessions(telling: Telling, pool: Pool, matches: Mapping[int, Match]) -> dic
         session: sum(telling.rare[unit] * count / (count + 1) for unit, count in said.items())
         for session, said in counts.items()
     }
+
+
+def _turns(telling: Telling, pool: Pool, matches: Mapping[int, Match]) -> dict[int, float]:
+    """How much of the question each turn speaks of."""
+    roles = {"user": WEIGHTS.turn_user, "assistant": 1.0}
+    said: dict[int, dict[int, float]] = {}
+    lengths: dict[int, int] = {}
+    for message in pool.messages:
+        turn, match = _turn_of(message), matches[message.number]
+        here = said.setdefault(turn, {})
+        lengths[turn] = lengths.get(turn, 0) + min(len(message.text), _COUNTED)
+        much = roles.get(message.role, WEIGHTS.turn_tool)
+        for unit in match.places:
+            here[unit] = here.get(unit, 0.0) + much * (telling.alike[unit] if unit in match.alike else 1.0)
+    full, worth = WEIGHTS.k1 + 1, dict[int, float]()
+    for turn, units in said.items():
+        flat = WEIGHTS.k1 * (1 - WEIGHTS.turn_b + WEIGHTS.turn_b * lengths[turn] / WEIGHTS.turn_usual)
+        worth[turn] = sum([telling.rare[unit] * much * full / (much + flat) for unit, much in units.items()])
+    return worth
+
+
+def _turn_of(message: Message) -> int:
+    return message.turn or -message.session
+
+
+def _speaks(text: str) -> bool:
+    """Whether a tool's output is what someone said, such as a subagent's report."""
+    return (_TOOL.match(text) or _TOOL.match("-"))[0].lower() in _SPOKE  # type: ignore[index]
 
 
 def _answering(question: Question, match: Match) -> Match:
@@ -186,6 +225,17 @@ def _originals_first(ranked: Sequence[Match]) -> list[Match]:
             originals.append(match)
             others.append(match)
     return originals + repeated
+
+
+def _by_turn(ranked: Sequence[Match]) -> list[Match]:
+    """One match for each turn, at the place of its best message; the next best stand with it as its lines.
+
+    Several messages of one exchange tell one thing, and would take the places of others.
+    """
+    turns: dict[int, list[Match]] = {}
+    for match in ranked:
+        turns.setdefault(match.message.turn or -match.message.number, []).append(match)
+    return [best._replace(lines=tuple(rest[: _LINES - 1])) for best, *rest in turns.values()]
 
 
 def _gist(match: Match) -> tuple[str, frozenset[int]]:

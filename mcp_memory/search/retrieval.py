@@ -10,7 +10,7 @@ from dataclasses import replace
 from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.terms import IndexEntry, Pool, Within
 from mcp_memory.domain.text import STOP_WORDS, porter
-from mcp_memory.domain.toc import Level, Scope
+from mcp_memory.domain.toc import Level, Scope, ancestors, parse_node_id
 from mcp_memory.errors import UsageError
 from mcp_memory.search.hits import LONGEST, Advice, RankedEntry, Results, hits_of, node_text, terms_told
 from mcp_memory.search.question import LEVELS, Query, Question, asks_for_anything, question_of
@@ -19,19 +19,19 @@ from mcp_memory.search.scoring import scores, telling_of
 from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
-#: How many candidates are weighed: so many, and so many more for each hit that is wanted.
-_POOL, _PER_HIT = 30, 3
-#: How many more for words that mean the same as those that memory hardly knows.
-_ALIKE = 20
-_NODES = 60
+#: How many candidates are weighed, and how many more that only say the same in other words.
+_POOL, _ALIKE = 200, 60
+_NODES = 100
 _ELSEWHERE = 60
 #: What a node that holds all of a question is worth: it only sums up what was said.
 _NODE = 0.75
 #: Where a time is named, what the tree says of it: so many nodes, after so many events.
-_PERIODS, _FIRST = 2, 2
+_PERIODS, _FIRST, _MORE_PERIODS = 2, 2, 5
 #: How often what the tree says of a time was right: a segment of a short one, a day of a long one.
 _OF_TIME, _OF_LONG_TIME = 0.55, 0.2
 _MOST = 60
+#: Fewer hits than that are followed by nodes, and no more nodes than that come in order of time.
+_FEW = 10
 _DAY_MS = 86_400_000
 #: A time of up to three days is told by its segments, a longer one by its days.
 _SHORT_MS = 3 * _DAY_MS
@@ -58,18 +58,20 @@ async def search(reader: ReadStore, query: Query) -> Results:
                 "The query is empty: there is no word to look for. Name a term, or give a time with `when`."
             )
         return Results(query.text, None, [], note=" It holds no word to look for: name one, or give a time as when.")
-    # One more than is wanted tells whether there is more.
-    ranked, rare, many = list[RankedEntry](), tuple[float, ...](), query.end + 1
+    ranked, rare = list[RankedEntry](), tuple[float, ...]()
     if query.kind in LEVELS:
-        ranked = await _nodes(reader, question, query, frozenset([query.kind]), many)
+        ranked = await _nodes(reader, question, query, frozenset([query.kind]))
     else:
-        ranked, rare = await _events(reader, question, query, many)
+        ranked, rare = await _events(reader, question, query)
     if query.kind is None and query.favoured:
         # A question that names a time is half answered by what the tree says of it.
-        periods = await _periods(reader, question, query.scope.project, query.favoured, _PERIODS)
-        ranked = [*ranked[:_FIRST], *periods, *ranked[_FIRST:]]
-    elif query.kind is None and len(ranked) < many:
-        ranked += await _beyond(reader, question, query, ranked, many - len(ranked))
+        periods = await _periods(reader, question, query.scope.project, query.favoured)
+        # Where its words say next to nothing, the time is all that is known.
+        known = bool(ranked) and ranked[0].score >= _POOR
+        ahead, shown = (_FIRST, _PERIODS) if known else (0, _MORE_PERIODS)
+        ranked = [*ranked[:ahead], *periods[:shown], *ranked[ahead:]]
+    elif query.kind is None and len(ranked) < _FEW:
+        ranked += await _beyond(reader, question, query, ranked)
     hits, elsewhere = await hits_of(reader, query, ranked, question, rare), dict[str, int]()
     if not hits and query.scope.project is not None and not query.scope.alone:
         within = replace(query.within(query.when), project=None)
@@ -79,92 +81,98 @@ async def search(reader: ReadStore, query: Query) -> Results:
     return Results(query.text, time, hits, more, elsewhere, weights=rare if ranked and ranked[0].match else ())
 
 
-async def _events(
-    reader: ReadStore, question: Question, query: Query, many: int
-) -> tuple[list[RankedEntry], tuple[float, ...]]:
-    """The best events, best first, and how much each unit of the question tells."""
+async def _events(reader: ReadStore, question: Question, query: Query) -> tuple[list[RankedEntry], tuple[float, ...]]:
+    """All events that are worth showing, best first, and how much each unit of the question tells.
+
+    The list is the same whichever part of it is wanted.
+    """
 
     def offered(asked: Question, time: TimeRange | None, limit: int) -> Awaitable[Pool]:
         cited, within = query.kind == "grip", query.within(time)
-        return reader.pool(asked.sought, within, cited=cited, limit=limit, speaker=question.speaker)
+        return reader.pool(asked.sought, within, cited=cited, limit=limit)
 
-    size = _POOL + _PER_HIT * many
-    pool = await offered(question, query.when, size)
+    pool = await offered(question, query.when, _POOL)
     if query.favoured:
-        pool = (await offered(question, query.favoured, size // 2)).merged(pool)
-    wide = question.widened(pool.frequencies)
+        pool = (await offered(question, query.favoured, _POOL // 2)).merged(pool)
+    wide = question.widened(pool.frequencies, pool.documents)
     if wide.alike:
         more = await offered(wide, query.when, _ALIKE)
         pool = pool.merged(replace(more, messages=more.messages[: more.matched], beside={}))
     telling = telling_of(wide, pool)
     matches = rank(telling, pool, query.favoured, diverse=query.diverse)
-    sure = scores(matches, telling.rare, many)
-    read = await reader.candidates([match.message.number for match in matches[:many]])
-    ranked = [
-        RankedEntry(read[match.message.number], score, match=match)
-        for match, score in zip(matches[:many], sure, strict=True)
-        if match.message.number in read
-    ]
-    return ranked, telling.rare
+    sure = scores(matches, telling.rare)
+    return [RankedEntry(score, match=match) for match, score in zip(matches, sure, strict=True)], telling.rare
 
 
-async def _nodes(
-    reader: ReadStore, question: Question, query: Query, kinds: frozenset[str], many: int
-) -> list[RankedEntry]:
+async def _nodes(reader: ReadStore, question: Question, query: Query, kinds: frozenset[str]) -> list[RankedEntry]:
     """Nodes by how much of the question they speak of; of equals first the one nearer to the words."""
-    entries = await reader.search(question.sought, query.within(query.when), kinds=kinds, limit=max(many, _NODES))
+    entries = await reader.search(question.sought, query.within(query.when), kinds=kinds, limit=_NODES)
     ranked = []
     for node in sorted([node for each in entries if (node := each.node)], key=lambda node: -node.level):
         told = terms_told(question, question.told(node_text(node)[:LONGEST]))
         score = round(_NODE * (len(told[0]) / len(question.terms)), 3)
-        ranked.append(RankedEntry(IndexEntry(node), score, told))
-    return sorted(ranked, key=lambda item: -item.score)[:many]
+        ranked.append(RankedEntry(score, IndexEntry(node), told))
+    return sorted(ranked, key=lambda item: -item.score)
 
 
 async def _beyond(
-    reader: ReadStore, question: Question, query: Query, events: Sequence[RankedEntry], many: int
+    reader: ReadStore, question: Question, query: Query, events: Sequence[RankedEntry]
 ) -> list[RankedEntry]:
     """Where few events speak of something, the nodes that do follow them: they show what it was part of.
 
-    The segment of one of the events would tell the same once more.
+    The segment of one of the events, and all above it, would tell the same once more.
     """
     last = events[-1].score if events else 1.0
-    segments = {(item.entry.project, item.entry.segment_id) for item in events}
-    found = await _nodes(reader, question, query, frozenset(LEVELS), many + len(events))
-    others = [item for item in found if (node := item.entry.node) and (node.project, node.node_id) not in segments]
-    return [replace(item, score=min(item.score, last)) for item in others[:many]]
+    known = await reader.candidates([item.match.message.number for item in events if item.match])
+    segments = [(entry.project, parse_node_id(entry.segment_id)[0]) for entry in known.values() if entry.segment_id]
+    told = {(project, ref) for project, own in segments for ref in (own, *ancestors(own))}
+    found = await _nodes(reader, question, query, frozenset(LEVELS))
+    others = [
+        item for item in found if item.entry and (node := item.entry.node) and (node.project, node.ref) not in told
+    ]
+    return [replace(item, score=min(item.score, last)) for item in others]
 
 
 async def search_time(reader: ReadStore, query: Query, when: TimeRange) -> Results:
-    """What the tree says of a time, of the wanted kind if one is named: what tells most of it, in order of time."""
-    question, project, many = question_of(""), query.scope.project, query.end + 1
+    """What the tree says of a time, of the wanted kind if one is named.
+
+    A few nodes come in order of time; of many, those that tell most come first.
+    """
+    question, project = question_of(""), query.scope.project
     if query.kind in LEVELS:
         level = next(level for level in Level if level.label == query.kind)
         nodes = await reader.nodes(NodeQuery.touching(project, level, when.start_ms, when.end_ms, _MOST))
         ranked = _by_time(nodes, question)
     elif query.order and query.kind is None:
-        ranked = _by_time((await _in_order(reader, query, when))[:many], question)
+        ranked = _by_time(await _in_order(reader, query, when), question)
     else:
-        ranked = await _periods(reader, question, project, when, many)
+        ranked = await _periods(reader, question, project, when)
+    nodes = [item.entry.node for item in ranked if item.entry and item.entry.node]
+    in_order = bool(query.order) or len(ranked) <= _FEW
     if query.kind in ("event", "grip"):
         # The words that nodes cite, in their order, as far as they were said in the time.
-        bullets = [(item, bullet) for item in ranked if item.entry.node for bullet in item.entry.node.bullets]
-        sure = {grip: item.score for item, bullet in bullets for grip in bullet.grip_ids[:1]}
+        sure = {
+            grip: item.score
+            for item, node in zip(ranked, nodes, strict=True)
+            for bullet in node.bullets
+            for grip in bullet.grip_ids[:1]
+        }
         cited = await reader.cited_by(list(sure)[:_MOST])
+        said = [(event.timestamp_ms, grip, event) for grip, event in cited.items()]
         ranked = [
-            RankedEntry(IndexEntry(event, grip), sure[grip])
-            for grip, event in cited.items()
-            if when.start_ms <= event.timestamp_ms < when.end_ms
+            RankedEntry(sure[grip], IndexEntry(event, grip))
+            for moment, grip, event in (sorted(said, key=lambda each: each[0]) if in_order else said)
+            if when.start_ms <= moment < when.end_ms
         ]
+    elif in_order:
+        moments = {id(item): node.start_ms for item, node in zip(ranked, nodes, strict=True)}
+        ranked = sorted(ranked, key=lambda item: moments[id(item)], reverse=query.order == "last")
     hits = await hits_of(reader, query, ranked, question)
-    hits.sort(key=lambda hit: hit.start_ms, reverse=query.order == "last")
-    order = "latest first" if query.order == "last" else "in order of time"
+    order = "best first" if not in_order else "latest first" if query.order == "last" else "in order of time"
     return Results(query.text, when, hits, query.end if len(ranked) > query.end else None, order=order)
 
 
-async def _periods(
-    reader: ReadStore, question: Question, project: str | None, when: TimeRange, limit: int
-) -> list[RankedEntry]:
+async def _periods(reader: ReadStore, question: Question, project: str | None, when: TimeRange) -> list[RankedEntry]:
     """The segments of a time, those that say most first; of a long time, its days.
 
     A day whose segments are not known tells of all its hours, so it is no answer where only some are asked about.
@@ -175,7 +183,7 @@ async def _periods(
     if not nodes and length_ms >= _SHORTEST_DAY_MS:
         nodes = await reader.nodes(NodeQuery.touching(project, Level.DAY, when.start_ms, when.end_ms, _MOST))
     telling = sorted(nodes, key=lambda node: -len(node.bullets))
-    return sorted(_by_time(telling, question), key=lambda item: -len(item.terms[0]))[:limit]
+    return sorted(_by_time(telling, question), key=lambda item: -len(item.terms[0]))
 
 
 def _by_time(nodes: Sequence[Node], question: Question) -> list[RankedEntry]:
@@ -183,7 +191,7 @@ def _by_time(nodes: Sequence[Node], question: Question) -> list[RankedEntry]:
     held = question.held([node_text(node)[:LONGEST] for node in nodes])
     return [
         RankedEntry(
-            IndexEntry(node), _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME, terms_told(question, here)
+            _OF_TIME if node.level is Level.SEGMENT else _OF_LONG_TIME, IndexEntry(node), terms_told(question, here)
         )
         for node, here in zip(nodes, held, strict=True)
     ]

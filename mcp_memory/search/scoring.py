@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,25 +41,33 @@ class Weights(NamedTuple):
     synonym: float = 0.4
     #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant. R@5 .70 to .63
     #: without any of it.
-    mine: float = 2.6
+    mine: float = 1.8
     ours: float = 1.3
     users: float = 1.1
-    told: float = 1.3
+    told: float = 1.1
     #: What a tool printed, where a thing is asked for and where not, and what a system said.
     thing: float = 0.6
     tool: float = 0.45
+    spoke: float = 1.0
     system: float = 0.5
     #: What was said just before a message, just after it (R@10 .80 to .70 without both), and anywhere in its session
     #: (R@10: LoCoMo −.010, LongMemEval −.015).
     before: float = 0.33
     after: float = 0.18
     session: float = 0.25
+    #: What is said anywhere in its turn, from the user's message to the next: BM25 over all of it, the user's words and
+    #: those of tools weighted, long turns counting for less.
+    turn: float = 0.6
+    turn_user: float = 1.3
+    turn_tool: float = 0.5
+    turn_b: float = 0.6
+    turn_usual: float = 3_000.0
     #: A message that answers a question. LoCoMo: hit@1 −.026, R@5 −.012.
     answers: float = 1.2
     #: The last of several messages by an agent. Recall: hit@1 −.075.
     closes: float = 1.2
     #: What was said in the favoured time. LoCoMo: hit@1 −.018, R@5 −.008.
-    favour: float = 2.0
+    favour: float = 3.2
     #: A message that only asks. LoCoMo: hit@1 −.018, R@10 −.010.
     asks: float = 0.6
     #: Each sign that a passage answers: a number, a time, a reason. R@5: LoCoMo −.011, LongMemEval −.048.
@@ -96,7 +103,8 @@ _OF_ONESELF = re.compile(
 class Match(NamedTuple):
     """A message with its value, where its best passage begins, the units found in that passage, and all its places.
 
-    `alike` are those of the units that only words of nearly the same meaning tell.
+    `alike` are those of the units that only words of nearly the same meaning tell. `lines` are further messages of its
+    turn that are to the point as well.
     """
 
     message: Message
@@ -105,6 +113,7 @@ class Match(NamedTuple):
     near: frozenset[int] = frozenset()
     places: Places = {}  # nothing writes to it
     alike: frozenset[int] = frozenset()
+    lines: tuple[Match, ...] = ()
 
     def worth(self, value: float) -> Match:
         """The same, of another value."""
@@ -334,39 +343,59 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
     return best
 
 
-#: What the sum counts: the share of the question that a hit holds, its value to that of the best, the best one's lead,
-#: how far it exceeds those behind it, how many words it holds; and where the sum begins.
-_HOLDS, _RELATIVE, _LEAD, _OUT, _MANY, _BASE = 0.4, 1.92, 2.34, 0.97, 0.45, -4.96
-#: The place of the one behind with which hits are compared.
-_COMPARED = 9
+class Odds(NamedTuple):
+    """What makes a hit likelier to be right, in log odds.
+
+    Fitted on the coding questions, half of LoCoMo's and LongMemEval's, and questions about what memory does not hold;
+    `python -m bench recall` prints how often hits of each score were right on others.
+    """
+
+    base: float = -6.41
+    #: The share of the question that the hit's turn holds, and in how many words.
+    holds: float = 0.51
+    many: float = 1.02
+    #: How far it exceeds the tenth hit, its value to that of the first, and for the first its lead over the second.
+    out: float = 0.75
+    relative: float = 2.9
+    lead: float = 2.49
+    first: float = 2.51
+    first_holds: float = 1.02
+
+
+ODDS = Odds()
+#: The place of the one behind with which hits are compared, and how far one may exceed it.
+_COMPARED, _FARTHEST = 9, 2.0
 #: The less of the question's weight than this share a hit holds, the likelier it is about something else, however far
-#: it stands out; and one word of several is most often about something else.
-_ENOUGH, _ALONE = 0.75, 0.6
-#: What comes out, and the share of such hits that were right.
-_STEPS = ((0.0, 0.0), (0.35, 0.3), (0.59, 0.5), (0.81, 0.8), (1.0, 0.97))
+#: it stands out; and so is one that holds one or two words of several.
+_ENOUGH, _FEW, _SEVERAL, _BY_CHANCE = 0.45, 2, 3, 0.6
 
 
-def scores(ranked: Sequence[Match], rare: Sequence[float], many: int) -> list[float]:
+def scores(ranked: Sequence[Match], rare: Sequence[float]) -> list[float]:
     """Scores that mean the same for every question: how often a hit like this one was right.
 
-    A hit is judged by how much of the question it holds, in how many of its words, and by how far it stands out from
-    those behind it. The weights were fitted on labelled questions; the steps then turn what came out into the share of
-    hits that were right.
+    A hit is judged by how much of the question its turn holds, in how many of its words, by its place, and by how far
+    it stands out from those behind it.
     """
     if not ranked or ranked[0].value <= 0:
-        return [0.0] * len(ranked[:many])
-    best, found = ranked[0].value, list[float]()
-    behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else None
-    for place, match in enumerate(ranked[:many]):
-        told = sum(rare[unit] * (WEIGHTS.synonym if unit in match.alike else 1.0) for unit in match.near)
-        holds, own = told / (sum(rare) or 1.0), len(match.near - match.alike)
+        return [0.0] * len(ranked)
+    best, total, found = ranked[0].value, sum(rare) or 1.0, list[float]()
+    behind = ranked[_COMPARED].value if len(ranked) > _COMPARED else 0.0
+    lead = (best - ranked[1].value) / best if len(ranked) > 1 else 1.0
+    for place, match in enumerate(ranked):
+        told: dict[int, float] = {}
+        for line in (match, *match.lines):
+            for unit in line.near:
+                told[unit] = max(told.get(unit, 0.0), WEIGHTS.synonym if unit in line.alike else 1.0)
+        holds, own = (
+            sum([rare[unit] * much for unit, much in told.items()]) / total,
+            sum(much == 1.0 for much in told.values()),
+        )
         # Where there are none behind, nothing else speaks of what it holds.
-        out = 2.0 * holds**2 if behind is None else min(match.value / behind - 1, 2.0) if behind > 0 else 2.0
-        lead = 0.0 if place else (best - ranked[1].value) / best if len(ranked) > 1 else 0.5
-        sum_of = _HOLDS * holds**2 + _RELATIVE * match.value / best + _OUT * out + _MANY * math.log1p(own)
-        sum_of += _BASE + _LEAD * lead
-        raw = min(1.0, holds / _ENOUGH) * (_ALONE if own <= 1 < len(rare) else 1.0) / (1 + math.exp(-sum_of))
-        step = min(bisect_right(_STEPS, (raw, 2.0)), len(_STEPS) - 1)
-        (left, low), (right, high) = _STEPS[step - 1], _STEPS[step]
-        found.append(round(low + (high - low) * (raw - left) / (right - left), 3))
+        out = min(match.value / behind - 1, _FARTHEST) if behind > 0 else _FARTHEST * holds**2
+        odds = ODDS.base + ODDS.holds * holds + ODDS.many * math.log1p(own) + ODDS.out * out
+        odds += (
+            ODDS.relative * match.value / best if place else ODDS.first + ODDS.first_holds * holds + ODDS.lead * lead
+        )
+        chance = _BY_CHANCE if own <= 1 < len(rare) or (own <= _FEW and len(rare) > _SEVERAL) else 1.0
+        found.append(round(chance * min(1.0, holds / _ENOUGH) ** 2 / (1 + math.exp(-odds)), 3))
     return found

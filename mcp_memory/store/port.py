@@ -16,7 +16,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mcp_memory.domain.events import Event, EventQuery, Intake
+from mcp_memory.domain.events import Event, EventQuery, Intake, TurnOutline
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Revising, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
@@ -49,11 +49,10 @@ class SearchIndex(Protocol):
     ) -> list[IndexEntry]:
         """The best documents for any of these terms, best first, of these kinds, of this project and time."""
 
-    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
         """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
 
-        `speaker` is the role whose words are meant, if the question tells: there common terms are sought as well. The
-        work is bounded by `limit` and by how often the rarer terms occur, never by the length of history.
+        The commonest terms find nothing in a long history: the work is bounded by `limit` and by a share of it.
         """
 
 
@@ -134,10 +133,22 @@ class ReadStore(SearchIndex, Protocol):
     async def grips_between(self, project: str, start_ms: int, end_ms: int, limit: int) -> list[str]:
         """The ids of the grips that bullets cite, of what was said in the time, those of the latest segments first."""
 
+    async def edits(self, name: str, tools: Collection[str], within: Within, limit: int) -> list[list[Event]]:
+        """The latest calls of these tools, and commits, whose first line holds a file's name; not those that failed.
+
+        They come by turn, the latest first, in a turn in order. Of a name that is all over the place only the calls are
+        known that were stored last.
+        """
+
+    async def turn_of(self, key: bytes) -> TurnOutline: ...
+
     # search, besides what the index finds
 
     async def candidates(self, numbers: Sequence[int]) -> dict[int, IndexEntry]:
         """Events by their numbers, with their segments and the grips that cite them."""
+
+    async def closings(self, turns: Sequence[int]) -> dict[int, Event]:
+        """With what the agent ended each turn, by the number of the user's message that opened it."""
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:
         """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""

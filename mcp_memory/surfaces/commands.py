@@ -14,6 +14,7 @@ from typing import Any
 
 from mcp_memory.app import App
 from mcp_memory.domain.budget import offset_of
+from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.records import body_lines
 from mcp_memory.domain.text import clean, safe
@@ -123,6 +124,9 @@ async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
         """Where a character of the cited text stands once the text is cleaned, as all JSON is."""
         return len(clean(cited.text[:place])) if cited else place
 
+    def ended(event: Event) -> dict[str, Any]:
+        return event_shape(event) | ({"outcome": event.outcome} if event.outcome else {})
+
     scope = await answers.scope(options.project)
     return {
         "grip_id": record.grip_id,
@@ -134,9 +138,9 @@ async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
         "session_id": cited.session_id if cited else None,
         "project": cited.project if cited else None,
         "node_id": scope.id_of(record.node_id, cited.project) if record.node_id and cited else record.node_id,
-        "before": [event_shape(event) for event in record.before],
-        "events": [event_shape(event) for event in record.events],
-        "after": [event_shape(event) for event in record.after],
+        "before": [ended(event) for event in record.before],
+        "events": [ended(event) for event in record.events],
+        "after": [ended(event) for event in record.after],
     }
 
 

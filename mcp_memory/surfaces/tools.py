@@ -38,7 +38,7 @@ _ERASE = "erase"
 _YES_OR_NO: dict[str, Any] = {"type": "object", "properties": {}}
 
 NodeId = Annotated[str, Field(description="such as toc:month:2024-01, from another answer")]
-GripId = Annotated[str, Field(description="such as grip:1705330800000:01HN…, from a bullet or hit")]
+GripId = Annotated[str, Field(description="such as grip:1705330800000:01HN… or grip:F189AA81, from a bullet or hit")]
 Query = Annotated[str, Field(description="names, errors, files, identifiers; a time in it is understood")]
 When = Annotated[str, Field(description='a time: "yesterday", "last week", "Jan 15-18", 2024-01-15, 2024-W03')]
 MaybeWhen = Annotated[str | None, Field(description="only within this time, such as last week or 2024-01")]
@@ -214,8 +214,8 @@ class Tools:
         since: Since = None,
         project: Project = None,
     ) -> str:
-        """Everything around one place, packed into the budget: pinned notes, summaries from the year down, the place
-        itself, and what is linked to it.
+        """Everything around one place, packed into the budget: pinned notes, what the summaries from the year down say
+        of it, the place itself, and what is linked to it.
 
         Call it once to get into a matter; later with `since` and the snapshot of the last answer."""
         await self.memory.app()

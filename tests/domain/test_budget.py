@@ -83,6 +83,24 @@ def test_the_focus_has_room_before_all_others() -> None:
     assert [one.anchor for one in assemble(blocks, 40, TOKENIZER)] == ["focus"]
 
 
+def test_room_goes_to_the_focus_then_notes_then_links_then_the_nearest_summaries() -> None:
+    above = [block("year", 10, "summary"), block("month", 10, "summary"), block("week", 10, "summary")]
+    blocks = [
+        block("memo", 10, "memo"),
+        *above,
+        block("focus", 10, "focus"),
+        block("linked", 10, "linked"),
+        block("item", 10),
+    ]
+    room = {}
+    for many in range(1, 8):
+        shown = assemble(blocks, many * 14 - 1, TOKENIZER)
+        assert [one for one in blocks if one in shown] == shown, "what is shown stays in the order of the table"
+        room[many] = {one.anchor for one in shown}
+    gained = [*(room[many] - room.get(many - 1, set()) for many in range(1, 8))]
+    assert gained == [{"focus"}, {"memo"}, {"linked"}, {"item"}, {"week"}, {"month"}, {"year"}]
+
+
 def test_the_most_important_block_is_cut_rather_than_dropped() -> None:
     blocks = [block("memo", 300, "memo"), block("focus", 300, "focus")]
     (shown,) = assemble(blocks, 25, TOKENIZER)

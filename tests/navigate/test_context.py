@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, Position, decode, encode
 from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
+from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.context import Context, ContextRequest, levels_of
 from mcp_memory.store.sqlite.database import Transaction
-from tests.support import conversation, database_of, learn, memory, said
+from tests.support import all_nodes, conversation, database_of, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 DAY = "toc:day:2026-03-02"
@@ -152,6 +154,107 @@ async def test_a_query_chooses_the_focus_and_the_items(tmp_path: Path) -> None:
     items = [block for block in context.blocks if block.kind == "item"]
     assert 1 <= len(items) <= 3
     assert focus.anchor not in [block.anchor for block in items]
+
+
+async def busy(app: App) -> None:
+    """A year of work that has nothing in common, and a pinned note that has nothing to do with any of it."""
+    work = {
+        "03-01": "paint the harbour office blue",
+        "03-02": "put copper roofs on the chapel",
+        "03-03": "repair the orchard fence at the mill",
+        "03-10": "order violin strings for the orchestra",
+        "03-11": "write a poem about winter geese",
+    }
+    lines = [*conversation("2026-03-04", session="login")]
+    for day, task in work.items():
+        lines.append(said(f"Please {task}.", f"2026-{day}T09:00:00Z", session=day))
+        lines.append(said(f"I could {task}.", f"2026-{day}T09:05:00Z", session=day, role="assistant"))
+    await learn(app, lines)
+    await app.remember("Deploy only on Tuesdays.", pin=True, project="alpha")
+
+
+async def test_summaries_tell_only_what_has_to_do_with_the_focus(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await busy(app)
+        whole = {node.node_id: node for node in await all_nodes(app)}
+        context = await build(app, "toc:day:2026-03-10", detailed=True)
+        segment = next(name for name in whole if name.startswith("toc:segment:2026-03-10"))
+        words = await build(app, whole[segment].bullets[0].grip_ids[0], detailed=True)
+    assert len(whole["toc:month:2026-03"].bullets) > 3, "there is something to leave out"
+    for each in (context, words):
+        above = {block.anchor.partition("@")[0]: block.text for block in each.blocks if block.kind == "summary"}
+        assert {"toc:week:2026-W11", "toc:month:2026-03"} <= above.keys()
+        for text in above.values():
+            told = [line for line in text.splitlines() if line.startswith("- ")]
+            assert told
+            assert all("violin" in line for line in told), text
+            assert "login" not in text.partition("keywords:")[2]
+
+
+async def test_a_summary_that_says_nothing_of_the_focus_is_left_out_and_pinned_notes_are_kept(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await busy(app)
+        year = next(node for node in await all_nodes(app) if node.level is Level.YEAR)
+        context = await build(app, "toc:day:2026-03-11")
+    assert not any("geese" in bullet.text for bullet in year.bullets), "the year tells other things"
+    assert [kind for kind, _ in kinds(context)] == ["memo", "summary", "summary", "focus", "item"]
+    assert "toc:year:2026" not in dict(kinds(context)).values()
+    assert "Tuesdays" in context.blocks[0].text
+
+
+async def test_a_small_budget_goes_to_the_focus_and_what_is_near_it(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await busy(app)
+        all_of_it = {anchor: kind for kind, anchor in kinds(await build(app, "toc:day:2026-03-04"))}
+        shown = [await build(app, "toc:day:2026-03-04", budget_tokens=budget) for budget in range(20, 900, 20)]
+    assert list(all_of_it.values()) == ["memo", "summary", "summary", "summary", "focus", "item"]
+    for context in shown:
+        found = [anchor for _, anchor in kinds(context)]
+        assert "toc:day:2026-03-04" in found
+        if context.blocks[found.index("toc:day:2026-03-04")].text.endswith("…"):
+            assert len(found) == 1, "while the focus is cut, nothing else has room"
+        if "toc:year:2026" in found:
+            assert set(found) == set(all_of_it), "what is furthest away comes last"
+    assert [anchor for _, anchor in kinds(shown[-1])] == list(all_of_it)
+
+
+async def test_what_a_summary_leaves_out_is_no_change_since_a_snapshot(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        await busy(app)
+        before = await build(app, "toc:day:2026-03-11")
+        await learn(app, [said("Please tune the church bells.", "2026-03-12T09:00:00Z", session="bells")])
+        since = await build(app, "toc:day:2026-03-11", since=before.snapshot)
+        then = await build(app, "toc:day:2026-03-11", at=before.snapshot)
+    assert then.blocks == before.blocks
+    assert "bells" not in "".join(line for line in joined(since.blocks).splitlines() if line.startswith("- "))
+    assert {anchor.partition("@")[0] for anchor in since.kept} >= {"memo:alpha", "toc:day:2026-03-11"}
+
+
+@pytest.mark.parametrize(
+    ("scores", "items"), [((0.9, 0.4, 0.29, 0.31), 2), ((0.2, 0.15, 0.1, 0.07), 3), ((0.0,) * 4, 3)]
+)
+async def test_finds_of_a_query_that_are_far_weaker_than_the_best_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, ...], items: int
+) -> None:
+    search = Answers.search
+
+    async def scored(*args: Any, **options: Any) -> Any:
+        found, note = await search(*args, **options, kind="event")
+        hits = [replace(hit, score=score) for hit, score in zip(found.hits, scores, strict=True)]
+        return replace(found, hits=hits), note
+
+    async with memory(tmp_path) as app:
+        places = ("office", "chapel", "orchard", "theatre", "bakery", "library")
+        await learn(
+            app,
+            [
+                said(f"Please repaint the {place}.", f"2026-03-0{day}T09:00:00Z", session=place)
+                for day, place in enumerate(places, 1)
+            ],
+        )
+        monkeypatch.setattr(Answers, "search", scored)
+        context = await build(app, None, query="repaint", top_k=3)
+    assert [block.kind for block in context.blocks].count("item") == items
 
 
 async def test_without_a_focus_the_latest_day_is_meant(tmp_path: Path) -> None:

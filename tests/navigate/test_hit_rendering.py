@@ -49,10 +49,15 @@ async def test_a_hit_names_its_date_session_role_and_where_to_go_on(harbour: App
     assert all(re.match(r"\d\. \d\.\d\d .*(user|assistant).* (grip:\w{8}(\+\d+)?|toc:\S+) ", line) for line in others)
 
 
-async def test_date_and_session_are_said_again_only_where_they_change(harbour: App) -> None:
-    text = await hits_of(harbour, 1_000)
-    assert text.count("s:0a76fbfe") == 1
-    assert text.count("s:notes") == 1
+@pytest.mark.parametrize(("budget", "limit"), [(1_000, 5), (220, 10)])
+async def test_every_hit_names_its_date_and_session_and_no_line_stands_twice(
+    harbour: App, budget: int, limit: int
+) -> None:
+    lines = (await hits_of(harbour, budget, limit)).splitlines()[1:-1]
+    found = [line for line in lines if re.match(r"\d+\. ", line)]
+    assert found
+    assert all(re.search(r"2026-03-\d\d .*s:(0a76fbfe|notes) ", line) for line in found)
+    assert len(set(lines)) == len(lines)
 
 
 async def test_every_id_shown_can_be_opened(harbour: App) -> None:

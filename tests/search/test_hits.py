@@ -49,9 +49,7 @@ async def test_a_question_is_shown_with_its_reply(tmp_path: Path) -> None:
         said("The docs are done.", "2026-03-02T09:03:00Z", role="assistant"),
     ]
     found, text = await asked(tmp_path, lines, "how long does a refresh token live")
-    reply = found.hits[0].reply
-    assert reply is not None
-    assert reply.passage.text == "Fourteen days, sliding with every use."
+    assert [line.passage.text for line in found.hits[0].lines] == ["Fourteen days, sliding with every use."]
     assert "→ " in text
     assert "Fourteen days, sliding" in text
     assert text.count("Fourteen days, sliding") == 1
@@ -66,4 +64,4 @@ async def test_a_reply_of_the_next_turn_is_not_taken_for_the_answer(tmp_path: Pa
     ]
     found, _ = await asked(tmp_path, lines, "why does the refresh token expire early")
     assert found.hits[0].passage.text.startswith("Why does")
-    assert found.hits[0].reply is None
+    assert not found.hits[0].lines

@@ -51,14 +51,14 @@ SHORT_AND_LONG = [
 @pytest.mark.parametrize(("short", "long"), SHORT_AND_LONG)
 def test_where_a_short_form_is_unknown_its_long_form_is_looked_for_and_back(short: str, long: str) -> None:
     for asked, told in ((short, long), (long, short)):
-        question = question_of(f"which {asked}").widened({})
+        question = question_of(f"which {asked}").widened({}, 1_000)
         own, alike = question.places_by_form([f"It is the {told} that fails."])[0]
         assert (own, list(alike)) == ({}, list(range(len(asked.split()))))
 
 
 @pytest.mark.parametrize(("asked", "told"), [("auth", "the author"), ("prod", "a product"), ("pull", "the PR")])
 def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) -> None:
-    assert question_of(asked).widened({}).places_by_form([told]) == [({}, {})]
+    assert question_of(asked).widened({}, 1_000).places_by_form([told]) == [({}, {})]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from mcp_memory.domain.events import parse_ulid
 from mcp_memory.domain.nodes import parse_grip_id, short_grip_id
 from mcp_memory.domain.terms import terms_of
 from mcp_memory.errors import UsageError
-from mcp_memory.search.hits import Hit
+from mcp_memory.search import retrieval
+from mcp_memory.search.hits import Hit, RankedEntry, Results
 from mcp_memory.search.question import KINDS
 from tests.support import conversation, learn, memory, said, tell
 
@@ -37,7 +38,7 @@ async def test_the_message_that_answers_comes_first_and_says_what_it_holds(tmp_p
         assert "because the mobile app refreshes" in best.passage.text
         assert set(best.matched) >= {"session", "ttl", "raised"}
         assert best.missing == ("elephants",)
-        assert best.source_ids == ("s1/2026-03-02T09:04:00Z/assistant",)
+        assert best.source_ids[0] == "s1/2026-03-02T09:04:00Z/assistant"
 
 
 @pytest.mark.anyio
@@ -90,10 +91,9 @@ async def test_a_message_is_found_by_what_stands_beside_it(tmp_path: Path) -> No
     ]
     async with memory(tmp_path) as app:
         await tell(app, lines)
-        assert [hit.passage.text for hit in (await hits(app, "colour of the banner"))[:2]] == [
-            "Which colour shall the banner have?",
-            "Make it teal, please.",
-        ]
+        best = (await hits(app, "colour of the banner"))[0]
+        assert best.passage.text == "Which colour shall the banner have?"
+        assert [line.passage.text for line in best.lines] == ["Make it teal, please."]
 
 
 @pytest.mark.anyio
@@ -293,15 +293,48 @@ def test_any_string_is_a_valid_query(tmp_path: Path, queries: list[str]) -> None
 
 
 @pytest.mark.anyio
-async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(tmp_path: Path) -> None:
+async def test_what_events_tell_is_not_told_again_by_the_nodes_above_them(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, conversation())
-        found = await hits(app, "mobile app")
-        kinds = [hit.kind for hit in found]
-        assert kinds[0] == "event"
-        assert [kind for kind in kinds if kind != "event"][0] == "day"
-        # The segment of an event that is shown would tell the same once more.
-        assert "segment" not in kinds
+        assert {hit.kind for hit in await hits(app, "mobile app")} == {"event"}
+
+
+@pytest.mark.anyio
+async def test_where_few_events_speak_of_it_the_nodes_that_do_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with memory(tmp_path) as app:
+        await learn(app, conversation())
+
+        # As where only a summary that a model wrote has the words.
+        async def nothing(*_: object) -> tuple[list[RankedEntry], tuple[float, ...]]:
+            return [], ()
+
+        monkeypatch.setattr(retrieval, "_events", nothing)
+        assert (await hits(app, "mobile app"))[0].kind == "segment"
+
+
+@pytest.mark.anyio
+async def test_pages_are_cuts_of_one_list_whatever_the_limit(tmp_path: Path) -> None:
+    def named(found: Results) -> list[str]:
+        return [hit.id for hit in found.hits]
+
+    lines = [
+        said(
+            f"The deploy of part {n} failed{' again' * (n % 3)}.",
+            at(n % 50, f"2026-03-{2 + n // 50:02}"),
+            session=f"s{n}",
+        )
+        for n in range(90)
+    ]
+    async with memory(tmp_path) as app:
+        await tell(app, lines)
+        for query in ("why did the deploy fail again", "how many deploys failed", "part 7 on 2 March"):
+            whole, _ = await app.answers.search(query, "*", limit=50)
+            first, _ = await app.answers.search(query, "*", limit=20)
+            second, _ = await app.answers.search(query, "*", limit=20, cursor="at:20")
+            assert [*named(first), *named(second)] == named(whole)[:40]
+            assert len(set(named(whole))) == len(named(whole))
 
 
 @pytest.mark.anyio

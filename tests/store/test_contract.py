@@ -7,11 +7,12 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Intake
+from mcp_memory.domain.events import MESSAGES, Event, EventQuery, EventType, Intake, Role, TurnOutline
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.records import Account, Body, Record, record_key
 from mcp_memory.domain.segments import Rules, busy
+from mcp_memory.domain.terms import Within
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.segment import segment
@@ -340,3 +341,44 @@ async def test_a_session_that_grew_while_it_was_looked_at_stays_due(opened: Open
         assert (await store.compactions()).failed == "It failed."
         await store.settle_accounts(await store.accounts_due(LATER + 1, 9), lease.token)
         assert await store.accounts_due(LATER + 1, 9) == []
+
+
+# turns
+
+
+async def test_the_calls_that_changed_a_file_come_by_turn_the_latest_first(opened: Open) -> None:
+    def call(text: str, minute: float, **metadata: bool) -> Event:
+        return replace(said(text, minute, kind=EventType.TOOL_RESULT, **metadata), role=Role.TOOL)  # type: ignore[arg-type]
+
+    async with opened() as store:
+        await add(store, said("Fix the cutter.", 0), call("Edit: lib/cut.py\n+ a", 1), call("Write: lib/cut.py\nb", 2))
+        await add(store, call("Read: lib/cut.py\nb", 3), call("Edit: lib/other.py\n+ see cut.py", 4))
+        await add(store, said("Once more.", 5), call("Edit: lib/CUT.py\n+ c", 6), call("edit: cut.py", 7, failed=True))
+        await add(store, call("Bash: git add cut.py; git commit\nCommit message: Cut", 8))
+        turns = await store.edits("cut.py", {"edit", "write"}, Within("alpha"), 9)
+        assert [[event.text.partition("\n")[0] for event in turn] for turn in turns] == [
+            ["Edit: lib/CUT.py", "Bash: git add cut.py; git commit"],
+            ["Edit: lib/cut.py", "Write: lib/cut.py"],
+        ]
+        assert await store.edits("cut.py", {"edit"}, Within("alpha", end_ms=START), 9) == []
+        assert await store.edits("cut.py", {"edit"}, Within("beta"), 9) == []
+        assert [len(turn) for turn in await store.edits("cut.py", {"edit", "write"}, Within(), 1)] == [1]
+        assert await store.edits('cut" OR *', {"edit"}, Within(), 9) == []
+
+
+async def test_a_turn_is_told_by_what_opened_it_its_commit_and_its_last_reply(opened: Open) -> None:
+    commit = said("Bash: git commit\nCommit message: Cut whole words", 3, kind=EventType.TOOL_RESULT)
+    async with opened() as store:
+        opening, reply = said("Cut whole words.", 0), said("Words are whole now.", 4, kind=EventType.ASSISTANT_MESSAGE)
+        await add(store, opening, said("I look.", 1, kind=EventType.ASSISTANT_MESSAGE), replace(commit, role=Role.TOOL))
+        await add(store, reply, said("A subagent's word.", 4.5, kind=EventType.ASSISTANT_MESSAGE, agent_id="a1"))
+        await add(store, said("Thanks.", 5), said("Welcome.", 6, kind=EventType.ASSISTANT_MESSAGE))
+        turn = await store.turn_of(commit.key)
+        told = [event.text for event in (turn.opening, turn.commit, turn.closing) if event]
+        assert told == [opening.text, commit.text, reply.text]
+        assert (await store.turn_of(opening.key)).closing == turn.closing
+        assert (await store.turn_of(reply.key)).commit is None
+        assert await store.turn_of(b"nowhere...") == TurnOutline()
+        asked = [number for number, event in await store.log(0, None, 99) if event.role is Role.USER]
+        closings = await store.closings(asked)
+        assert [event.text for event in closings.values()] == [reply.text, "Welcome."]

@@ -349,6 +349,27 @@ def test_a_topic_of_which_nothing_speaks_keeps_nothing(loaded: Shell) -> None:
     assert loaded.json("timeline", "2026-03", "--project", "alpha", "--topic", "timeout")["nodes"]
 
 
+def test_a_grip_tells_a_program_what_came_of_the_events_around_it(shell: Shell) -> None:
+    lines = [
+        said("Please remove the quokka.", "2026-03-02T09:00:00Z"),
+        said("Bash: rm quokka", "2026-03-02T09:01:00Z", role="tool", metadata={"tool": "Bash", "refused": True}),
+        said("no, keep it", "2026-03-02T09:02:00Z", metadata={"refuses": "Bash"}),
+        said("Bash: ls\nExit code 2", "2026-03-02T09:03:00Z", role="tool", metadata={"tool": "Bash", "failed": True}),
+        said("Interrupted by the user", "2026-03-02T09:04:00Z", role="system", event_type="assistant_stop",
+             metadata={"is_interrupt": True}),
+        said("Thank you.", "2026-03-02T09:05:00Z"),
+    ]  # fmt: skip
+    path = shell.cwd / "history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shell.json("import", str(path), "--client", "jsonl")
+    first = next(line for line in shell.run("export", "--project", "alpha").stdout.splitlines() if "Please" in line)
+    grip = f"grip:1772442000000:{json.loads(first)['event_id']}"
+    after = shell.json("grip", grip, "--after", "5")["after"]
+    assert [event.get("outcome") for event in after] == ["refused", "refused", "failed", "interrupted", None]
+    assert [event["event_type"] for event in after][3] == "assistant_stop"
+    assert len(shell.json("grip", grip, "--after", "2")["after"]) == 2
+
+
 def test_more_than_the_most_is_taken_for_the_most(loaded: Shell) -> None:
     asked = ("login timeout", "--project", "*", "--limit", "50")
     most = loaded.run("search", *asked, "--budget", "20000")

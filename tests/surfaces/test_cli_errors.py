@@ -189,9 +189,9 @@ def test_a_budget_too_small_for_anything_is_told(loaded: Shell, args: list[str],
 
 
 def test_what_a_budget_leaves_out_is_found_by_the_cursor(loaded: Shell) -> None:
-    query = ("search", "login timeout", "--project", "*")
+    query = ("search", "login timeout session ttl app", "--project", "*")
     everything = [hit["id"] for hit in loaded.json(*query)["hits"]]
-    first = loaded.json(*query, "--budget", "100")
+    first = loaded.json(*query, "--budget", "70")
     shown = [hit["id"] for hit in first["hits"]]
     assert 0 < len(shown) < len(everything)
     then = loaded.json(*query, "--cursor", first["more"])

@@ -51,7 +51,7 @@ async def test_the_first_or_last_of_a_time_is_what_is_told_first(
 async def test_recent_things_are_those_of_the_latest_days(settings: Settings, query: str) -> None:
     answer = await told(settings, query)
     assert "Records in 'the latest days' = " in answer
-    assert "2026-10-30" in DATE.findall(answer)
+    assert DATE.findall(answer)[0] == "2026-10-30"
 
 
 async def test_a_project_that_is_named_beside_a_time_is_where_one_looks(settings: Settings) -> None:

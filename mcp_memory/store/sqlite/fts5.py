@@ -1,8 +1,8 @@
 """The FTS5 index, which lies in the database and is written in the transactions that write the data.
 
 For ranking it counts how often each term occurs and offers the best events for the rarer ones; their neighbours are
-read by key. Common words find little that rarer ones do not, but cost a scan of half the history. So they find only
-what was said by the one whose words are meant, and the commonest only rank.
+read by key. In a long history the commonest words only rank: they find little that rarer ones do not, but cost a scan
+of half the history.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.terms import (
     DEEPEST,
+    SPOKEN,
     WEIGHTS,
     IndexEntry,
     IndexState,
@@ -28,10 +29,8 @@ from mcp_memory.domain.terms import (
     Ranked,
     Term,
     Within,
-    anywhere,
     match_expression,
     scannable,
-    shorten_tool,
 )
 from mcp_memory.domain.text import beginning
 from mcp_memory.domain.toc import Level, NodeRef
@@ -41,24 +40,20 @@ from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
 COUNTED = 2_000
-#: What stands in one of so many documents tells too little to be sought at all.
-COMMON = 3
 #: What stands beside the best third is read as well, and beside so many at least.
 BESIDE = 20
 #: Of an endless text so much is weighed, and of what a tool said even less: its beginning, and as much around each of
 #: the rarest words that stand further on.
 LONGEST, BEGINNING, AROUND = 6_000, 3_000, 600
+LONGEST_TOOL, BEGINNING_TOOL = 4_000, 1_000
 #: What lies beyond is found by the index but not weighed.
 ENDLESS = 100_000
-#: The head, the tail and the error lines of it.
-_OF_TOOL = 2_000, 400, 400
 _CHUNK, _STEPS = 500, 20
 #: Where so large a share of what was offered is said over and over, only so many of each are taken.
 _REPEATED, _OF_EACH = 0.5, 2
 #: What is said again with other figures, such as how long something took, is the same; this much of it is compared.
 _NO_FIGURES, _END, _COMPARED, _BEGIN = str.maketrans("", "", "0123456789"), 80, 64, 24
 _ENDS = f"SELECT e.id, substr(e.text, 1, {_END}), substr(e.text, -{_END}) FROM event e WHERE e.id IN ({{marks}})"
-_COLUMNS = ("user", "assistant")
 
 _COUNT = "SELECT ?, count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
 _BEST = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {kept} ORDER BY {order} LIMIT ?"
@@ -74,9 +69,14 @@ _LITTLE = 1_000
 _SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
 _ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
 _EVER = 1 << 62
+#: The user's message that opened a turn, or is the event itself; it is looked for so many events back.
+_TURN = (
+    "(SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session AND (n.timestamp_ms, n.id) <= "
+    "(e.timestamp_ms, e.id) ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT 400) WHERE role = 'user' LIMIT 1)"
+)
 _MESSAGES = (
     "SELECT e.id, e.session, e.timestamp_ms, e.role, "
-    f"CASE e.role WHEN 'tool' THEN e.text ELSE substr(e.text, 1, {ENDLESS}) END "
+    f"substr(e.text, 1, {ENDLESS}), {_TURN} "
     "FROM event e WHERE e.id IN ({marks})"
 )
 _FITTING = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
@@ -113,6 +113,10 @@ class Counted:
     documents: int = -1
     of: dict[str, int] = field(default_factory=dict)
 
+    def spoken(self, terms: Sequence[Term]) -> dict[str, int]:
+        """In how many messages of users and agents they occur; of those that only tools write, in how many of these."""
+        return {term.match: self.of[_spoken(term.match)] or self.of[term.match] for term in terms}
+
 
 @dataclass(frozen=True)
 class Fts5Index:
@@ -148,11 +152,11 @@ class Fts5Index:
             rows += await database.fetch(_FILTERED.format(inner=inner), values)
         return await load(database, sorted(rows, key=lambda row: row[1])[:limit], limit, within, kinds)
 
-    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
         def read(connection: sqlite3.Connection) -> Pool:
             counted = self.counted or Counted()
             documents, counts = _frequencies(connection, terms, counted)
-            match = _expression(terms, counts, documents, speaker)
+            match = match_expression(scannable(terms, counts, documents))
             where, values = _conditions(connection, within, cited)
             said = _said(connection, within)
             handed = _BEST.format(kept=_KEPT.format(where=where) if where else "", order=_HANDED)
@@ -166,7 +170,7 @@ class Fts5Index:
                 deep = connection.execute(handed, (match, *values, DEEPEST))
                 parts = iter(lambda: [number for (number,) in deep.fetchmany(_CHUNK)], [])
                 messages = _messages(connection, _few_of_each(connection, parts, limit), starts)
-            return _with_neighbours(connection, messages, cited, documents, counts)
+            return _with_neighbours(connection, messages, cited, documents, counted.spoken(terms))
 
         return await self.database.read(read)
 
@@ -271,7 +275,7 @@ def pool_of(
 def _with_neighbours(
     connection: sqlite3.Connection, messages: list[Message], cited: bool, documents: int, counts: dict[str, int]
 ) -> Pool:
-    spoken = [message.number for message in messages if message.role in _COLUMNS]
+    spoken = [message.number for message in messages if message.role in SPOKEN]
     beside = {
         number: tuple(int(each) for side in (before, after) if side for each in side.split(","))
         for number, before, after in _by_number(connection, _BESIDE, spoken[: max(BESIDE, len(messages) // 3)])
@@ -282,28 +286,26 @@ def _with_neighbours(
     return Pool((*messages, *around), len(messages), beside, counts, documents)
 
 
+def _spoken(match: str) -> str:
+    """What a term is found by in the words of users and agents."""
+    return f"{{{' '.join(SPOKEN)}}} : {match}"
+
+
 def _frequencies(connection: sqlite3.Connection, terms: Sequence[Term], known: Counted) -> tuple[int, dict[str, int]]:
-    """In how many documents each term occurs, counting no more than a bounded number of them."""
+    """In how many documents each term occurs, counting no more than a bounded number of them.
+
+    How rare a word is among what was said is counted as well: code and logs repeat words that are telling there.
+    """
     if known.documents < 0:
         (known.documents,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
-    new = [term.match for term in terms if term.match not in known.of]
-    sql = " UNION ALL ".join([_COUNT] * len(new))
-    values = [value for number, match in enumerate(new) for value in (number, match, COUNTED)]
-    for number, count, reached in connection.execute(sql, values) if new else ():
-        share = (known.documents * 4) / max(reached, 1) if count == COUNTED else 1.0
-        known.of[new[number]] = round(count * max(share, 1.0))
+    new = [each for term in terms for each in (term.match, _spoken(term.match)) if each not in known.of]
+    for start in range(0, len(new), _CHUNK // 2):
+        part = new[start : start + _CHUNK // 2]
+        values = [value for match in part for value in (match, match, COUNTED)]
+        for match, count, reached in connection.execute(" UNION ALL ".join([_COUNT] * len(part)), values):
+            share = (known.documents * 4) / max(reached, 1) if count == COUNTED else 1.0
+            known.of[match] = round(count * max(share, 1.0))
     return known.documents, {term.match: known.of[term.match] for term in terms}
-
-
-def _expression(terms: Sequence[Term], counts: dict[str, int], documents: int, speaker: str) -> str:
-    """What is asked of the index: rarer terms wherever they stand, commoner ones where the speaker said them."""
-    rare = scannable(terms, counts, anywhere(documents))
-    match = match_expression(rare)
-    usual = documents // COMMON
-    more = [term for term in scannable(terms, counts) if term not in rare and counts[term.match] <= usual]
-    if not more or speaker not in _COLUMNS:
-        return match
-    return f"{match} OR {{{speaker}}} : ({match_expression(more)})"
 
 
 def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> tuple[str, list[object]]:
@@ -364,11 +366,11 @@ def _few_of_each(connection: sqlite3.Connection, parts: Iterable[Sequence[int]],
 def _messages(connection: sqlite3.Connection, numbers: Sequence[int], starts: Sequence[str] = ()) -> list[Message]:
     found: dict[int, Message] = {}
     for row in _by_number(connection, _MESSAGES, numbers):
-        message = Message(*row)
-        if message.role == "tool":
-            message = message._replace(text=shorten_tool(message.text, *_OF_TOOL))
-        elif len(message.text) > LONGEST:
-            message = message._replace(text=_told_of(message.text, starts))
+        *said, turn = row
+        message = Message(*said)._replace(turn=turn or 0)
+        most, begin = (LONGEST_TOOL, BEGINNING_TOOL) if message.role == "tool" else (LONGEST, BEGINNING)
+        if len(message.text) > most:
+            message = message._replace(text=_told_of(message.text, starts, most, begin))
         found[message.number] = message
     return [found[number] for number in numbers if number in found]
 
@@ -379,16 +381,16 @@ def _starts(terms: Sequence[Term], counts: dict[str, int]) -> list[str]:
     return [beginning(term.words[0]) for term in rarest]
 
 
-def _told_of(text: str, starts: Sequence[str]) -> str:
+def _told_of(text: str, starts: Sequence[str], most: int, beginning: int) -> str:
     """The beginning of an endless text, and what stands around the words sought further on."""
-    low, parts = text.lower(), [(0, BEGINNING)]
-    if not any(low.find(start, LONGEST) >= 0 for start in starts):
-        return text[:LONGEST]
+    low, parts = text.lower(), [(0, beginning)]
+    if not any(low.find(start, most) >= 0 for start in starts):
+        return text[:most]
     for start in starts:
-        place = low.find(start, BEGINNING)
+        place = low.find(start, beginning)
         inside = any(begin <= place < end for begin, end in parts)
-        if place >= 0 and not inside and BEGINNING + len(parts) * AROUND <= LONGEST:
-            parts.append((max(place - AROUND // 2, BEGINNING), place + AROUND // 2))
+        if place >= 0 and not inside and beginning + len(parts) * AROUND <= most:
+            parts.append((max(place - AROUND // 2, beginning), place + AROUND // 2))
     return "\n…\n".join(text[begin:end] for begin, end in sorted(parts))
 
 

@@ -108,6 +108,8 @@ INBOX_FILE = hook_side.DATABASE
 MEMORY, INBOX = "", "inbox"
 #: From this version on a memory leaves what is local to a machine to inbox.db.
 _LOCAL = 6
+#: After a step that empties the index, it is filled anew.
+_EMPTIES_INDEX = "('delete-all')"
 #: What is added to the number of a payload that comes from the memory, so that it comes before all others, and once.
 _BEFORE = -(1 << 40)
 PAYLOAD = ("id", "received_ms", "client", "root", "label", "payload", "state")
@@ -286,12 +288,22 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
                 for statement in statements(sql):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
+        if done and any(number > done and _EMPTIES_INDEX in sql for number, sql in todo):
+            _fill_index(connection)
         connection.execute("COMMIT")
     except BaseException:
         # A full disk makes SQLite roll back by itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _fill_index(connection: sqlite3.Connection) -> None:
+    """Index all events and nodes by the present rules."""
+    from mcp_memory.store.sqlite.database import Transaction
+    from mcp_memory.store.sqlite.store import index_all
+
+    index_all(Transaction(connection))
 
 
 def _carry_over(memory: sqlite3.Connection, path: Path) -> None:

@@ -21,6 +21,7 @@ from mcp_memory.store.sqlite.fts5 import is_silent
 from mcp_memory.store.sqlite.log import EVENTS, FIND, PLACED, event_of, sought
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
+from mcp_memory.store.sqlite.turns import TurnPart
 from mcp_memory.store.sqlite.work import REVISIONS
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ _COUNTS = """
 """
 
 
-class SqliteReader(IndexPart):
+class SqliteReader(IndexPart, TurnPart):
     """Implements the ReadStore port."""
 
     def __init__(self, reads: Reads, index: SearchIndex) -> None:

@@ -58,17 +58,17 @@ class WhooshIndex:
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[IndexEntry]:
         events, nodes = not kinds or "event" in kinds, not kinds or kinds != {"event"}
-        found = await self._find(terms, Within(), SCANNED, events, nodes, None)
+        found = await self._find(terms, Within(), SCANNED, events, nodes)
         if found is None:
             return await self._otherwise.search(terms, within, kinds=kinds, limit=limit)
         return await self._store.matches(found, within, kinds, limit)
 
-    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int, speaker: str = "") -> Pool:
+    async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
         # Where a filter leaves too little of the best, what fits lies deeper; that is seldom, and takes sorting all.
         for depth in (DEEPEST, SCANNED):
-            found = await self._find(terms, within, depth, True, False, speaker)
+            found = await self._find(terms, within, depth, True, False)
             if found is None:
-                return await self._otherwise.pool(terms, within, cited=cited, limit=limit, speaker=speaker)
+                return await self._otherwise.pool(terms, within, cited=cited, limit=limit)
             pool = await self._store.pool_of(terms, found, within, cited=cited, limit=limit)
             if pool.matched == limit or len(found.numbers) < depth:
                 break

@@ -6,17 +6,17 @@ import heapq
 import json
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcp_memory.domain.terms import WEIGHTS, Ranked, Term, Within, anywhere, index_words, scannable
+from mcp_memory.domain.terms import SPOKEN, WEIGHTS, Ranked, Term, Within, index_words, scannable
 
 #: What Whoosh puts before the names of its files.
 NAME = "MAIN"
 #: Raised whenever fields or analysis change: an index of another number is built anew.
-FORMAT = 2
+FORMAT = 3
 #: What is known of every document besides its words.
 COLUMNS = {"number": "Q", "event": "B", "size": "I", "at": "q"}
 _K1, _B, _EVER = 1.2, 0.75, 1 << 62
@@ -87,13 +87,8 @@ class Searcher:
             with suppress(Exception):  # it fails on what a broken file never opened, and nothing more can be done
                 reader.close()
 
-    def find(
-        self, terms: Sequence[Term], within: Within, limit: int, events: bool, nodes: bool, speaker: str | None
-    ) -> Ranked:
-        """The best documents, events or nodes or both, which begin within the time.
-
-        With a speaker, or "" if it may be anyone, common terms count only in the words of the speaker.
-        """
+    def find(self, terms: Sequence[Term], within: Within, limit: int, events: bool, nodes: bool) -> Ranked:
+        """The best documents, events or nodes or both, which begin within the time."""
         numbers, is_event, sizes, begins = self._columns
         documents, usual = len(numbers), sum(sizes) / max(len(sizes), 1)
         phrases = {term.match: self._phrases(term) for term in terms}
@@ -103,20 +98,13 @@ class Searcher:
             for match, found in phrases.items()
         }
         # How rare the rare terms are decides what else is looked for, so these are counted exactly.
-        few = anywhere(documents)
-        rare = [match for match, count in counts.items() if 0 < count <= min(2 * few, _EXACT)]
-        told = {match: self._occurrences(phrases[match], WEIGHTS) for match in rare}
+        rare = [match for match, count in counts.items() if 0 < count <= _EXACT]
+        told = {match: self._occurrences(phrases[match]) for match in rare}
         counts |= {match: len(found) for match, found in told.items()}
-        affordable = scannable(terms, counts)
-        everywhere = affordable if speaker is None else scannable(terms, counts, few)
-        sought = [(term.match, WEIGHTS) for term in everywhere]
-        if speaker in WEIGHTS:
-            sought += [(term.match, {speaker: WEIGHTS[speaker]}) for term in affordable if term not in everywhere]
         values: dict[int, float] = {}
-        for match, fields in sought:
-            found = told[match] if fields is WEIGHTS and match in told else self._occurrences(phrases[match], fields)
-            if fields is WEIGHTS:
-                counts[match] = len(found)
+        for match in [term.match for term in scannable(terms, counts, documents)]:
+            found = told[match] if match in told else self._occurrences(phrases[match])
+            counts[match] = len(found)
             count = min(counts[match], documents)
             rarity = math.log(1 + (documents - count + 0.5) / (count + 0.5))
             for place, often in found.items():
@@ -126,7 +114,8 @@ class Searcher:
         end = _EVER if within.end_ms is None else within.end_ms
         wanted = (place for place in values if (events if is_event[place] else nodes) and start <= begins[place] < end)
         fitting = ((values[place], place) for place in wanted)
-        return Ranked([numbers[place] for _, place in heapq.nlargest(limit, fitting)], counts, documents)
+        said = {match: self._spoken(found) or counts[match] for match, found in phrases.items()}
+        return Ranked([numbers[place] for _, place in heapq.nlargest(limit, fitting)], said, documents)
 
     def _phrases(self, term: Term) -> list[tuple[str, ...]]:
         """The term as the index knows its words; nothing of it may be left, as of one that is all marks."""
@@ -140,16 +129,20 @@ class Searcher:
         found |= dict.fromkeys(tuple(word for given in phrase for word in index_words(given)) for phrase in whole)
         return [phrase for phrase in found if phrase]
 
-    def _frequency(self, word: str) -> int:
-        reader = self._reader
-        return sum(reader.doc_frequency(field, word) for field in WEIGHTS if (field, word) in reader)
+    def _spoken(self, phrases: Sequence[Sequence[str]]) -> int:
+        """In how many messages of users and agents any of the phrases stands, or its rarest word."""
+        return sum(min(self._frequency(word, SPOKEN) for word in phrase) for phrase in phrases)
 
-    def _occurrences(self, phrases: Sequence[Sequence[str]], fields: Mapping[str, float]) -> dict[int, float]:
-        """How often any of the phrases stands in these fields of each document, weighted by field."""
+    def _frequency(self, word: str, fields: Iterable[str] = WEIGHTS) -> int:
+        reader = self._reader
+        return sum(reader.doc_frequency(field, word) for field in fields if (field, word) in reader)
+
+    def _occurrences(self, phrases: Sequence[Sequence[str]]) -> dict[int, float]:
+        """How often any of the phrases stands in each document, weighted by field."""
         told: dict[int, float] = {}
         for leaf, base in self._reader.leaf_readers():
             for phrase in phrases:
-                for field, weight in fields.items():
+                for field, weight in WEIGHTS.items():
                     for document, often in _in_a_row(leaf, field, phrase):
                         told[base + document] = told.get(base + document, 0.0) + weight * often
         return told

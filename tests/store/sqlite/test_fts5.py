@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain import terms
-from mcp_memory.domain.terms import Pool, Within, terms_of
+from mcp_memory.domain.terms import Pool, Within
 from mcp_memory.store.sqlite import fts5
 from tests.support import conversation, memory, pool, said, tell
 
@@ -32,23 +32,6 @@ async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
         assert texts(found) == ["a rare bird"]
         common, rare = found.frequencies.values()
         assert (250 <= common <= 350, rare) == (True, 1)
-
-
-@pytest.mark.parametrize(("speaker", "found"), [("", 1), ("user", 201), ("assistant", 101)])
-async def test_common_words_find_what_was_said_by_the_one_who_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str, found: int
-) -> None:
-    monkeypatch.setattr(terms, "ANYWHERE", 50)
-    monkeypatch.setattr(fts5, "COMMON", 1)
-    lines = [
-        said(f"a common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", role="user" if n % 3 else "assistant")
-        for n in range(300)
-    ]
-    rare = [said("a rare bird is a seldom thing", "2026-03-03T10:00:00Z", session="rare", role="tool")]
-    async with memory(tmp_path) as app:
-        await tell(app, [*lines, *rare])
-        pooled = await app.store.pool(terms_of("common rare seldom"), Within(), cited=False, limit=300, speaker=speaker)
-        assert pooled.matched == found
 
 
 async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:

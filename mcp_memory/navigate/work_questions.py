@@ -1,0 +1,201 @@
+"""Questions about the work itself, answered by what memory knows of it before words are looked for.
+
+A file's edits with the reasons for them, what is still open, what the user asked for last, where the last session
+stopped: each is one list, the latest first, of which a page is a part. Any other question is left to the search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from mcp_memory.capture.redaction import Clean
+from mcp_memory.domain.events import Event, EventQuery, EventType, TurnOutline
+from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery
+from mcp_memory.domain.records import is_settled
+from mcp_memory.domain.terms import IndexEntry
+from mcp_memory.domain.toc import Level
+from mcp_memory.lexicon import Expression, expressions, word_lists
+from mcp_memory.search.hits import Hit, RankedEntry, Results, hits_of, with_lines
+from mcp_memory.search.question import Query, asks_for_anything, question_of
+from mcp_memory.store.port import ReadStore
+
+#: How sure an answer is: what is known exactly, and what is only likely to be meant.
+_EXACT, _LIKELY = 0.8, 0.55
+#: How much is listed at most, and of how many of the latest sessions and segments it is gathered.
+_EDITS, _REQUESTS, _SESSIONS, _SEGMENTS = 500, 50, 8, 40
+#: How many of the user's last messages tell where a session stopped.
+_LAST = 3
+#: What is longer is no such question, even if it begins like one.
+_LONGEST = 300
+_WORDINGS = expressions("work_questions")
+#: A name with an extension, a hidden file, or a path; a line number may follow.
+_FILE = re.compile(r"(?:~|\.{1,2})?(?:[\w.@+-]*[/\\])*(?:[\w@+-][\w.@+-]*\.[a-z]\w{0,9}|\.[a-z][\w.-]+)(?::\d+)*", re.I)
+_PATH = re.compile(r"(?:~|\.{1,2})?[/\\]?\w[\w.@+-]*(?:[/\\][\w.@+-]+)+", re.I)
+_AROUND, _BEHIND = "\"'`“”‘’([{<", "\"'`“”‘’)]}>.,;:?!"
+_NAMED = re.compile(r"[\w.@~+/\\-]+")
+_MESSAGE = "\nCommit message: "
+
+#: What is told in one place of an answer, and how sure it is: a node, or events of one turn.
+Row = tuple[float, Node | list[Event]]
+
+
+async def answer_by_structure(reader: ReadStore, query: Query) -> Results | None:
+    """What memory knows of the work that is asked about; None if something else is asked for, or nothing is known."""
+    rows: list[Row] = []
+    if file := file_asked(query.text):
+        rows = await _edits(reader, query, file)
+    elif sort := _sort_of(query.text):
+        rows = await _ANSWERS[sort](reader, query)
+    rows = [row for row in rows if query.kind in (None, "segment" if isinstance(row[1], Node) else "event")]
+    if not rows:
+        return None
+    hits = [await _hit(reader, query, *row) for row in rows[query.offset : query.end]]
+    more = query.end if len(rows) > query.end else None
+    return Results(query.text, query.when, hits, more, order="latest first")
+
+
+def is_all(wording: Expression, text: str) -> bool:
+    """Whether beside such words nothing is named that could be looked for."""
+    return asks_for_anything(" ".join(wording.split(text)))
+
+
+def file_asked(text: str) -> str:
+    """The file whose history a question asks for; nothing if it asks for something else, or for more."""
+    chunks = [chunk.lstrip(_AROUND).rstrip(_BEHIND).removesuffix("'s") for chunk in text[:_LONGEST].split()]
+    forms = (_FILE, _PATH, _WORDINGS["plain_files"])
+    named = [chunk for chunk in chunks if any(form.fullmatch(chunk) for form in forms)]
+    if len(named) != 1 or len(text) > _LONGEST:
+        return ""
+    rest = " ".join(chunk for chunk in chunks if chunk != named[0])
+    asks = not rest.strip() or _WORDINGS["changes"].search(rest)
+    beside = " ".join(_WORDINGS["file_words"].split(rest))
+    return re.sub(r"(?::\d+)+$", "", named[0]) if asks and is_all(_WORDINGS["changes"], beside) else ""
+
+
+def _sort_of(text: str) -> str:
+    """Which of the other questions it is, if any."""
+    asked = text if len(text) <= _LONGEST else ""
+    return next((sort for sort in _ANSWERS if _WORDINGS[sort].search(asked) and is_all(_WORDINGS[sort], asked)), "")
+
+
+async def _edits(reader: ReadStore, query: Query, file: str) -> list[Row]:
+    """The turns that changed a file. Where a mere name may mean several files, all of them are likely."""
+    asked = file.replace("\\", "/").removeprefix("./").casefold()
+    tools = word_lists("tools")["edited"]
+    turns = await reader.edits(asked.rpartition("/")[2], tools, query.within(query.when), _EDITS)
+    found: list[tuple[set[str], list[Event]]] = []
+    for turn in turns:
+        calls = {event.key: _paths(event, asked) for event in turn}
+        if kept := [event for event in turn if calls[event.key]]:
+            found.append((set().union(*calls.values()), kept))
+    whole = "/" in asked or len({path for paths, _ in found for path in paths}) == 1
+    return [(_EXACT if asked in paths or (whole and _is_end(asked, paths)) else _LIKELY, kept) for paths, kept in found]
+
+
+def _paths(event: Event, asked: str) -> set[str]:
+    """The files of a call that may be the one that is asked about, as the call names them."""
+    told = event.metadata.get("files") or _NAMED.findall(event.text.partition("\n")[0])
+    paths = {str(path).replace("\\", "/").removeprefix("./").casefold() for path in told}
+    return {path for path in paths if path == asked or _is_end(asked, {path}) or asked.endswith(f"/{path}")}
+
+
+def _is_end(asked: str, paths: set[str]) -> bool:
+    """Whether a path ends like the one asked for, or a whole path like it."""
+    return any(path.endswith(f"/{asked}") or (asked[:1] in "/~" and asked.endswith(f"/{path}")) for path in paths)
+
+
+async def _open(reader: ReadStore, query: Query) -> list[Row]:
+    """What segments leave open, and the latest records of their sessions, unless something later speaks of it."""
+    told: list[str] = []
+    rows: list[Row] = []
+    sessions: set[str] = set()
+    for node in await reader.nodes(_latest_segments(query)):
+        left = [bullet for bullet in node.bullets if bullet.kind is Kind.OPEN]
+        if node.session_id and node.session_id not in sessions and len(sessions) < _SESSIONS:
+            sessions.add(node.session_id)
+            for record in (await reader.records(node.session_id, None))[-1:]:
+                context = record.body.context
+                texts = [*(item.shown for item in context.action_items), *context.unresolved]
+                left += [Bullet(text, kind=Kind.OPEN) for text in texts]
+        kept: list[Bullet] = []
+        for bullet in left:
+            known = [*told, *(other.text for other in kept)]
+            if bullet.text not in known and not is_settled(bullet.text, known):
+                kept.append(bullet)
+        if kept:
+            rows.append((_LIKELY, replace(node, bullets=tuple(kept))))
+        told += [bullet.text for bullet in (*node.bullets, *kept)]
+    return rows
+
+
+async def _requests(reader: ReadStore, query: Query) -> list[Row]:
+    return [(_EXACT, [event]) for event in await _asked(reader, query)]
+
+
+async def _stopped(reader: ReadStore, query: Query) -> list[Row]:
+    """The last segment of the last session, then the user's last messages in it; of a time the tree tells more."""
+    requests = await _asked(reader, query) if query.when is None else []
+    if not requests:
+        return []
+    last, rows = requests[0].session_id, list[Row]()
+    if segment := await reader.last_segment(last):
+        rows = [(_EXACT, node) for node in await reader.nodes(NodeQuery(segment[0], (segment[1],)))]
+    return rows + [(_EXACT, [event]) for event in requests if event.session_id == last][:_LAST]
+
+
+async def _asked(reader: ReadStore, query: Query) -> list[Event]:
+    """The user's latest messages, newest first, without those that ask for the like: one of them is asked right now."""
+    project, when = query.scope.project, query.when
+    names = await reader.sessions("", _SESSIONS, project)
+    names += [node.session_id for node in await reader.nodes(_latest_segments(query)) if node.session_id]
+    after, through = ((when.start_ms, 0), (when.end_ms, 0)) if when else (None, None)
+    asked = EventQuery(project, types=(EventType.USER_MESSAGE,), after=after, through=through, last=_REQUESTS)
+    found = [event for name in dict.fromkeys(names) for event in await reader.events(replace(asked, session_id=name))]
+    found = [event for event in found if not _sort_of(event.text)]
+    return sorted(found, key=lambda event: (event.timestamp_ms, event.key), reverse=True)[:_REQUESTS]
+
+
+def _latest_segments(query: Query) -> NodeQuery:
+    latest = NodeQuery.latest(query.scope.project, Level.SEGMENT, _SEGMENTS)
+    return replace(latest, between=(query.when.start_ms, query.when.end_ms)) if query.when else latest
+
+
+_ANSWERS: dict[str, Callable[[ReadStore, Query], Awaitable[list[Row]]]] = {
+    "open": _open,
+    "requests": _requests,
+    "stopped": _stopped,
+}
+
+
+async def _hit(reader: ReadStore, query: Query, score: float, told: Node | list[Event]) -> Hit:
+    """A node as it is; of a turn the reason, with what was done and how it ended as lines."""
+    entry, lines = IndexEntry(told) if isinstance(told, Node) else None, list[Event]()
+    if not isinstance(told, Node):
+        reason, *lines = _told_of(told, await reader.turn_of(told[0].key))
+        words = await reader.words(reason.key, None)
+        entry = IndexEntry(reason, segment_id=words.segment.node_id() if words and words.segment else "")
+    ranked = [RankedEntry(score, entry), *(RankedEntry(score, IndexEntry(line)) for line in lines)]
+    shown = replace(query, kind=None, offset=0, limit=len(ranked))
+    hit, *beside = await hits_of(reader, shown, ranked, question_of(""))
+    return with_lines(hit, beside)
+
+
+def _told_of(done: list[Event], turn: TurnOutline) -> list[Event]:
+    """What tells of a turn, the reason first: the user's message, or the commit where that only says to go on."""
+    if done[0].event_type is EventType.USER_MESSAGE:
+        return [done[0], *([turn.closing] if turn.closing else [])]
+    edit = next((event for event in reversed(done) if _MESSAGE not in event.text), None)
+    commit = replace(turn.commit, text=_commit_message(turn.commit)) if turn.commit else None
+    opening = turn.opening
+    told = [commit, opening] if opening and asks_for_anything(opening.text) else [opening, commit]
+    reason = next((event for event in (*told, edit) if event), done[-1])
+    lines = [event for event in (edit, commit, turn.closing) if event and event is not reason]
+    return [reason, *lines]
+
+
+def _commit_message(commit: Event) -> Clean:
+    """What a call that committed tells, without the command; it is as clean as the whole."""
+    place = commit.text.find(_MESSAGE)
+    return Clean(commit.text[place + 1 :]) if place >= 0 else commit.text
