@@ -17,6 +17,8 @@ QUIET_MS = 60_000
 _FULL = 0.25
 #: Fewer characters are an answer rather than a task.
 _SHORT = 30
+#: How a message begins tells whether it contradicts.
+_OPENING = 300
 #: So many of the user's next messages may still set right what a segment tells.
 FOLLOWING = 3
 
@@ -64,6 +66,13 @@ class Cut:
     last: int
     context: int
     closed: bool
+
+
+def sets_right(event: Event) -> bool:
+    """Whether with this the user contradicts or refuses what was said or done before."""
+    low = folded(" ".join(event.text[:_OPENING].split()))
+    contradicts = lexicon.expressions("claims")["contradicts"].match(low) is not None
+    return event.role == "user" and ("refuses" in event.metadata or contradicts)
 
 
 def mark_of(key: bytes, timestamp_ms: int, tokens: int, number: int, said: str, by_user: bool) -> Mark:

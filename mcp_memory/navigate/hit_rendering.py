@@ -24,17 +24,17 @@ DEEP = 400
 #: From this score on the best hit holds what matters, and what it lacks need not be said.
 _SURE = 0.8
 #: What a passage's room is shared out by: a clear hit takes it from the others, a doubtful one has to be compared.
-_BEST, _CLEAR, _NEIGHBOUR = 0.2, 4.0, 0.6
+_BEST, _CLEAR, _NEIGHBOUR = 0.2, 1, 0.6
 #: Characters of a passage: below the least nothing can be understood, above the most expand_grip is the better way.
-_LEAST, _MOST, _MOST_BEST = 60, 400, 900
+_LEAST, _MOST, _MOST_BEST = 80, 400, 500
 _PER_TOKEN = 3.6
 _ROUNDS, _FULL = 6, 0.96
 #: Characters of the passages of many hits, by their place; the last holds for all that follow.
 _SHORT = (180, 100, 100, 60)
 #: Those that are tried for the best one.
 _TIGHT = (180, 100, 60, 30)
-#: A line beside a hit has so much of its room.
-_BESIDE = 0.7
+#: A line beside a hit has so much of its room; there are as many as leave each passage so many tokens.
+_BESIDE, _READABLE = 0.7, 70
 #: How many grips a summary is shown with, and the characters of its title.
 _GRIPS, _TITLE = 2, 90
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
@@ -92,7 +92,7 @@ class HitLines:
 
     def _beside(self, room: int) -> list[int]:
         """How many lines stand beside each hit: as many as can be read, one of each before a second."""
-        left, beside = room // ROOMY - len(self.hits), [0] * len(self.hits)
+        left, beside = room // _READABLE - len(self.hits), [0] * len(self.hits)
         for round_of in range(max((len(hit.lines) for hit in self.hits), default=0)):
             for at, hit in enumerate(self.hits):
                 if left > 0 and len(hit.lines) > round_of:
@@ -114,6 +114,12 @@ class HitLines:
         for line in hit.lines[:beside]:
             head = f"  → {line.role} {short_grip_id(parse_ulid(line.id)[1])} "
             lines.append((head, line.passage, _BESIDE * _share(at, hit), _MOST))
+        if later := hit.contradicted:
+            number = next((n for n, other in enumerate(self.hits, 1) if later.id in other.event_ids), 0)
+            head = (
+                f"  ✗ contradicted by {number}" if number else f"  ✗ later: {short_grip_id(parse_ulid(later.id)[1])} "
+            )
+            lines.append((head, Passage("") if number else later.passage, 0.0, _LEAST))
         return lines
 
     def _where(self, hit: Hit) -> str:

@@ -76,6 +76,11 @@ def found_shape(found: Results, tokens: int, titles: Mapping[str, str]) -> dict[
     }
 
 
+def _line_shape(line: Hit) -> dict[str, Any]:
+    snippet = line.passage.window(_SNIPPET)
+    return {**picked(line, "id grip_id role"), "start_time": iso(line.start_ms), "snippet": snippet}
+
+
 def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
     return {
         **picked(hit, "id kind"),
@@ -84,12 +89,6 @@ def hit_shape(hit: Hit, title: str) -> dict[str, Any]:
         **picked(hit, "score band matched missing project session_id"),
         "start_time": iso(hit.start_ms),
         **picked(hit, "event_ids source_ids grip_id node_id"),
-        "lines": [
-            {
-                **picked(line, "id grip_id role"),
-                "start_time": iso(line.start_ms),
-                "snippet": line.passage.window(_SNIPPET),
-            }
-            for line in hit.lines
-        ],
+        "lines": [_line_shape(line) for line in hit.lines],
+        "contradicted": _line_shape(hit.contradicted) if hit.contradicted else None,
     }

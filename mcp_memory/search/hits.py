@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import Node, event_grip_id
+from mcp_memory.domain.segments import sets_right
 from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
 from mcp_memory.search.question import Places, Query, Question, lowered
@@ -197,6 +198,8 @@ class Hit:
     matched: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     lines: tuple[Hit, ...] = ()
+    #: With what the user contradicted it next, if that was so.
+    contradicted: Hit | None = None
     #: How a node is named in short.
     short_id: str = ""
 
@@ -270,7 +273,9 @@ async def hits_of(
     part, known = ranked[query.offset : query.end], dict[int, Places]()
     found = [match for item in part if item.match for match in (item.match, *item.match.lines)]
     read = await reader.candidates([match.message.number for match in found]) if found else {}
-    closings = await reader.closings([item.match.message.turn for item in part if item.match])
+    turns = [item.match.message.turn for item in part if item.match]
+    closings, following = await reader.closings(turns), await reader.following(turns)
+    told = set[bytes]()
     shown = [
         (item, entry)
         for item in part
@@ -303,6 +308,10 @@ async def hits_of(
             beside = _lines(match, read, closings) if match else []
             said = passages_of(question, [(event.text, rare) for event in beside])
             hit = with_lines(hit, map(_event_hit, beside, said))
+            _, later = following.get(match.message.turn, (0, None)) if match else (0, None)
+            if later and document.role != "user" and sets_right(later) and later.key not in told:
+                told.add(later.key)
+                hit = replace(hit, contradicted=_event_hit(later, Passage(later.text)))
         else:
             hit = await _node_hit(reader, query, document, passage, question)
             hit = replace(hit, matched=item.terms[0], missing=item.terms[1])

@@ -70,6 +70,7 @@ def _wording(name: str, flags: re.RegexFlag = re.I | re.S, more: str = "") -> re
 
 
 _TOLD, _ME, _US, _WHAT = (_wording(name) for name in ("told", "me", "us", "what"))
+_SETTLES = _wording("settles")
 _GATHERS, _ASKING, _NEWEST, _OLDER = (_wording(name) for name in ("gathers", "asking", "newest", "older"))
 #: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
 _CUES = (
@@ -135,6 +136,8 @@ class Question:
     gathers: bool
     #: Whether what was said last is asked for, so that of what fits the newest comes first.
     newest: bool
+    #: Whether it asks what was decided, why, or what holds now: then a contradiction comes before what it contradicts.
+    settles: bool = False
     #: What in the question looks like code or is quoted, as it is written there, in lower case.
     exact: tuple[re.Pattern[str], ...] = ()
     #: Words that mean nearly the same as those that are not common.
@@ -228,6 +231,7 @@ def question_of(asked: str) -> Question:
         for_thing=bool(_WHAT.search(asked)),
         gathers=bool(_GATHERS.search(asked)),
         newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
+        settles=bool(_SETTLES.search(asked) or _NEWEST.search(asked)),
         exact=_exact(asked),
         spelled=_spelled(asked),
     )

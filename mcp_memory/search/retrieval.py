@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.nodes import Node, NodeQuery
+from mcp_memory.domain.segments import sets_right
 from mcp_memory.domain.terms import IndexEntry, Pool, Within
 from mcp_memory.domain.text import STOP_WORDS, porter
 from mcp_memory.domain.toc import Level, Scope, ancestors, parse_node_id
@@ -15,7 +16,7 @@ from mcp_memory.errors import UsageError
 from mcp_memory.search.hits import LONGEST, Advice, RankedEntry, Results, hits_of, node_text, terms_told
 from mcp_memory.search.question import LEVELS, Query, Question, asks_for_anything, question_of
 from mcp_memory.search.ranking import rank
-from mcp_memory.search.scoring import scores, telling_of
+from mcp_memory.search.scoring import Match, scores, telling_of
 from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
@@ -23,6 +24,8 @@ from mcp_memory.times.resolve import TimeRange
 _POOL, _ALIKE = 200, 60
 _NODES = 100
 _ELSEWHERE = 60
+#: Among so many of the best a contradiction is looked for, where what was settled is asked for.
+_SETTLED = 10
 #: What a node that holds all of a question is worth: it only sums up what was said.
 _NODE = 0.75
 #: Where a time is named, what the tree says of it: so many nodes, after so many events.
@@ -100,8 +103,28 @@ async def _events(reader: ReadStore, question: Question, query: Query) -> tuple[
         pool = pool.merged(replace(more, messages=more.messages[: more.matched], beside={}))
     telling = telling_of(wide, pool)
     matches = rank(telling, pool, query.favoured, diverse=query.diverse)
+    if question.settles:
+        matches = await _settled(reader, matches)
     sure = scores(matches, telling.rare)
     return [RankedEntry(score, match=match) for match, score in zip(matches, sure, strict=True)], telling.rare
+
+
+async def _settled(reader: ReadStore, matches: list[Match]) -> list[Match]:
+    """The same, but a turn with which the user contradicts another comes right before that."""
+    best = {match.message.turn or -match.message.number: match for match in matches[:_SETTLED]}
+    order, following = list(best), await reader.following([turn for turn in best if turn > 0])
+    for turn, (correction, event) in following.items():
+        # It must speak of the matter itself.
+        if (
+            correction in best
+            and best[correction].near
+            and order.index(correction) > order.index(turn)
+            and sets_right(event)
+        ):
+            order.remove(correction)
+            order.insert(order.index(turn), correction)
+            best[correction] = best[correction]._replace(value=max(best[correction].value, best[turn].value))
+    return [*(best[turn] for turn in order), *matches[_SETTLED:]]
 
 
 async def _nodes(reader: ReadStore, question: Question, query: Query, kinds: frozenset[str]) -> list[RankedEntry]:

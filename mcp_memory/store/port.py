@@ -150,6 +150,9 @@ class ReadStore(SearchIndex, Protocol):
     async def closings(self, turns: Sequence[int]) -> dict[int, Event]:
         """With what the agent ended each turn, by the number of the user's message that opened it."""
 
+    async def following(self, turns: Sequence[int]) -> dict[int, tuple[int, Event]]:
+        """What the user said next after each turn, with its number, by the number of the message that opened it."""
+
     async def known(self, words: Sequence[str]) -> dict[str, int]:
         """In how many documents these words occur, counted up to a few; those that occur nowhere are left out."""
 

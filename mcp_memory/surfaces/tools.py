@@ -171,13 +171,14 @@ class Tools:
         project: Project = None,
         kind: Kind = None,
         limit: Limit = 5,
-        budget_tokens: Budget = 400,
+        budget_tokens: Budget = 500,
         cursor: Cursor = None,
         diverse: Diverse = False,
     ) -> str:
         """Search all remembered sessions for terms: the passages that hold them, best first, with grips.
 
-        Each hit has a score: from 0.8 on jump there, from 0.5 on verify it, from 0.3 on compare; below that browse."""
+        A hit is one exchange. Its score is how often such hits are right: from 0.8 on jump there, from 0.5 on verify,
+        from 0.3 on compare; below that browse."""
 
         async def found(app: App, room: int) -> Page:
             hits, page = await app.answers.teleport(

@@ -84,6 +84,13 @@ class TurnPart:
                 found[place[-1]] = reply[0]
         return found
 
+    async def following(self, turns: Sequence[int]) -> dict[int, tuple[int, Event]]:
+        found: dict[int, tuple[int, Event]] = {}
+        for session, *place in await self._reads.fetch(_PLACES, (json.dumps(list(turns)),)):
+            if later := await self._first(session, f"{_HERE} > (?, ?) AND {_ASKED}", place):
+                found[place[-1]] = later[1], later[0]
+        return found
+
     async def _end(self, session: int, place: Sequence[int]) -> Sequence[int]:
         """Where the user speaks next."""
         later = await self._first(session, f"{_HERE} > (?, ?) AND {_ASKED}", place)
