@@ -25,20 +25,16 @@ from mcp_memory.search.ranking import rank
 from mcp_memory.search.scoring import WEIGHTS, Match, Telling, Weights, telling_of
 from mcp_memory.times.resolve import TimeRange
 
-#: With which weights a feature counts for nothing. Where tools speak, or a thing is asked for, that is what any other
-#: output of a tool counts.
+#: With which weights a feature counts for nothing. Where tools speak, that is what any other output of a tool
+#: counts.
 NEUTRAL: Mapping[str, Mapping[str, float]] = {
     "how often a word is said": {"k1": 0.0},
     "length of a passage": {"b": 0.0},
     "word pairs": {"pair": 0.0},
-    "coverage of the question": {"cover": 0.0},
-    "names that address": {"addressed": 1.0},
     "synonyms": {"synonym": 0.0},
     "whose words are meant": {"mine": 1.0, "ours": 1.0, "users": 1.0, "told": 1.0},
-    "tool output counts less": {"thing": 1.0, "tool": 1.0, "spoke": 1.0},
-    "tool output for a thing": {"thing": WEIGHTS.tool},
+    "tool output counts less": {"tool": 1.0, "spoke": 1.0},
     "reports of subagents": {"spoke": WEIGHTS.tool},
-    "system messages": {"system": 1.0},
     "what stands beside": {"before": 0.0, "after": 0.0},
     "session": {"session": 0.0},
     "turn": {"turn": 0.0},
@@ -47,7 +43,6 @@ NEUTRAL: Mapping[str, Mapping[str, float]] = {
     "answers to questions": {"answers": 1.0},
     "closing messages": {"closes": 1.0},
     "favoured time": {"favour": 1.0},
-    "what only asks": {"asks": 1.0},
     "cues of an answer": {"cue": 1.0},
     "written as in the question": {"written": 0.0},
     "newest first": {"newer": 0.0},

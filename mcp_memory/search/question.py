@@ -69,7 +69,7 @@ def _wording(name: str, flags: re.RegexFlag = re.I | re.S, more: str = "") -> re
     return re.compile(rf"{more}\b(?:{'|'.join(sections('questions')[name])})\b", flags)
 
 
-_TOLD, _ME, _US, _WHAT = (_wording(name) for name in ("told", "me", "us", "what"))
+_TOLD, _ME, _US = (_wording(name) for name in ("told", "me", "us"))
 _SETTLES = _wording("settles")
 _GATHERS, _ASKING, _NEWEST, _OLDER = (_wording(name) for name in ("gathers", "asking", "newest", "older"))
 #: What kind of answer is asked for, and what such an answer looks like in lower case, in which it is found much faster.
@@ -129,9 +129,8 @@ class Question:
     unit_of: tuple[int, ...]
     #: Whose words are meant, if the question tells: what I did is in my words, what you told me in yours.
     speaker: str
-    #: Whether it asks about us, and whether for a thing, a name or a number.
+    #: Whether it asks about us.
     about_us: bool
-    for_thing: bool
     #: Whether the answer is put together from several places: a count, a sum, an order, a comparison.
     gathers: bool
     #: Whether what was said last is asked for, so that of what fits the newest comes first.
@@ -228,7 +227,6 @@ def question_of(asked: str) -> Question:
         unit_of=tuple(unit_of),
         speaker="assistant" if told else "user" if me else "",
         about_us=bool(_US.search(asked)),
-        for_thing=bool(_WHAT.search(asked)),
         gathers=bool(_GATHERS.search(asked)),
         newest=bool(_NEWEST.search(asked)) and not _OLDER.search(asked),
         settles=bool(_SETTLES.search(asked) or _NEWEST.search(asked)),

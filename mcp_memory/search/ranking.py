@@ -24,7 +24,6 @@ from mcp_memory.search.scoring import (
     closing,
     is_later,
     match_of,
-    only_asks,
     role_weights,
     strengths,
 )
@@ -158,9 +157,8 @@ def _speaks(text: str) -> bool:
 
 
 def _answering(question: Question, match: Match) -> Match:
-    """Worth more if it looks like an answer: it writes and names what is asked for, and does not ask itself."""
-    text, focus = match.message.text, match.focus
-    value = match.value * (WEIGHTS.asks if only_asks(match.message) else 1.0)
+    """Worth more if it looks like an answer: it writes and names what is asked for."""
+    text, focus, value = match.message.text, match.focus, match.value
     if match.near and question.exact:
         low = folded(text)
         written = sum([each.search(low) is not None for each in question.exact])

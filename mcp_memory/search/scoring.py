@@ -1,85 +1,72 @@
-"""What a message is worth for a question: BM25 over its best passage, whose words they are, and how sure that is.
-
-Where people talk with each other, messages often begin with the name of who speaks ("Ann: see you then"). A question
-that names Ann means what she said rather than what was said to her.
-"""
+"""What a message is worth for a question: BM25 over its best passage, whose words they are, and how sure that is."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mcp_memory.domain.terms import Message, Pool
-from mcp_memory.domain.text import root
 from mcp_memory.search.question import Places, Question, Unit
 
 
 class Weights(NamedTuple):
     """All tuned numbers of ranking.
 
-    They were chosen on questions about coding sessions (recall) and two public sets of chats (LoCoMo, LongMemEval);
-    the comments say what is lost without each, as it was last measured there.
+    The comments say what is lost without each, in thousandths: hit@5 and MRR of the questions on 54 coding sessions,
+    R@5 and R@10 of LoCoMo and of LongMemEval. `python -m bench ablation` prints them anew.
     """
 
-    #: BM25; the usual length of a passage in characters.
+    #: BM25 (−51/−103, −8/−8, −19/−1), and the usual length of a passage in characters (−51/−13, +1/+1, −5/+1).
     k1: float = 1.2
     b: float = 0.3
     usual: float = 480.0
-    #: Words that stand side by side as in the question, up to so many words apart, of this length. Recall: hit@1 −.05.
+    #: Words side by side as in the question, up to so many words of this length apart (−26/+7, +2/0, −17/−1).
     pair: float = 1.0
     near: float = 6.0
     word: float = 7.0
-    #: How much of a passage's value depends on how much of the question it covers. R@5: LoCoMo and LongMemEval −.007.
-    cover: float = 0.1
-    #: The name of a speaker where it is not the speaker's, most often to address someone. LoCoMo: R@5 −.006.
-    addressed: float = 0.5
-    #: A word that is only told by another of nearly the same meaning that is as rare: so that the word itself comes
-    #: first. Of 40 questions asked in other words, synonyms bring 3 more into the first 5.
+    #: A word that is only told by another of nearly the same meaning, so that the word itself comes first (−51/−26,
+    #: 0/−3, −2/0).
     synonym: float = 0.4
-    #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant. R@5 .70 to .63
-    #: without any of it.
+    #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant (−26/−1, −3/+2,
+    #: −35/−37).
     mine: float = 1.8
     ours: float = 1.3
     users: float = 1.1
     told: float = 1.1
-    #: What a tool printed, where a thing is asked for and where not, and what a system said.
-    thing: float = 0.6
-    tool: float = 0.45
+    #: What a tool printed, or a system said (−51/−35 on coding sessions); what a tool reports in words, such as a
+    #: subagent, counts in full.
+    tool: float = 0.6
     spoke: float = 1.0
-    system: float = 0.5
-    #: What was said just before a message, just after it (R@10 .80 to .70 without both), and anywhere in its session
-    #: (R@10: LoCoMo −.010, LongMemEval −.015).
+    #: What was said just before a message and just after it (−26/−15, −52/−46, −2/−4), and anywhere in its session
+    #: (0/+19, −8/−5, −3/−7).
     before: float = 0.33
     after: float = 0.18
     session: float = 0.25
-    #: What is said anywhere in its turn, from the user's message to the next: BM25 over all of it, the user's words and
-    #: those of tools weighted, long turns counting for less.
+    #: What is said anywhere in its turn, from the user's message to the next (−77/−28, +1/+15, −6/−6): BM25 over all of
+    #: it, the user's words and those of tools weighted (−26/−6), long turns counting for less (−51/−80).
     turn: float = 0.6
     turn_user: float = 1.3
     turn_tool: float = 0.5
     turn_b: float = 0.6
     turn_usual: float = 3_000.0
-    #: A message that answers a question. LoCoMo: hit@1 −.026, R@5 −.012.
+    #: A message that answers a question (0/+4, −9/−8, 0/+1), and the last of several by an agent (0/−45 on coding
+    #: sessions).
     answers: float = 1.2
-    #: The last of several messages by an agent. Recall: hit@1 −.075.
     closes: float = 1.2
-    #: What was said in the favoured time. LoCoMo: hit@1 −.018, R@5 −.008.
+    #: What was said in the favoured time (−26/−26, −12/−16, −22/−27).
     favour: float = 3.2
-    #: A message that only asks. LoCoMo: hit@1 −.018, R@10 −.010.
-    asks: float = 0.6
-    #: Each sign that a passage answers: a number, a time, a reason. R@5: LoCoMo −.011, LongMemEval −.048.
+    #: Each sign that a passage answers: a number, a time, a reason (0/+3, −3/−1, −45/−53).
     cue: float = 1.25
     #: A text that writes what looks like code, or is quoted, just as the question does: kept because users expect it.
     written: float = 0.5
     #: Where the newest is asked for: what holds so much of what the best does is as good, and the newest of it worth
-    #: more. Recall: the newest of two answers comes first for 2 questions instead of 0 of 2.
+    #: more. Kept because it is what is asked for.
     as_good: float = 0.6
     newer: float = 0.5
-    #: Where several hits make up the answer: what is left of the worth of a word told before (LongMemEval: R@5 −.013),
-    #: and of a session seen before.
+    #: Where several hits make up the answer: what is left of the worth of a word told before (0/+1, −1/0, −9/+1), and,
+    #: where hits shall be spread, of a session seen before.
     again: float = 0.9
     same_session: float = 0.4
 
@@ -88,16 +75,9 @@ WEIGHTS = Weights()
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
 PASSAGE = 500
 _SPOKEN = ("user", "assistant")
-_NAME_WORDS, _NAME_LONGEST = 3, 40
 _ASKS = ("?", "？", "؟")
-#: A longer message says more than it asks; how near its end the question may stand.
-_SHORT, _END = 300, 100
-#: By these words people speak of themselves. Where they do, a question tells something as well.
-_OF_ONESELF = re.compile(
-    r"\b(?:i|me|my|mine|myself|we|us|our|ours|ich|mir|mich|mein\w*|wir|uns\w*|je|j|moi|mon|ma|mes|nous|notre|nos|yo|mi|mis"
-    r"|nosotros|nuestr\w+|io|mio|mia|noi|eu|meu|minha|ik|mij|mijn|wij|jag|mig|min|vi|я|мне|меня|мой|моя|мы|нас)\b|[我私僕俺나저]",
-    re.I,
-)
+#: How near its end the question of a message may stand.
+_END = 100
 
 
 class Match(NamedTuple):
@@ -125,18 +105,14 @@ class Telling:
     """How much the units of a question tell, among the documents that its pool was taken from.
 
     `rare` says so by unit: the rarer, the more; `alike`, which share of it a word of nearly the same meaning tells.
-    `names` are the units that name those who speak.
     """
 
     question: Question
     rare: tuple[float, ...]
     alike: tuple[float, ...]
-    names: frozenset[int]
 
 
 def telling_of(question: Question, pool: Pool) -> Telling:
-    known = speakers(pool)
-    names = frozenset(number for number, unit in enumerate(question.units) if known and unit.root in known)
     rare, alike = list[float](), list[float]()
     for unit in question.units:
         count = pool.frequencies.get(unit.match, 0)
@@ -145,7 +121,7 @@ def telling_of(question: Question, pool: Pool) -> Telling:
         share = min(1.0, _rarity(unit, more, pool) / tells) if unit.alike and tells else 0.0
         rare.append(tells)
         alike.append(WEIGHTS.synonym * share)
-    return Telling(question, tuple(rare), tuple(alike), names)
+    return Telling(question, tuple(rare), tuple(alike))
 
 
 def _rarity(unit: Unit, count: int, pool: Pool) -> float:
@@ -159,38 +135,9 @@ def role_weights(question: Question) -> dict[str, float]:
     return {
         "user": 1.0 if told else WEIGHTS.mine if mine else WEIGHTS.ours if question.about_us else WEIGHTS.users,
         "assistant": WEIGHTS.told if told else 1.0,
-        "tool": WEIGHTS.thing if question.for_thing else WEIGHTS.tool,
-        "system": WEIGHTS.system,
+        "tool": WEIGHTS.tool,
+        "system": WEIGHTS.tool,
     }
-
-
-def name_end(text: str) -> int:
-    """Where the words begin that follow the speaker's name; 0 if the text does not begin with one."""
-    colon = text.find(": ", 1, _NAME_LONGEST)
-    words = text[:colon].split() if colon >= 0 else []
-    named = len(words) <= _NAME_WORDS and all(word[0].isalpha() and not word[0].islower() for word in words)
-    return colon + 2 if colon >= 0 and named else 0
-
-
-def speakers(pool: Pool) -> frozenset[str]:
-    """The names of those who speak, by root, word by word; none unless most messages begin with one."""
-    spoken = [message for message in pool.messages if message.role in _SPOKEN]
-    ends = [(message, end) for message in spoken if (end := name_end(message.text))]
-    if len(ends) * 2 <= len(spoken):
-        return frozenset()
-    return frozenset(root(word) for message, end in ends for word in message.text[: end - 2].lower().split())
-
-
-def only_asks(message: Message) -> bool:
-    """Whether a message asks and tells nothing: it ends with a question, and nobody speaks of themselves.
-
-    What a user asks an agent does not count as such: it is shown with the reply, and so leads to the answer.
-    """
-    text = message.text
-    if message.role not in _SPOKEN or len(text) > _SHORT or not text.rstrip().endswith(_ASKS):
-        return False
-    begin = name_end(text)
-    return (begin > 0 or message.role == "assistant") and not _OF_ONESELF.search(text, begin)
 
 
 def answers(pool: Pool, matches: Mapping[int, Match]) -> set[int]:
@@ -229,24 +176,17 @@ def match_of(telling: Telling, message: Message, said: Places, alike: Places) ->
     if not (said or alike):
         return Match(message)
     whole, rare = said, list(telling.rare)
-    if not telling.names.isdisjoint(whole) and (begin := name_end(message.text)):
-        # A speaker's name counts less in what someone else says, which begins with that one's own name.
-        for unit in telling.names:
-            rare[unit] *= WEIGHTS.addressed if unit in whole and whole[unit][0] >= begin else 1.0
-    total = sum(rare) or 1.0
     only_alike = frozenset(unit for unit in alike if unit not in whole)
     for unit in only_alike:
         whole = {**whole, unit: alike[unit]}
         rare[unit] *= telling.alike[unit]
-    value, passage = _best_passage(telling.question, whole, len(message.text), rare, total)
+    value, passage = _best_passage(telling.question, whole, len(message.text), rare)
     focus = min([inside[0] for inside in passage.values()])
     return Match(message, value, focus, frozenset(passage), whole, only_alike)
 
 
-def _best_passage(
-    question: Question, whole: Places, length: int, rare: Sequence[float], total: float
-) -> tuple[float, Places]:
-    """The value of the best passage of a text, and what it says; `total` is what all of the question tells."""
+def _best_passage(question: Question, whole: Places, length: int, rare: Sequence[float]) -> tuple[float, Places]:
+    """The value of the best passage of a text, and what it says."""
     best, at = 0.0, whole
     weights = WEIGHTS
     for size, here, more in _passages(whole, length):
@@ -261,7 +201,6 @@ def _best_passage(
                 gap = max(1.0, _closest(both[first], both[second]) / weights.word)
                 if gap <= weights.near:
                     value += weights.pair * (rare[first] + rare[second]) / 2 / math.sqrt(gap)
-        value *= 1 - weights.cover + weights.cover * covered / total
         if value > best:
             best, at = value, both
     return best, at

@@ -52,7 +52,7 @@ class SearchIndex(Protocol):
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
         """The events that are worth ranking for these terms; with `cited`, only those that a grip cites.
 
-        The commonest terms find nothing in a long history: the work is bounded by `limit` and by a share of it.
+        In a long history the commonest terms find nothing: the work is bounded by `limit` and a share of it.
         """
 
 
@@ -136,8 +136,7 @@ class ReadStore(SearchIndex, Protocol):
     async def edits(self, name: str, tools: Collection[str], within: Within, limit: int) -> list[list[Event]]:
         """The latest calls of these tools, and commits, whose first line holds a file's name; not those that failed.
 
-        They come by turn, the latest first, in a turn in order. Of a name that is all over the place only the calls are
-        known that were stored last.
+        They come by turn, the latest first, in a turn in order; of a common name only those that were stored last.
         """
 
     async def turn_of(self, key: bytes) -> TurnOutline: ...

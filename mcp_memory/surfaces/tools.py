@@ -194,7 +194,7 @@ class Tools:
         when: When,
         topic: Topic = None,
         project: Project = None,
-        budget_tokens: Budget = 600,
+        budget_tokens: Budget = 500,
         cursor: Cursor = None,
     ) -> str:
         """What happened in a time: the days, weeks or months that it covers, with their main points and grips."""

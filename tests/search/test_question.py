@@ -61,14 +61,6 @@ def test_what_only_looks_like_the_long_form_is_not_found(asked: str, told: str) 
     assert question_of(asked).widened({}, 1_000).places_by_form([told]) == [({}, {})]
 
 
-@pytest.mark.parametrize(
-    "asked", ["which port does the cache use", "How long is the timeout?", "where is the lock kept"]
-)
-def test_a_thing_asked_for_may_stand_in_what_a_tool_said_rather_than_a_reason(asked: str) -> None:
-    reason = role_weights(question_of("why is the timeout so long"))["tool"]
-    assert reason < role_weights(question_of(asked))["tool"] < role_weights(question_of(asked))["assistant"]
-
-
 @pytest.mark.parametrize(("asked", "told"), [("art", "start"), ("use", "user"), ("log", "login"), ("数据", "据数")])
 def test_a_part_of_another_word_is_not_the_word(asked: str, told: str) -> None:
     assert question_of(asked).held([told])[0] == [False]
