@@ -289,7 +289,7 @@ class Odds(NamedTuple):
     `python -m bench recall` prints how often hits of each score were right on others.
     """
 
-    base: float = -6.41
+    base: float = -6.3
     #: The share of the question that the hit's turn holds, and in how many words.
     holds: float = 0.51
     many: float = 1.02
@@ -305,8 +305,8 @@ ODDS = Odds()
 #: The place of the one behind with which hits are compared, and how far one may exceed it.
 _COMPARED, _FARTHEST = 9, 2.0
 #: The less of the question's weight than this share a hit holds, the likelier it is about something else, however far
-#: it stands out; and so is one that holds one or two words of several.
-_ENOUGH, _FEW, _SEVERAL, _BY_CHANCE = 0.45, 2, 3, 0.6
+#: it stands out; and so is one that holds one or two words of more.
+_ENOUGH, _FEW, _BY_CHANCE = 0.45, 2, 0.45
 
 
 def scores(ranked: Sequence[Match], rare: Sequence[float]) -> list[float]:
@@ -335,6 +335,6 @@ def scores(ranked: Sequence[Match], rare: Sequence[float]) -> list[float]:
         odds += (
             ODDS.relative * match.value / best if place else ODDS.first + ODDS.first_holds * holds + ODDS.lead * lead
         )
-        chance = _BY_CHANCE if own <= 1 < len(rare) or (own <= _FEW and len(rare) > _SEVERAL) else 1.0
+        chance = _BY_CHANCE if own <= _FEW and own < len(rare) else 1.0
         found.append(round(chance * min(1.0, holds / _ENOUGH) ** 2 / (1 + math.exp(-odds)), 3))
     return found
