@@ -18,46 +18,46 @@ class Weights(NamedTuple):
     R@5 and R@10 of LoCoMo and of LongMemEval. `python -m bench ablation` prints them anew.
     """
 
-    #: BM25 (−51/−103, −8/−8, −19/−1), and the usual length of a passage in characters (−51/−13, +1/+1, −5/+1).
+    #: BM25 (−51/−102, −10/−9, −15/−6), and the usual length of a passage in characters (−51/−14, 0/−1, −11/+1).
     k1: float = 1.2
     b: float = 0.3
     usual: float = 480.0
-    #: Words side by side as in the question, up to so many words of this length apart (−26/+7, +2/0, −17/−1).
+    #: Words side by side as in the question, up to so many words of this length apart (−26/+12, +3/+4, −17/0).
     pair: float = 1.0
     near: float = 6.0
     word: float = 7.0
     #: A word that is only told by another of nearly the same meaning, so that the word itself comes first (−51/−26,
-    #: 0/−3, −2/0).
+    #: 0/+3, −2/0).
     synonym: float = 0.4
-    #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant (−26/−1, −3/+2,
-    #: −35/−37).
+    #: The user's words: where I am meant, where we are, and else; the assistant's where they are meant (−26/−1, −4/0,
+    #: −37/−39).
     mine: float = 1.8
     ours: float = 1.3
     users: float = 1.1
     told: float = 1.1
-    #: What a tool printed, or a system said (−51/−35 on coding sessions); what a tool reports in words, such as a
+    #: What a tool printed, or a system said (−77/−63 on coding sessions); what a tool reports in words, such as a
     #: subagent, counts in full.
     tool: float = 0.6
     spoke: float = 1.0
-    #: What was said just before a message and just after it (−26/−15, −52/−46, −2/−4), and anywhere in its session
-    #: (0/+19, −8/−5, −3/−7).
+    #: What was said just before a message and just after it (−26/−15, −55/−44, −6/−8), and anywhere in its session
+    #: (0/+19, −17/−11, −5/−6).
     before: float = 0.33
     after: float = 0.18
     session: float = 0.25
-    #: What is said anywhere in its turn, from the user's message to the next (−77/−28, +1/+15, −6/−6): BM25 over all of
-    #: it, the user's words and those of tools weighted (−26/−6), long turns counting for less (−51/−80).
+    #: What is said anywhere in its turn, from the user's message to the next (−77/−29, −5/+11, −8/0): BM25 over all of
+    #: it, the user's words and those of tools weighted (−26/−8), long turns counting for less (−51/−78).
     turn: float = 0.6
     turn_user: float = 1.3
     turn_tool: float = 0.5
     turn_b: float = 0.6
     turn_usual: float = 3_000.0
-    #: A message that answers a question (0/+4, −9/−8, 0/+1), and the last of several by an agent (0/−45 on coding
+    #: A message that answers a question (0/+4, −14/−15, −2/−1), and the last of several by an agent (0/−48 on coding
     #: sessions).
     answers: float = 1.2
     closes: float = 1.2
-    #: What was said in the favoured time (−26/−26, −12/−16, −22/−27).
+    #: What was said in the favoured time (−26/−26, −14/−13, −22/−27).
     favour: float = 3.2
-    #: Each sign that a passage answers: a number, a time, a reason (0/+3, −3/−1, −45/−53).
+    #: Each sign that a passage answers: a number, a time, a reason (0/+3, −3/+3, −40/−55).
     cue: float = 1.25
     #: A text that writes what looks like code, or is quoted, just as the question does: kept because users expect it.
     written: float = 0.5
@@ -65,7 +65,7 @@ class Weights(NamedTuple):
     #: more. Kept because it is what is asked for.
     as_good: float = 0.6
     newer: float = 0.5
-    #: Where several hits make up the answer: what is left of the worth of a word told before (0/+1, −1/0, −9/+1), and,
+    #: Where several hits make up the answer: what is left of the worth of a word told before (0/+1, −1/0, −9/+6), and,
     #: where hits shall be spread, of a session seen before.
     again: float = 0.9
     same_session: float = 0.4
