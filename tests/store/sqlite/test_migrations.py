@@ -20,6 +20,7 @@ from mcp_memory.pipeline.ingest import checkpoint_name
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.migrations import INBOX, latest, migrate, statements
+from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio
 
@@ -215,3 +216,18 @@ INSERT INTO segment (id, key, session, start_ms, end_ms, first_event, last_event
     tokens, closed, input_hash, node) VALUES
     (1, x'0a', 1, 0, 9, 1, 1, 0, 1, 1, 300, 1, 'h', 5), (2, x'0b', 1, 0, 9, 2, 2, 0, 2, 1, 400, 1, 'h', 6);
 """
+
+
+@pytest.mark.anyio
+async def test_the_index_is_filled_anew_where_a_step_empties_it(tmp_path: Path) -> None:
+    log = "\n".join(f"line {n} of the log says obscure{n}" for n in range(400))
+    async with memory(tmp_path) as app:
+        await learn(app, [said(log, "2026-03-02T10:00:00Z", role="tool"), *conversation()])
+    with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as connection:
+        connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
+        connection.execute("PRAGMA user_version = 7")
+    async with memory(tmp_path) as app:
+        assert (await app.answers.search("obscure200", "*"))[0].hits[0].role == "tool"
+        segments = (await app.answers.search("login timeout", "*", kind="segment"))[0].hits
+        assert {hit.kind for hit in segments} == {"segment"}
+    assert version(tmp_path / "memory.db") == latest()
