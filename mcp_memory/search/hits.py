@@ -20,7 +20,7 @@ from mcp_memory.domain.segments import sets_right
 from mcp_memory.domain.terms import IndexEntry
 from mcp_memory.domain.toc import Level
 from mcp_memory.search.question import Places, Query, Question, lowered
-from mcp_memory.search.scoring import Match
+from mcp_memory.search.scoring import LINES, Match
 from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
@@ -167,8 +167,6 @@ BANDS = ((0.8, "jump"), (0.5, "verify"), (0.3, "compare"), (0.0, "browse"))
 #: How much of a text is looked through for what it matched.
 LONGEST = 40_000
 _SHOWN_SOURCES = 3
-#: How many lines stand beside a hit; the last of them is with what its turn ended.
-_LINES = 2
 
 #: The terms of a question that were found, and those that were not.
 Terms = tuple[tuple[str, ...], tuple[str, ...]]
@@ -178,7 +176,7 @@ Terms = tuple[tuple[str, ...], tuple[str, ...]]
 class Hit:
     """One passage, with what it matched and where to go on.
 
-    `lines` are further passages of the same exchange, at most two: what is to the point as well, and how it ended.
+    `lines` are further passages of the same exchange: what is to the point as well, and how it ended.
     `event_ids` and `source_ids` name them, too, after its own.
     """
 
@@ -323,9 +321,9 @@ def _lines(match: Match, read: Mapping[int, IndexEntry], closings: Mapping[int, 
     """What else of its turn stands beside a match: what comes next in the list, and with what the turn ended."""
     found = [event for line in match.lines if (event := read[line.message.number].event)]
     closing, own = closings.get(match.message.turn), read[match.message.number].event
-    if closing and own and closing.key not in (own.key, *(event.key for event in found[: _LINES - 1])):
-        found.insert(_LINES - 1, closing)
-    return found[:_LINES]
+    if closing and own and closing.key not in (own.key, *(event.key for event in found[: LINES - 1])):
+        found.insert(LINES - 1, closing)
+    return found[:LINES]
 
 
 def with_lines(hit: Hit, lines: Iterable[Hit]) -> Hit:

@@ -16,6 +16,7 @@ from mcp_memory.domain.terms import Message, Pool
 from mcp_memory.lexicon import sections
 from mcp_memory.search.question import Question, folded
 from mcp_memory.search.scoring import (
+    LINES,
     PASSAGE,
     WEIGHTS,
     Match,
@@ -37,8 +38,6 @@ _COMPARED, _FEW_WORDS, _ALIKE, _BEGIN = 160, 80, 144, 12
 _NO_FIGURES = str.maketrans("", "", "0123456789")
 #: How many are read for what an answer looks like, and among how many what is repeated is looked for.
 _READ, _SIFTED = 30, 60
-#: How many messages of a turn stand together as one hit.
-_LINES = 3
 #: So much of a message counts towards the length of its turn.
 _COUNTED = 3_000
 _TOOL = re.compile(r"\w*")
@@ -233,7 +232,7 @@ def _by_turn(ranked: Sequence[Match]) -> list[Match]:
     turns: dict[int, list[Match]] = {}
     for match in ranked:
         turns.setdefault(match.message.turn or -match.message.number, []).append(match)
-    return [best._replace(lines=tuple(rest[: _LINES - 1])) for best, *rest in turns.values()]
+    return [best._replace(lines=tuple(rest[:LINES])) for best, *rest in turns.values()]
 
 
 def _gist(match: Match) -> tuple[str, frozenset[int]]:

@@ -74,6 +74,8 @@ class Weights(NamedTuple):
 WEIGHTS = Weights()
 #: Characters of a passage; longer texts are weighed by their best passage, so that length neither helps nor hurts.
 PASSAGE = 500
+#: How many lines of its turn stand beside a hit.
+LINES = 2
 _SPOKEN = ("user", "assistant")
 _ASKS = ("?", "？", "؟")
 #: How near its end the question of a message may stand.
@@ -285,8 +287,8 @@ def _closest(first: Sequence[int], second: Sequence[int]) -> int:
 class Odds(NamedTuple):
     """What makes a hit likelier to be right, in log odds.
 
-    Fitted on the coding questions, half of LoCoMo's and LongMemEval's, and questions about what memory does not hold;
-    `python -m bench recall` prints how often hits of each score were right on others.
+    Fitted on coding questions, a quarter of LoCoMo's, half of LongMemEval's and questions about what memory does not
+    hold, the base then raised by .1 for coding sessions. `python -m bench recall` prints how often hits were right.
     """
 
     base: float = -6.3
@@ -325,10 +327,8 @@ def scores(ranked: Sequence[Match], rare: Sequence[float]) -> list[float]:
         for line in (match, *match.lines):
             for unit in line.near:
                 told[unit] = max(told.get(unit, 0.0), WEIGHTS.synonym if unit in line.alike else 1.0)
-        holds, own = (
-            sum([rare[unit] * much for unit, much in told.items()]) / total,
-            sum(much == 1.0 for much in told.values()),
-        )
+        holds = sum([rare[unit] * much for unit, much in told.items()]) / total
+        own = sum(much == 1.0 for much in told.values())
         # Where there are none behind, nothing else speaks of what it holds.
         out = min(match.value / behind - 1, _FARTHEST) if behind > 0 else _FARTHEST * holds**2
         odds = ODDS.base + ODDS.holds * holds + ODDS.many * math.log1p(own) + ODDS.out * out

@@ -35,7 +35,7 @@ from mcp_memory.domain.terms import (
 from mcp_memory.domain.text import beginning
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.store.sqlite.database import Reads, Row, marks, told
-from mcp_memory.store.sqlite.log import EVENT, PLACED, event_of
+from mcp_memory.store.sqlite.log import EVENT, OPENED, PLACED, event_of
 from mcp_memory.store.sqlite.nodes import NODE, NODE_COLUMNS, NODE_TABLES, nodes_of
 
 #: A term is counted up to here; what is more frequent is estimated from where the counting stopped.
@@ -69,14 +69,9 @@ _LITTLE = 1_000
 _SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
 _ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
 _EVER = 1 << 62
-#: The user's message that opened a turn, or is the event itself; it is looked for so many events back.
-_TURN = (
-    "(SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session AND (n.timestamp_ms, n.id) <= "
-    "(e.timestamp_ms, e.id) ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT 400) WHERE role = 'user' LIMIT 1)"
-)
 _MESSAGES = (
     "SELECT e.id, e.session, e.timestamp_ms, e.role, "
-    f"substr(e.text, 1, {ENDLESS}), {_TURN} "
+    f"substr(e.text, 1, {ENDLESS}), {OPENED} "
     "FROM event e WHERE e.id IN ({marks})"
 )
 _FITTING = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"

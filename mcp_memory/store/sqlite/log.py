@@ -39,6 +39,12 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Any], Any] | None, Callable[[Any], Any
     ("metadata", "metadata", lambda text: _DECODE(text)[0], _JSON.encode),
 )
 EVENT_COLUMNS = ", ".join(f"e.{name}" for name, *_ in _COLUMNS)
+#: The number of the user's message that opened the turn of an event `e`, or is the event itself; it is looked for so
+#: many events back.
+OPENED = (
+    "(SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session AND (n.timestamp_ms, n.id) <= "
+    "(e.timestamp_ms, e.id) ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT 400) WHERE role = 'user' LIMIT 1)"
+)
 #: Rows for `event_of`; the store's own number comes last.
 EVENTS = (
     f"SELECT {EVENT_COLUMNS}, s.client, s.session_id, p.slug, e.id "

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from mcp_memory.domain.events import Event, TurnOutline
 from mcp_memory.domain.terms import Within
 from mcp_memory.store.sqlite.database import Reads
-from mcp_memory.store.sqlite.log import EVENTS, event_of
+from mcp_memory.store.sqlite.log import EVENTS, OPENED, event_of
 from mcp_memory.store.sqlite.records import LATEST
 
 #: A call that committed tells the message after its first line.
@@ -20,21 +20,13 @@ _HERE = "(e.timestamp_ms, e.id)"
 _REST = f"{_HERE} >= (?, ?) AND {_HERE} < (?, ?)"
 _PLACE = "SELECT session, timestamp_ms, id FROM event WHERE key = ?"
 _PLACES = "SELECT session, timestamp_ms, id FROM event WHERE id IN (SELECT value FROM json_each(?))"
-#: So many of the latest tool results that hold a file's name are looked at, since README.md stands in very many; and so
-#: many events back for the message that opened a turn.
-_HOLDING, _BACK = 4_000, 1_000
-_OPENED = f"""(
-    SELECT id FROM (
-        SELECT n.id, n.role FROM event n
-        WHERE n.session = e.session AND (n.timestamp_ms, n.id) <= (e.timestamp_ms, e.id)
-        ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT {_BACK}
-    ) WHERE role = 'user' LIMIT 1
-)"""
+#: So many of the latest tool results that hold a file's name are looked at, since README.md stands in very many.
+_HOLDING = 4_000
 _EDITS = f"""
     WITH holding AS MATERIALIZED (
         SELECT rowid / 4 AS number FROM search WHERE search MATCH :match ORDER BY rowid DESC LIMIT {_HOLDING}
     )
-    {EVENTS.replace(" FROM event e", f", e.session, {_OPENED} FROM holding CROSS JOIN event e ON e.id = number")}
+    {EVENTS.replace(" FROM event e", f", e.session, {OPENED} FROM holding CROSS JOIN event e ON e.id = number")}
     WHERE e.type = 'tool_result' AND (:project IS NULL OR p.slug = :project)
       AND e.timestamp_ms >= :start AND e.timestamp_ms < :end
       AND instr(lower(substr(e.text, 1, instr(e.text || char(10), char(10)))), lower(:name))
