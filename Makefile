@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test bench crash soak lint types unit e2e conformance lock release clean
+.PHONY: help run test bench crash soak lint types unit axe e2e conformance lock release clean
 
 help:
-	@echo "make run    install, load the sample history if memory is empty, and serve it on this machine"
+	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
 	@echo "make test   lint, types and all tests"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make crash  several hundred kills of hooks, servers and commands, after which nothing may be lost or doubled"
@@ -39,8 +39,8 @@ release: $(READY)
 	$(BIN)/python -m release.package
 
 run: $(READY)
-	@$(BIN)/mcp-memory demo
-	@$(BIN)/mcp-memory serve --http
+	@$(BIN)/mcp-memory demo --json > /dev/null
+	@$(BIN)/mcp-memory web --steps
 
 test: lint types unit
 
@@ -51,8 +51,14 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
+unit: $(READY) axe
 	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report=term
+
+# What looks for barriers in the pages; its tests skip where there is no npm.
+AXE := build/axe/node_modules/axe-core/axe.min.js
+axe:
+	@[ -f $(AXE) ] || ! command -v npm >/dev/null || npm install --prefix build/axe --no-save --no-audit --no-fund \
+		--fetch-retries=1 --fetch-timeout=20000 axe-core@4.14.0 >/dev/null 2>&1 || true
 
 bench: $(READY)
 	$(BIN)/python -m bench

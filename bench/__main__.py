@@ -28,6 +28,7 @@ NAMES = (
     "teleport",
     "navigation",
     "context",
+    "web",
     "agent",
     "recall",
     "ablation",
@@ -43,7 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios to a baseline, with their aims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(NAMES)}")
     parser.add_argument(
-        "--large", action="store_true", help="teleport and context at 1,000,000 events, indexes at 100,000 (takes long)"
+        "--large",
+        action="store_true",
+        help="teleport, context and web at 1,000,000 events, indexes at 100,000 (takes long)",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="keep invented histories there, to be used again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,6 +29,9 @@ _END = datetime(2120, 1, 1, tzinfo=UTC)
 _PARTS = "ba co de fi gu la me no pa ri su ta ve wo xi zo chi dra fle gro pla ste tru ".split()
 _PLACES = "SELECT n.key, p.slug FROM node n JOIN project p ON p.id = n.project WHERE n.level = ? AND n.removed = 0"
 _ENDINGS = ("", "", "", "s", "ing", "ed", "er", "tion")
+
+#: Puts so many events into a memory.
+Add = Callable[[App, int], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -60,15 +63,15 @@ async def build(app: App) -> None:
     await app.pipeline.lease.release()
 
 
-async def invented(scratch: Path, events: int) -> Path:
+async def invented(scratch: Path, events: int, add: Add | None = None, name: str = "invented") -> Path:
     """The home of a memory with so many events, made once per run."""
-    home = scratch / f"invented-{events}"
+    home = scratch / f"{name}-{events}"
     if not home.exists():
         # Under another name until it is complete, since one that is kept is used again.
         unfinished = scratch / f"{home.name}-unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         async with opened(unfinished) as app:
-            await add_invented(app, events)
+            await (add or add_invented)(app, events)
             await build(app)
         unfinished.rename(home)
     return home

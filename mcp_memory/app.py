@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_DAY_MS = 24 * 60 * 60 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class SystemClock:
@@ -165,6 +167,7 @@ class App:
             spool=settings.spool,
             clock=self.clock,
             backup=lambda: store.refresh_backups(settings.backup.keep, self.spending),
+            tidy=self.tidy,
             upgrades=upgrades,
         )
 
@@ -217,8 +220,12 @@ class App:
         await self.store.add([Intake((event,), root, label)])
         return replace(event, project=await self.store.project_of_root(root, label) or "")
 
-    async def status(self) -> dict[str, Any]:
-        """What is stored and what waits."""
+    async def tidy(self) -> None:
+        """Drop what was noted of answers to agents longer ago than it is kept."""
+        await self.inbox.expire_handed(self.spending.now_ms() - self.settings.recall.keep_days * _DAY_MS)
+
+    async def status(self, *, brief: bool = False) -> dict[str, Any]:
+        """What is stored and what waits; briefly without what takes a look at every node."""
         from mcp_memory.navigate.shapes import iso, picked
         from mcp_memory.summaries import ExtractiveSummarizer
 
@@ -251,7 +258,7 @@ class App:
             "last_rollup": iso(counts.last_rollup_ms) if counts.last_rollup_ms else None,
             "db_bytes": sum(file.stat().st_size for file in files if file.exists()),
             "index": picked(index, "kind state") | ({"bytes": index.own_bytes} if index.own_bytes else {}),
-            **(await self.ledger.facts()),
+            **({"llm": await self.ledger.spending()} if brief else await self.ledger.facts()),
             "compactions": compactions | ({"failed": found.failed} if found.failed else {}),
             "lease": counts.lease,
             "set_aside": [picked(bad, "path line reason") for bad in local.set_aside],

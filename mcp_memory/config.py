@@ -248,6 +248,11 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    keep_days: int = number(90, 0, 3_650)
+
+
+@dataclass(frozen=True, slots=True)
 class Notes:
     ask: bool = flag(True)
 
@@ -286,6 +291,7 @@ class Settings:
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     brief: Brief = field(default_factory=Brief)
     compaction: Compaction = field(default_factory=Compaction)
+    recall: Recall = field(default_factory=Recall)
     notes: Notes = field(default_factory=Notes)
     privacy: Privacy = field(default_factory=Privacy)
     backup: Backup = field(default_factory=Backup)

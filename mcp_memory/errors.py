@@ -33,7 +33,7 @@
 Each message says what happened and what to do next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -283,3 +283,12 @@ def too_small(least: int) -> Step:
 def listed(*steps: Step) -> Step:
     """Several steps in one line."""
     return Step(", ".join(step.call for step in steps), ", ".join(step.command for step in steps))
+
+
+def did_you_mean(given: str, *known: Iterable[str]) -> str:
+    """A sentence that names what was likely meant, with a space before it; nothing if nothing is spelled alike."""
+    from difflib import get_close_matches
+
+    words = {str(word).lower(): str(word) for words in known for word in words}
+    close = get_close_matches(given.lower(), words, n=2)
+    return f" Did you mean {' or '.join(repr(words[word]) for word in close)}?" if close else ""

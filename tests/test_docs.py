@@ -186,6 +186,10 @@ def test_the_documented_json_shapes_are_those_of_the_commands(answer: Answer) ->
     found = answer("search", "refresh token")
     assert found.keys() == shown["search"].keys()
     assert found["hits"][0].keys() == shown["search"]["hits"][0].keys()
+    card = answer("sessions")["sessions"][0]
+    assert card.keys() == shown["SESSION"].keys() == answer("last")["session"].keys()
+    for listed in (answer("open")["open"], answer("file", "app/auth.py")["changes"]):
+        assert listed[0].keys() == shown["search"]["hits"][0].keys()
     status = answer("status")
     assert status.keys() == shown["status"].keys()
     assert status["backlog"].keys() == shown["status"]["backlog"].keys()
@@ -201,7 +205,30 @@ def test_every_kind_of_bullet_is_documented_with_its_label() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["process", "demo", "projects", "timeline today", "toc", "import --dry-run", "remember x", "models", "models off"],
+    [
+        *(
+            "process",
+            "demo",
+            "projects",
+            "timeline today",
+            "toc",
+            "import --dry-run",
+            "remember x",
+            "models",
+            "models off",
+        ),
+        *(
+            "last",
+            "today",
+            "open",
+            "file app/auth.py",
+            "sessions",
+            "session",
+            "recall",
+            "recall list",
+            "completion bash",
+        ),
+    ],
 )
 def test_what_a_command_answers_as_json_is_named_in_its_section(
     words: str, answer: Answer, monkeypatch: pytest.MonkeyPatch

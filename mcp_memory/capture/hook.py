@@ -12,7 +12,7 @@ import sys
 import time
 
 from mcp_memory.capture.clipping import bounded, clean, clip, looked_through, shorten
-from mcp_memory.capture.inbox import Row, append, read_brief
+from mcp_memory.capture.inbox import Row, append, note_brief, note_session, read_brief
 from mcp_memory.capture.project import detect, places
 from mcp_memory.capture.redaction import Clean, redact, redact_json
 from mcp_memory.capture.settings import home_dir, lazy, read_settings
@@ -45,11 +45,13 @@ _SILENT = frozenset(
 _TOOL_DONE = frozenset("posttooluse posttoolusefailure aftertool aftermcpexecution".split())
 OWN_SERVERS = frozenset({"memory", "mcp-memory", "mcp_memory"})
 #: Claude Code, Codex and Gemini CLI name our server with a tool; Cursor none, and VS Code and Copilot one of their own.
+_READING = "toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context"
 _OWN_TOOL = lazy(
     r"(mcp__(plugin_[^_]+(_[^_]+)*_)?)?(mcp[-_])?memory__"
     r"|(MCP:\s*(memory[:./ -])?|(mcp_)?(mcp[-_])?memory\d*[-_:./ ])"
-    r"(toc_root|get_node|expand_grip|teleport|browse_time|build_context|session_context|remember|forget)\Z"
+    rf"({_READING}|remember|forget)\Z"
 )
+_READING_TOOL = lazy(rf"({_READING})\Z")
 _MAX_INPUT = 64 * 1024 * 1024
 #: What is larger is not parsed whole: it would take longer than an agent should wait.
 _WHOLE = 4 * 1024 * 1024
@@ -61,6 +63,9 @@ _ENTRY = lazy(r'\s{0,99}[{,]\s{0,99}"([^"\\]{1,200})"\s{0,99}:\s{0,99}')
 
 #: How a session starts of which a part is no longer, or may not be, in the model's context.
 _GOING_ON = frozenset({"compact", "resume"})
+_SOURCES = _GOING_ON | {"startup", "clear"}
+#: No client's sessions have longer names.
+_NAME = 200
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,20 +108,20 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     if told is None:
         return ""
     client, payload = client_of(told, client), plain(told)
-    if event_of(payload) in _SILENT or is_own(payload):
+    own = is_own(payload)
+    asked = _READING_TOOL().search(str(payload.get("tool_name", ""))) if own else None
+    if event_of(payload) in _SILENT or (own and not asked):
         return ""
     home = home_dir(env)
     settings = read_settings(os.path.join(home, "config.toml"), env)
-    # Where the session takes place.
-    roots = payload.get("workspace_roots")
-    folders = [payload.get("cwd"), *(roots[:1] if isinstance(roots, list) else ())]
-    folder = next((place for place in folders if isinstance(place, str) and place), "")
-    try:
-        folder = folder or os.getcwd()
-    except OSError:
-        folder = ""
-    project = detect(folder, env)
+    project = detect(_folder(payload), env)
     if not settings.enabled or not project.enabled:
+        return ""
+    project = project._replace(root=clean(project.root), label=clean(project.label))
+    now_ms = time.time_ns() // 1_000_000
+    if asked:  # what our own tools answered is no event; but their server does not know in which session it was asked
+        if settings.keeps_handed and event_of(payload) != "posttoolusefailure":
+            note_session(home, now_ms, asked[1], _session(payload), project.root, project.label)
         return ""
     most = settings.max_event_bytes
     try:
@@ -124,24 +129,51 @@ def _capture(client: str, text: str, env: Mapping[str, str]) -> str:
     except RecursionError:
         clear = {"unparsed": clip(redact(looked_through(text, most)), most)[0]}
     stored = Clean(json.dumps(clear, ensure_ascii=False, separators=(",", ":")))
-    project = project._replace(root=clean(project.root), label=clean(project.label))
-    append(home, Row(time.time_ns() // 1_000_000, client, project.root, project.label, stored))
+    row = Row(now_ms, client, project.root, project.label, stored)
+    is_stored = append(home, row)
     if event_of(payload) != "sessionstart" or not settings.brief:
         return ""
-    # A session that goes on without its earlier words has a text of its own, if the server keeps a record of it. Of a
-    # project, a name that is claimed has a brief only if the claim counts.
-    roots = places(project.root, project.label)
-    session = payload.get("session_id")
-    if str(payload.get("source")) in _GOING_ON and isinstance(session, str) and session:
-        roots.insert(0, "session:%s:%s" % (client, session))
-    brief = next(filter(None, (read_brief(home, root) for root in roots)), "")
+    brief = _brief(home, row, payload)
     if not brief:
         return ""
+    if is_stored and settings.keeps_handed:
+        source = str(payload.get("source"))
+        note_brief(home, row, _session(payload), source if source in _SOURCES else "", brief)
     # Escaped to ASCII, which every console can print.
     if client == CURSOR:
         return json.dumps({"additional_context": brief})
     event = payload.get("hook_event_name")
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": brief}})
+
+
+def _folder(payload: Mapping[str, Any]) -> str:
+    """Where the session takes place."""
+    roots = payload.get("workspace_roots")
+    folders = [payload.get("cwd"), *(roots[:1] if isinstance(roots, list) else ())]
+    folder = next((place for place in folders if isinstance(place, str) and place), "")
+    try:
+        return folder or os.getcwd()
+    except OSError:
+        return ""
+
+
+def _session(payload: Mapping[str, Any]) -> str:
+    """The session's name as it may be kept. Cursor calls it a conversation."""
+    told = payload.get("session_id") or payload.get("conversation_id")
+    return clean(redact(told[:_NAME])) if isinstance(told, str) else ""
+
+
+def _brief(home: str, row: Row, payload: Mapping[str, Any]) -> str:
+    """What is ready for the start of this session, or nothing.
+
+    A session that goes on without its earlier words has a text of its own, if the server keeps a record of it. Of a
+    project, a name that is claimed has a brief only if the claim counts.
+    """
+    roots = places(row.root, row.label)
+    session = payload.get("session_id")
+    if str(payload.get("source")) in _GOING_ON and isinstance(session, str) and session:
+        roots.insert(0, "session:%s:%s" % (row.client, session))
+    return next(filter(None, (read_brief(home, root) for root in roots)), "")
 
 
 def _parse(text: str) -> dict[str, Any] | None:

@@ -1,4 +1,7 @@
-"""Handing a payload to the server: one row in inbox.db, or a spool file when that will not take it now."""
+"""Handing a payload to the server: one row in inbox.db, or a spool file when that will not take it now.
+
+What the agent was handed is noted there too, for people who want to see it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import sqlite3
 from collections import namedtuple
 
-from mcp_memory.capture.settings import private_dir
+from mcp_memory.capture.settings import lazy, private_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ else:
     Row = namedtuple("Row", "received_ms client root label payload")
 
 #: The latest version of inbox.db that this code knows.
-SCHEMA = 1
+SCHEMA = 2
 #: The agent waits for the hook, so a database in use is not waited for: the spool is always free.
 BUSY_SECONDS = 0.1
 DATABASE = "inbox.db"
@@ -35,6 +38,23 @@ SPOOL = "spool"
 
 _INSERT = "INSERT INTO inbox (received_ms, client, root, label, payload) VALUES (?, ?, ?, ?, ?)"
 _BRIEF = "SELECT text FROM brief WHERE root = ?"
+_HANDED = (
+    "INSERT INTO handed (at_ms, kind, client, session, root, label, asked, ids, tokens) "
+    "VALUES (?, 'brief', ?, ?, ?, ?, ?, ?, ?)"
+)
+#: The server is not told in which session it is asked. The client's hook comes right after the answer.
+_SESSION = (
+    "UPDATE handed SET session = ? WHERE id = (SELECT id FROM handed WHERE kind = ? AND session = '' AND at_ms >= ? "
+    "ORDER BY root = ? AND label = ? DESC, id DESC LIMIT 1)"
+)
+_AFTER_MS = 60_000
+#: Grips and nodes, written out or short, and sessions as answers show them.
+_IDS = lazy(
+    r"\bgrip:(?:\d{1,15}:[0-9A-Za-z]{26}|[0-9A-HJKMNP-TV-Z]{8}\b)"
+    r"|\btoc:(?:year|month|week|day|segment):[0-9A-Za-z:-]{4,40}(?:@[\w.-]+)?"
+    r"|(?:(?<= s:)|(?<=· session ))[^\s·…]{1,80}"
+)
+MOST_IDS = 20
 
 #: ValueError: a path or text that is not valid Unicode.
 _TROUBLE = (sqlite3.Error, sqlite3.Warning, OSError, ValueError)
@@ -44,12 +64,17 @@ _TROUBLE = (sqlite3.Error, sqlite3.Warning, OSError, ValueError)
 _open: dict[str, sqlite3.Connection] = {}
 
 
-def append(home: str, row: Row) -> None:
-    """Store the row; raises OSError only if neither the database nor the spool can be written."""
+def append(home: str, row: Row) -> bool:
+    """Store the row; raises OSError only if neither the database nor the spool can be written.
+
+    Whether the database took it: where it did not, it is not worth another try to tell it more.
+    """
     try:
         _connect(home).execute(_INSERT, row)
     except _TROUBLE:
         spool(home, row)
+        return False
+    return True
 
 
 def read_brief(home: str, root: str) -> str:
@@ -59,6 +84,37 @@ def read_brief(home: str, root: str) -> str:
     except _TROUBLE:
         return ""
     return str(found[0]) if found else ""
+
+
+def note_brief(home: str, row: Row, session: str, source: str, brief: str) -> None:
+    """Note that the brief is handed over for this row, if that can be done; an inbox of before has no place for it."""
+    # Its length in tokens is reckoned: a tokenizer takes longer to load than all else here.
+    told = (source, json.dumps(named_ids(brief)), len(brief.encode("utf-8", "replace")) // 4)
+    _note(home, _HANDED, (row.received_ms, row.client, session, row.root, row.label, *told))
+
+
+def note_session(home: str, now_ms: int, tool: str, session: str, root: str, label: str) -> None:
+    """Note in which session our tool was just called, by preference in this place."""
+    if session:
+        _note(home, _SESSION, (session, tool, now_ms - _AFTER_MS, root, label))
+
+
+def _note(home: str, sql: str, values: tuple[object, ...]) -> None:
+    try:
+        _connect(home).execute(sql, values)
+    except _TROUBLE:
+        return  # whoever works goes on without
+
+
+def named_ids(text: str) -> list[str]:
+    """The first ids that a text names, each once; a session as `session:NAME`."""
+    found: dict[str, None] = {}
+    for match in _IDS().finditer(text):
+        name = match[0].rstrip(":-.")
+        found[name if name.startswith(("grip:", "toc:")) else "session:" + name] = None
+        if len(found) == MOST_IDS:
+            break
+    return list(found)
 
 
 def spool(home: str, row: Row) -> None:

@@ -22,6 +22,8 @@ _ON = frozenset({"1", "true", "yes", "on"})
 READ = "config.json"
 _CONFIG = "config.toml"
 _MOST_CHARS = 1_000_000
+#: The sections of which the hook must know something.
+_SECTIONS = ("capture", "brief", "recall")
 #: The section of lines below something that may have been meant as a header.
 _UNKNOWN = "?."
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -169,7 +171,7 @@ def keep(path: str, text: str, table: Mapping[str, Any]) -> None:
     """Write down what a file says to the hook, if it is not of plain lines: the hook's Python may have no parser."""
     if plain_lines(text) is not None:
         return
-    said = {name: value for name, value in _flattened(table).items() if name.partition(".")[0] in ("capture", "brief")}
+    said = {name: value for name, value in _flattened(table).items() if name.partition(".")[0] in _SECTIONS}
     kept = json.dumps({"of": _digest(text), "settings": said})
     target = os.path.join(os.path.dirname(path), READ)
     partial = "%s.%d.tmp" % (target, os.getpid())
@@ -210,14 +212,17 @@ def is_off(value: str) -> bool:
 
 
 class HookSettings:
-    """What the hook may be told: to stay away, how long a text may be, and whether to print the brief."""
+    """What the hook may be told: to stay away, how long a text may be, whether to print the brief and to note that."""
 
-    __slots__ = ("brief", "enabled", "max_event_bytes")
+    __slots__ = ("brief", "enabled", "keeps_handed", "max_event_bytes")
 
-    def __init__(self, enabled: bool = True, max_event_bytes: int = 65_536, brief: bool = True) -> None:
+    def __init__(
+        self, enabled: bool = True, max_event_bytes: int = 65_536, brief: bool = True, keeps_handed: bool = True
+    ) -> None:
         self.enabled = enabled
         self.max_event_bytes = max_event_bytes
         self.brief = brief
+        self.keeps_handed = keeps_handed
 
 
 def read_settings(config: str, env: Mapping[str, str]) -> HookSettings:
@@ -236,4 +241,13 @@ def read_settings(config: str, env: Mapping[str, str]) -> HookSettings:
         enabled=not is_off(setting("capture", "enabled") or misplaced),
         max_event_bytes=max(given, 1024) if given else HookSettings().max_event_bytes,
         brief=not is_off(setting("brief", "enabled")),
+        keeps_handed=_days(setting("recall", "keep_days")) != 0,
     )
+
+
+def _days(text: str) -> int | None:
+    """A whole number; one that cannot be read means that nothing is kept, none that the default counts."""
+    digits = text.strip().replace("_", "")
+    if not digits:
+        return None
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else 0

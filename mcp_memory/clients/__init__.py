@@ -31,7 +31,7 @@ _CLAUDE_CODE = Client(
         signs=(".claude", ".claude.json"),
         programs=("claude",),
         plugins="enabledPlugins",
-        hint="Claude Code takes this up in its next session.",
+        hint="Next: restart Claude Code, which takes this up with its next session.",
     ),
 )
 _CODEX = Client(
@@ -53,7 +53,7 @@ _CODEX = Client(
         signs=(".codex",),
         programs=("codex",),
         asks_trust=True,
-        hint="Codex runs hooks only once you trust them: start `codex`, type /hooks, and trust those of mcp-memory.",
+        hint="Next: restart `codex`, type /hooks, and trust those of mcp-memory: it runs no others.",
     ),
 )
 _GEMINI = Client(
@@ -74,7 +74,7 @@ _GEMINI = Client(
         hook_extra={"name": "mcp-memory", **_COMMAND},
         signs=(".gemini",),
         programs=("gemini",),
-        hint="Gemini CLI takes this up in its next session.",
+        hint="Next: restart Gemini CLI, which takes this up with its next session.",
     ),
 )
 _CURSOR = Client(
@@ -98,7 +98,7 @@ _CURSOR = Client(
         version=1,
         signs=(".cursor",),
         programs=("cursor", "cursor-agent"),
-        hint="Cursor takes the hooks up at once; switch the server `memory` on in its settings under MCP.",
+        hint="Next: switch the server `memory` on in Cursor's settings under MCP; the hooks it takes up at once.",
     ),
 )
 #: VS Code runs the hooks of Claude Code's settings. Its storage lies elsewhere on Linux, macOS and Windows.

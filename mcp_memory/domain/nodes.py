@@ -409,7 +409,8 @@ class Upgrade:
 class NodeQuery:
     """Which nodes are wanted: those for which all holds that is given. They come oldest first, ties by their keys.
 
-    `refs` come in the order given. `beginning` is how the key begins; such nodes come by their keys, the last first.
+    `refs` come in the order given. `session_id` asks for a session's segments. `beginning` is how the key begins; such
+    nodes come by their keys, the last first.
     `between` is a time, the end excluded, that a node must touch. `versions` asks for every version of a node, the
     oldest first, removed ones included. `at` is the view of an earlier moment. `bullets` are left out by whoever shows
     titles alone, which is faster.
@@ -418,6 +419,7 @@ class NodeQuery:
     project: str | None = None
     refs: tuple[NodeRef, ...] | None = None
     parent: NodeRef | None = None
+    session_id: str | None = None
     level: Level | None = None
     beginning: str | None = None
     between: tuple[int, int] | None = None

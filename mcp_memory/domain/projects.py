@@ -11,6 +11,8 @@ from mcp_memory.domain.text import holds, same_letters
 _UNFIT = re.compile(r"[^\w.]+")
 #: The project of a place whose name holds nothing to call it by.
 NAMELESS = "home"
+#: Bytes of a key that a short id tells.
+KEY_BEGINNING = 5
 
 
 def slugify(name: str) -> str:
@@ -55,6 +57,7 @@ class Forgotten:
 
     `cleared` events say something else and lose a path or name that bears the text; `names` bear it and stay.
     `summaries` counts the nodes and records that hold the text, of which the pipeline may make more at any time.
+    `handed` counts what was kept of answers to agents, which grows with each of them.
     """
 
     events: int
@@ -63,6 +66,7 @@ class Forgotten:
     cleared: int = 0
     names: tuple[str, ...] = ()
     summaries: int = field(default=0, compare=False)
+    handed: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Coverage:
     said: frozenset[tuple[str, str]] = frozenset()
     #: The sessions of all forgotten events.
     sessions: frozenset[str] = frozenset()
+    #: How the keys of all forgotten events, and of grips on them, begin.
+    beginnings: frozenset[bytes] = frozenset()
 
     def covers(self, received_ms: int, root: str, label: str, payload: str) -> bool:
         """Whether a captured payload falls under the wish."""

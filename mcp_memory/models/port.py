@@ -119,6 +119,9 @@ class Ledger(Protocol):
 
     async def set_state(self, name: str, value: Mapping[str, Any]) -> None: ...
 
+    async def spending(self) -> dict[str, Any]:
+        """What models were asked and what that cost."""
+
     async def facts(self) -> dict[str, Any]:
         """Calls, tokens and costs of today and in all, and who wrote how many nodes, for `status`."""
         ...

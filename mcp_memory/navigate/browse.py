@@ -26,7 +26,16 @@ from mcp_memory.domain.nodes import (
 )
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, out_of_reach, parse_node_id
-from mcp_memory.errors import SEE_ALL, SEE_GRIPS, SEE_PROJECTS, SEE_WHOLE_GRIP, NoProject, NotFound, UsageError
+from mcp_memory.errors import (
+    SEE_ALL,
+    SEE_GRIPS,
+    SEE_PROJECTS,
+    SEE_WHOLE_GRIP,
+    NoProject,
+    NotFound,
+    UsageError,
+    did_you_mean,
+)
 from mcp_memory.search.hits import Hit, passage_of
 from mcp_memory.search.question import LEVELS, Query, Question, question_of
 from mcp_memory.search.retrieval import search
@@ -34,8 +43,8 @@ from mcp_memory.store.port import ReadStore
 from mcp_memory.times.resolve import TimeRange
 
 ALL = "*"
-#: As much of a UUID as is shown of it.
-_SHORT_SESSION = re.compile(r"[0-9a-f]{8}", re.I)
+#: The beginning of a UUID: as much as is shown of it, or about that.
+_SHORT_SESSION = re.compile(r"[0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f-]{0,26}", re.I)
 #: How many projects are named to choose from.
 _NAMED = 8
 _DAY_MS = 86_400_000
@@ -75,8 +84,9 @@ async def scope_of(reader: ReadStore, home: str | None, asked: str | None, reach
     if asked == ALL:
         return Scope(home, None)
     if asked and await reader.root_of(asked) is None:
-        known = ", ".join((await reader.slugs())[:12]) or "none yet"
-        raise NotFound(f"There is no project {asked!r} in memory. Known projects: {known}; use '*' for all.")
+        slugs = await reader.slugs()
+        known = f"Known projects: {', '.join(slugs[:12]) or 'none yet'}; use '*' for all."
+        raise NotFound(f"There is no project {asked!r} in memory.{did_you_mean(asked, slugs)} {known}")
     slugs = await reader.slugs() if not (asked or home or reach is Reach.EVERYTHING) else []
     if slugs:  # an empty memory has nothing to refuse
         ways = ""
@@ -147,7 +157,7 @@ async def grip_key(reader: ReadStore, name: str) -> bytes:
 
 async def session_name(reader: ReadStore, given: str) -> str:
     """The name of a session, written out or by its beginning; as it was given if there is none."""
-    name = given.strip().removeprefix("session:").removeprefix("s:")
+    name = given.strip().removeprefix("session:").removeprefix("s:").rstrip("…")
     if not _SHORT_SESSION.fullmatch(name):
         return name
     found = await reader.sessions(name, 2)

@@ -43,14 +43,26 @@ Row = tuple[float, Node | list[Event]]
 
 async def answer_by_structure(reader: ReadStore, query: Query) -> Results | None:
     """What memory knows of the work that is asked about; None if something else is asked for, or nothing is known."""
-    rows: list[Row] = []
-    if file := file_asked(query.text):
-        rows = await _edits(reader, query, file)
-    elif sort := _sort_of(query.text):
-        rows = await _ANSWERS[sort](reader, query)
-    rows = [row for row in rows if query.kind in (None, "segment" if isinstance(row[1], Node) else "event")]
-    if not rows:
-        return None
+    file = file_asked(query.text)
+    sort = "file" if file else _sort_of(query.text)
+    rows = await _rows(reader, query, sort, file) if sort else []
+    return await _page(reader, query, rows) if rows else None
+
+
+async def work_hits(reader: ReadStore, query: Query, sort: str, file: str = "") -> Results:
+    """What memory knows of a sort: what is `open`, the last `requests`, where work `stopped`, what befell a `file`.
+
+    Of the query only its scope, time, kind and place in the list count.
+    """
+    return await _page(reader, query, await _rows(reader, query, sort, file))
+
+
+async def _rows(reader: ReadStore, query: Query, sort: str, file: str) -> list[Row]:
+    rows = await (_edits(reader, query, file) if sort == "file" else _ANSWERS[sort](reader, query))
+    return [row for row in rows if query.kind in (None, "segment" if isinstance(row[1], Node) else "event")]
+
+
+async def _page(reader: ReadStore, query: Query, rows: list[Row]) -> Results:
     hits = [await _hit(reader, query, *row) for row in rows[query.offset : query.end]]
     more = query.end if len(rows) > query.end else None
     return Results(query.text, query.when, hits, more, order="latest first")

@@ -56,6 +56,8 @@ class Pipeline:
     clock: Clock
     #: Makes a backup if one is due.
     backup: Callable[[], Awaitable[object]] | None = None
+    #: Drops what has been kept on this machine for long enough.
+    tidy: Callable[[], Awaitable[object]] | None = None
     upgrades: Upgrades | None = None
     quiet_ms: int = QUIET_MS
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -93,6 +95,8 @@ class Pipeline:
             await self.compactor.refresh_briefs(share.token)
             # Last, so that a large import is taken in by few large commits.
             done.indexed = await self.index.catch_up()
+            if self.tidy:
+                await self.tidy()
         if revising and not done.anything:
             done.nodes = await revise(
                 self.store, self.summarizer, zone, self.intaker.count_all, now, share, self.rules, self._cut
@@ -109,14 +113,16 @@ class Pipeline:
             return True
         return await self.index.behind()
 
-    async def until_idle(self, *, revising: bool = True) -> Done:
-        """Run rounds until nothing is left to do."""
+    async def until_idle(self, *, revising: bool = True, watch: Callable[[], Awaitable[None]] | None = None) -> Done:
+        """Run rounds until nothing is left to do; `watch` is called after each."""
         total = Done()
         if not await self.lease.acquire():
             raise LeaseLost("Another process runs the pipeline.")
         async with self.lease.kept():
             while (done := await self.round(revising=revising)).anything:
                 total.add(done)
+                if watch:
+                    await watch()
         return total
 
     async def run(self) -> None:

@@ -7,6 +7,7 @@ and of the pipeline's lease; it is stored only if the node or record is still wh
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
@@ -53,11 +54,16 @@ class Upgrades:
     base: str = EXTRACTIVE
     reason: str = field(default="", init=False)
 
-    async def until_idle(self) -> int:
-        """Upgrade all that waits, as far as the model and its cap allow; `reason` says why it ended early."""
+    async def until_idle(self, watch: Callable[[], Awaitable[None]] | None = None) -> int:
+        """Upgrade all that waits, as far as the model and its cap allow; `reason` says why it ended early.
+
+        `watch` is called after each batch.
+        """
         total = 0
         while written := await self.batch():
             total += written
+            if watch:
+                await watch()
         return total
 
     async def run(self) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mcp_memory.clients.port import BadLine
+from mcp_memory.domain.handed import Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import Coverage
 
 
@@ -31,8 +32,15 @@ class InboxCounts:
     set_aside: tuple[BadLine, ...]
 
 
+class Local(NamedTuple):
+    """How much that is local to the machine falls under a wish to forget: waiting payloads, and answers to agents."""
+
+    payloads: int
+    handed: int
+
+
 class Inbox(Protocol):
-    """Payloads that hooks left, texts that hooks print, and how far each transcript was read.
+    """Payloads that hooks left, texts that hooks print, what agents were handed, how far each transcript was read.
 
     The memory is told first, and then this: what was told twice is one event.
     """
@@ -66,8 +74,24 @@ class Inbox(Protocol):
 
     async def drop_all(self) -> None: ...
 
-    async def forget(self, coverage: Coverage, *, dry_run: bool) -> int:
+    async def forget(self, coverage: Coverage, *, dry_run: bool) -> Local:
         """Take out the rows that fall under a wish, what readers keep of it, and all texts. How many rows it is."""
+
+    async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
+        """An agent was given this. Earlier rows that named one of the `wanted` ids were opened by it: those of the
+        same server, and briefs that were printed at its `home`, the root and label of the place where it runs."""
+
+    async def expire_handed(self, before_ms: int) -> None:
+        """Drop what was handed over before this time, a bounded number of rows at once."""
+
+    async def handed(self, query: HandedQuery) -> list[Handed]:
+        """What agents were given, newest first."""
+
+    async def handed_totals(self, since_ms: int, places: Sequence[tuple[str, str]] | None = None) -> list[HandedTotal]:
+        """The same counted by kind, from a time on and, if given, of these places alone."""
+
+    async def handed_places(self) -> list[tuple[str, str]]:
+        """Root and label of all places of which something was handed over."""
 
     async def counts(self) -> InboxCounts: ...
 

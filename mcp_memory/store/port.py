@@ -17,6 +17,15 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mcp_memory.domain.events import Event, EventQuery, Intake, TurnOutline
+from mcp_memory.domain.inventory import (
+    Counts,
+    DayActivity,
+    FileActivity,
+    ProjectActivity,
+    SessionInfo,
+    SessionQuery,
+    Stretch,
+)
 from mcp_memory.domain.nodes import BriefSource, Grip, GripRecord, Node, NodeQuery, Revising, Stale, Upgrade, Words
 from mcp_memory.domain.projects import Claim, Coverage, Forgotten, ProjectInfo, Wish
 from mcp_memory.domain.records import Account, Compactions, Record, Rewrite
@@ -158,7 +167,26 @@ class ReadStore(SearchIndex, Protocol):
     async def is_silent(self, within: Within) -> bool:
         """Whether nothing at all was said there. Where much was said, it may be taken that some of it was."""
 
-    # how it stands
+    # what people look through
+
+    async def active_days(self, project: str | None) -> list[DayActivity]: ...
+
+    async def active_projects(self) -> list[ProjectActivity]: ...
+
+    async def clients(self) -> list[str]: ...
+
+    async def session_list(self, query: SessionQuery) -> list[SessionInfo]: ...
+
+    async def changed_files(self, project: str | None, tools: Collection[str], limit: int) -> list[FileActivity]:
+        """The files that these tools changed last, among the latest few thousand events."""
+
+    async def written_after(self, version: int, limit: int) -> list[Node]: ...
+
+    async def stretch(self, session_id: str, around: bytes | None, before: int, after: int) -> Stretch:
+        """A session's events before an event and from it on, by its key; without one from the beginning or the end."""
+
+    async def wished_away(self, wish: Wish, limit: int, offset: int = 0) -> list[Event]:
+        """The events that `Store.forget` would erase, page by page, in the order in which they were stored."""
 
     async def counts(self, busy: range = range(0)) -> Counts:
         """`dirty_segments` leaves out open ones whose last event lies in the `busy` milliseconds."""
@@ -246,17 +274,15 @@ class Store(ReadStore, IndexSource, Protocol):
     # the canonical record: adding is idempotent, an event known by its key changes nothing
 
     async def add(
-        self,
-        intakes: Sequence[Intake],
-        *,
-        compacting: Sequence[tuple[str, str]] = (),
-        lease_token: int | None = None,
+        self, intakes: Sequence[Intake], *, compacting: Sequence[tuple[str, str]] = (), lease_token: int | None = None
     ) -> int:
         """Store what is new, index it, mark its sessions for cutting: all in one transaction.
 
-        `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many events were
-        new.
+        `compacting` are sessions, by client and name, of which a record is wanted now. Returns how many were new.
         """
+
+    async def pin(self, key: bytes, pinned: bool) -> bool:
+        """Pin a note, or unpin it, and mark its project's brief to be written anew. False: there is no such note."""
 
     def trial(self) -> Trial: ...
 
@@ -342,10 +368,7 @@ class Store(ReadStore, IndexSource, Protocol):
         """The session of this name; of several clients' the one that was active last."""
 
     async def save_record(self, account: Account, record: Record, sources: Sequence[Event]) -> bool:
-        """Append the record with its sources and their hashes. False: someone else has made one meanwhile.
-
-        That is enough to keep the chain whole: a model may take longer than a lease lasts.
-        """
+        """Append the record with its sources and their hashes. False: someone else has made one meanwhile."""
 
     async def drop_broken_records(self, account: Account) -> int:
         """Take out the records whose events are gone or say something else now, with all made from them."""
@@ -385,8 +408,6 @@ class Store(ReadStore, IndexSource, Protocol):
     async def changes(self) -> int:
         """A number that is another one whenever someone else has written."""
 
-    # the memory as a whole
-
     async def timezone(self, preferred: str) -> str:
         """The zone whose days the tree is made of: chosen once, kept until a rebuild."""
 
@@ -414,8 +435,8 @@ class Store(ReadStore, IndexSource, Protocol):
     async def trust(self, root: str, label: str) -> Claim:
         """Let the name that a directory claims count from now on. What was captured until then stays where it is."""
 
-    async def backup(self, target: Path) -> None:
-        """A complete copy as of now, readable by this program."""
+    async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """A complete copy as of now, readable by this program. A worker thread tells how much is done, and of what."""
 
     async def refresh_backups(self, keep: int, clock: Clock) -> None:
         """Make a checked copy of its own if one is due, and keep the newest so many."""
@@ -425,26 +446,3 @@ class Store(ReadStore, IndexSource, Protocol):
 
     def is_replaced(self) -> bool:
         """Whether what was opened is no longer what is there under its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How much of everything there is."""
-
-    schema: int
-    timezone: str
-    projects: int
-    sessions: int
-    events: int
-    segments: int
-    nodes: int
-    grips: int
-    dirty_sessions: int
-    dirty_segments: int
-    open_segments: int
-    dirty_nodes: int
-    last_event_ms: int | None
-    last_rollup_ms: int | None
-    #: How many nodes are of which revision of the extractive summarizer.
-    revisions: dict[int, int]
-    lease: dict[str, Any] | None

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from mcp_memory import __version__, lexicon
+from mcp_memory.errors import did_you_mean
 
 _EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Data lives in MCP_MEMORY_HOME; only a model you set gets any."
 #: How many objects a command makes before garbage is looked for.
@@ -37,11 +38,16 @@ class Command(NamedTuple):
     arguments: Sequence[Mapping[str, Any] | str] = ()
     needs: Literal["memory", "settings", "nothing"] = "memory"
     logged: bool = False
+    group: str = "look"
 
 
 _TABLE = lexicon.document("commands")
+#: What one can want, by its name, in the order in which help shows it.
+GROUPS: dict[str, str] = _TABLE["groups"]
 #: Every command, in the order in which help lists them.
 COMMANDS = [Command(**row) for row in _TABLE["commands"]]
+#: What is run if no command is given.
+_NO_COMMAND = Command("", "where you are", "work_commands.here")
 
 
 class Names:
@@ -74,8 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("mcp-memory: standard output is closed. Write `> /dev/null` if no one should read it.", file=sys.stderr)
         return 1
     words = sys.argv[1:] if argv is None else argv
-    options = parser(as_json="--json" in words).parse_args(words)
-    command = next(command for command in COMMANDS if command.name == options.command)
+    if words[:1] == ["__complete"]:
+        return int(load("completion_command.complete")(words[1:]))
+    command, options = _NO_COMMAND, argparse.Namespace(json=False)
+    if words:
+        options = parser(as_json="--json" in words).parse_args(words)
+        command = next(command for command in COMMANDS if command.name == options.command)
     try:
         code = run(command, options)
         sys.stdout.flush()
@@ -84,8 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("mcp-memory: interrupted", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader of our output has gone; there is no one left to tell.
-        sys.stderr.close()
+        # The reader of our output has gone; there is no one left to tell, also when the interpreter ends.
+        _drop_output()
         return 0
     except Exception as error:  # the last resort: whatever was not foreseen, a full disk behind stdout included
         return _unforeseen(error, as_json=options.json)
@@ -145,14 +155,56 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
             print(json.dumps({"error": message}))
         sys.stdout.flush()
     except OSError:
-        # What could not be written would be tried again, and complained of, when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
     print(f"mcp-memory: {message}", file=sys.stderr)
     return 1
 
 
+def _drop_output() -> None:
+    """What could not be written would be tried again, and complained of, when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class _Parser(argparse.ArgumentParser):
-    """Tells wrong usage as JSON too, where that is asked for."""
+    """Tells wrong usage as JSON too, where that is asked for, and what was likely meant."""
+
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]  # never without
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            own = _commands_of(self).choices[options.command]
+            known = [flag for action in own._actions for flag in action.option_strings]
+            meant = did_you_mean(unknown[0].partition("=")[0], known)
+            own.error(f"unrecognized arguments: {' '.join(unknown)}.{meant}")
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            meant = did_you_mean(str(value), action.choices or ())
+            if isinstance(action, argparse._SubParsersAction):
+                # There are too many to name them all.
+                meant = f"invalid choice: {value!r}.{meant} `{self.prog} --help` lists the commands."
+                raise argparse.ArgumentError(action, meant) from None
+            raise argparse.ArgumentError(action, f"{error.message}.{meant}") from None
+
+    def format_help(self) -> str:
+        """That of the whole program shows the commands by what one wants."""
+        if self.usage is None:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, [])
+        formatter.add_text(self.description)
+        rows = {row.dest: row for row in _commands_of(self)._choices_actions}
+        for group, title in GROUPS.items():
+            formatter.start_section(title)
+            formatter.add_arguments([rows[command.name] for command in COMMANDS if command.group == group])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([action for action in self._actions if action.option_strings])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
         # Given as an option's value, two dashes are dropped, and what is left is a list with nothing in it.
@@ -169,13 +221,21 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
 
+def _commands_of(root: argparse.ArgumentParser) -> argparse._SubParsersAction[_Parser]:
+    return next(action for action in root._actions if isinstance(action, argparse._SubParsersAction))
+
+
 def parser(*, as_json: bool = False) -> argparse.ArgumentParser:
     root = _Parser(
-        prog="mcp-memory", description="Long-term memory for coding agents: local, private, provable.", epilog=_EPILOG
+        prog="mcp-memory",
+        usage="mcp-memory [COMMAND] [options]",
+        description="Long-term memory for coding agents: local, private, provable. Without a command: where you are.",
+        epilog=_EPILOG,
     )
     root.set_defaults(as_json=as_json)
     root.add_argument("--version", action="version", version=f"mcp-memory {__version__}")
-    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    # Each names itself in its usage; else the one above would stand there.
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True, prog=root.prog)
     for command in COMMANDS:
         own: argparse.ArgumentParser = commands.add_parser(command.name, help=command.help, description=command.help)
         # The type of whatever is text and names none.

@@ -1,4 +1,4 @@
-"""The commands that look into the memory, keep a note, record a session or change projects.
+"""The commands that keep a note, tell how memory is, pack a context, show or record a session, or change projects.
 
 Each answers with a dictionary for --json, with a text, or with 0 if it has printed the answer itself.
 """
@@ -6,190 +6,26 @@ Each answers with a dictionary for --json, with a text, or with 0 if it has prin
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from functools import wraps
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from mcp_memory.app import App
-from mcp_memory.domain.budget import offset_of
-from mcp_memory.domain.events import Event
-from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.records import body_lines
-from mcp_memory.domain.text import clean, safe
-from mcp_memory.domain.toc import Level, parse_node_id
 from mcp_memory.errors import UsageError
-from mcp_memory.navigate import browse
-from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
-from mcp_memory.navigate.browse import ALL, node_of, ref_of, topic_of
+from mcp_memory.navigate.browse import session_name
 from mcp_memory.navigate.context import ContextRequest, levels_of
-from mcp_memory.navigate.rendering import Page
+from mcp_memory.navigate.overview import activity
 from mcp_memory.navigate.sessions import fitting, record_shape, session_page, session_shape, session_view
-from mcp_memory.navigate.shapes import event_shape, found_shape, iso, node_shape, time_shape
-from mcp_memory.surfaces import output
+from mcp_memory.navigate.shapes import event_shape, iso
+from mcp_memory.surfaces import output, terminal
+from mcp_memory.surfaces.look_commands import BUDGET, paged
 from mcp_memory.surfaces.output import Answer
+from mcp_memory.surfaces.terminal import Listed
 
-BUDGET = 2_000
-#: How many events a program may ask for around a grip.
-_ALL_AROUND = 1_000
-#: How many nodes of a level a table of contents without a budget shows.
-_ALL_NODES = 100_000
-
-
-def _budget(options: argparse.Namespace, default: int = BUDGET) -> int:
-    return default if options.budget is None else valid_budget(int(options.budget))
-
-
-def from_one_moment(
-    command: Callable[[Answers, argparse.Namespace], Coroutine[Any, Any, Answer]],
-) -> Callable[[App, argparse.Namespace], Coroutine[Any, Any, Answer]]:
-    """Let a command read all that it shows as of one moment."""
-
-    @wraps(command)
-    async def run(app: App, options: argparse.Namespace) -> Answer:
-        return await app.answers.at_once(lambda here: command(here, options))
-
-    return run
-
-
-def _fitted(answers: Answers, page: Page, budget: int) -> str:
-    """An answer in text, cut if the budget is too small even for the shortest."""
-    if page.tokens > budget:
-        output.too_small(budget)
-    return answers.renderer.fit(page.text, budget)
-
-
-@from_one_moment
-async def toc(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget = _budget(options)
-    if not options.json and options.budget is not None:
-        return _fitted(answers, await answers.toc_root(options.project, options.topic, budget), budget)
-    scope = await answers.scope(options.project)
-    topic = await topic_of(answers.reader, options.topic, scope)
-    deepest = next(level for level in Level if level.label == options.depth)
-    nodes = await output.outline(answers.reader, scope.project, deepest, _ALL_NODES)
-    if topic:
-        nodes = [node for node in nodes if topic.keeps(node)]
-    if options.json:
-        return {"project": scope.project or ALL, "nodes": [node_shape(node, scope) for node in nodes]}
-    if topic and not nodes:
-        return f"Nothing is remembered about {topic.text[:60]!r} here; `mcp-memory search` looks for words."
-    if topic:
-        nodes = [replace(node, bullets=tuple(topic.bullets(node.bullets))) for node in nodes]
-    return output.tree(nodes, scope, "" if nodes else await answers.waiting(scope))
-
-
-@from_one_moment
-async def node(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget = _budget(options)
-    if not options.json and not options.history:
-        page = await answers.get_node(options.id, options.project, options.topic, budget, None)
-        return _fitted(answers, page, budget)
-    scope = await answers.scope(options.project)
-    place, _ = await browse.get_node(answers.reader, scope, options.id, options.topic)
-    shape = node_shape(place.node, scope)
-    shape["children"] = [
-        {"node_id": scope.id_of(child.node_id, child.project), "title": child.title, "bullets": len(child.bullets)}
-        for child in place.children
-    ]
-    ways = {"parent": place.parent_id, "previous": place.previous, "next": place.following}
-    shape |= {way: scope.id_of(node_id, place.node.project) if node_id else None for way, node_id in ways.items()}
-    if options.history:
-        ref, project = await ref_of(answers.reader, scope, options.id)
-        shape["history"] = [
-            node_shape(version, scope)
-            for version in await answers.reader.nodes(NodeQuery(project, (ref,), versions=True))
-        ]
-    if options.json:
-        return shape
-    lines = []
-    for version in shape["history"]:
-        lines.append(f"v{version['version']} {version['written_by']} {safe(version['title'])}")
-        lines += [f"  - {safe(Kind(bullet['kind']).shown(bullet['text']), 160)}" for bullet in version["bullets"]]
-    return "\n".join(lines)
-
-
-@from_one_moment
-async def grip(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget = _budget(options)
-    if not options.json:
-        page = await answers.expand_grip(options.id, options.before, options.after, budget)
-        return _fitted(answers, page, budget)
-    before, after = valid_around(options.before, _ALL_AROUND), valid_around(options.after, _ALL_AROUND)
-    opened = await browse.expand_grip(answers.reader, options.id, before, after)
-    record, cited = opened.record, opened.record.cited
-
-    def shown(place: int) -> int:
-        """Where a character of the cited text stands once the text is cleaned, as all JSON is."""
-        return len(clean(cited.text[:place])) if cited else place
-
-    def ended(event: Event) -> dict[str, Any]:
-        return event_shape(event) | ({"outcome": event.outcome} if event.outcome else {})
-
-    scope = await answers.scope(options.project)
-    return {
-        "grip_id": record.grip_id,
-        "excerpt": record.excerpt,
-        "state": opened.state,
-        "start": shown(opened.start),
-        "end": shown(opened.end),
-        "event_id": cited.event_id if cited else None,
-        "session_id": cited.session_id if cited else None,
-        "project": cited.project if cited else None,
-        "node_id": scope.id_of(record.node_id, cited.project) if record.node_id and cited else record.node_id,
-        "before": [ended(event) for event in record.before],
-        "events": [ended(event) for event in record.events],
-        "after": [ended(event) for event in record.after],
-    }
-
-
-@from_one_moment
-async def search(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget = _budget(options, 20_000 if options.json else BUDGET)
-    found, page = await answers.teleport(
-        options.query,
-        options.project,
-        options.when,
-        budget=budget,
-        kind=options.kind,
-        limit=options.limit,
-        cursor=options.cursor,
-        diverse=options.diverse,
-    )
-    if not options.json:
-        return _fitted(answers, page, _budget(options))
-    shown = len(found.hits)
-    if options.budget is not None:
-        shown = page.shown if page.tokens <= budget else 0
-    if found.hits and not shown:
-        output.too_small(budget)
-    more = found.more if shown == len(found.hits) else offset_of(options.cursor) + shown
-    part = replace(found, hits=found.hits[:shown], more=more)
-    # The titles of the segments that the events among the hits belong to.
-    named = {hit.node_id: hit.project for hit in part.hits if hit.role and hit.node_id}
-    refs = {node_id: (project, parse_node_id(node_id)[0]) for node_id, project in named.items()}
-    nodes = {node_id: await node_of(answers.reader, *place) for node_id, place in refs.items()}
-    titles = {node_id: node.title for node_id, node in nodes.items() if node}
-    return found_shape(part, min(page.tokens, budget), titles)
-
-
-@from_one_moment
-async def timeline(answers: Answers, options: argparse.Namespace) -> Answer:
-    budget = _budget(options)
-    if not options.json:
-        page = await answers.browse_time(options.when, options.project, options.topic, budget, None)
-        return _fitted(answers, page, budget)
-    scope = await answers.scope(options.project)
-    when = answers.when(options.when)
-    if when is None:
-        raise UsageError('Name a time, such as yesterday, "last week" or 2024-01-15.')
-    span, _ = await browse.browse_time(answers.reader, scope, when, options.topic)
-    return {
-        "when": time_shape(when),
-        "level": span.level.label,
-        "nodes": [node_shape(found, scope) for found in span.nodes],
-    }
+#: How many days the chart of `status` shows, and how many sessions are listed where none is named.
+_CHART_DAYS, _SESSIONS = 56, 20
 
 
 async def note(app: App, options: argparse.Namespace) -> Answer:
@@ -202,7 +38,49 @@ async def note(app: App, options: argparse.Namespace) -> Answer:
 
 async def show_status(app: App, options: argparse.Namespace) -> Answer:
     facts = await app.status()
-    return facts if options.json else output.facts(facts)
+    if options.json:
+        return facts
+    from mcp_memory.surfaces.doctor import capture_gap
+
+    now = app.answers.now
+    wrong = [*_wrong(facts), *filter(None, [capture_gap(app.settings).strip()])]
+    days, first = await activity(app.store, None), (now - timedelta(days=_CHART_DAYS - 1)).date()
+    drawn = terminal.activity_line(days, first, now.date())
+    last = (await app.store.counts()).last_event_ms
+    told = f"{_many(facts['events'], 'event')} in {_many(facts['sessions'], 'session')}, {_waiting(facts)}"
+    told = f"last captured {terminal.ago(last, now)}, {told}" if last else told
+    head = Listed(f"{told}.", lead="All is well:", tone="bold green")
+    if not last:
+        head = Listed("`mcp-memory import` loads old history, `mcp-memory install` connects a client.", lead="Empty:")
+    elif wrong:
+        head = Listed(f"{told}.", lead="Not all is well:", tone="bold red")
+    lines = [f"Data in {facts['home']}", *([] if options.verbose else ["`mcp-memory status --verbose` tells more."])]
+    terminal.show(head, *(Listed(each, point=True) for each in wrong), *([drawn] if drawn else []), *lines)
+    return output.facts(facts) if options.verbose else 0
+
+
+def _waiting(facts: Mapping[str, Any]) -> str:
+    """What is not in the tree yet."""
+    caught, backlog = facts["inbox"] + facts["spool"], sum(facts["backlog"].values())
+    parts = [f"{caught} captured to be read"] * bool(caught) + [f"{backlog} to be summarized"] * bool(backlog)
+    return f"{' and '.join(parts)} (`mcp-memory process` does it now)" if parts else "nothing waits"
+
+
+def _wrong(facts: Mapping[str, Any]) -> list[str]:
+    """What is wrong as far as the numbers tell, each with what to do."""
+    found = [facts["note"]] if "note" in facts else []
+    if aside := facts["set_aside"]:
+        found.append(f"Could not be read: {aside[0]['path']} ({aside[0]['reason']})" + _others(len(aside)))
+    if failed := facts["llm"]["failed"]:
+        found.append(f"{failed} calls to the model failed: `mcp-memory models` says why.")
+    if facts["index"]["state"] not in ("current", "catching up"):
+        found.append(f"The index is {facts['index']['state']}: `mcp-memory process` brings it up to date.")
+    return found
+
+
+def _others(count: int) -> str:
+    more = f" and {count - 1} more" if count > 1 else ""
+    return f"{more}. `mcp-memory import PATH` reads it again."
 
 
 async def projects(app: App, options: argparse.Namespace) -> Answer:
@@ -221,10 +99,22 @@ async def projects(app: App, options: argparse.Namespace) -> Answer:
     ]
     if options.json:
         return {"projects": found}
-    for project in found:
-        counts = f"{project['sessions']} sessions, {project['events']} events"
-        output.write(f"{output.bold(project['slug'])}  {counts}  {safe(project['path'])}\n")
-    return 0 if found else "No project is in memory yet."
+    if not found:
+        return "No project is in memory yet."
+    return terminal.show(
+        *(
+            Listed(_held(each), id=each["path"] if each["path"] != each["slug"] else "", lead=each["slug"])
+            for each in found
+        )
+    )
+
+
+def _held(project: Mapping[str, Any]) -> str:
+    return f"{_many(project['sessions'], 'session')}, {_many(project['events'], 'event')}"
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count:,} {name}{'s' * (count != 1)}"
 
 
 async def context(app: App, options: argparse.Namespace) -> Answer:
@@ -245,7 +135,7 @@ async def context(app: App, options: argparse.Namespace) -> Answer:
         page = await app.contexts.page(request)
         if not page.whole:
             output.too_small(options.budget)
-        return page.text
+        return terminal.page(page.text)
     found = await app.contexts.build(request)
     if not (found.blocks or found.kept or found.removed or options.since):
         output.too_small(options.budget)
@@ -265,10 +155,14 @@ async def snapshot(app: App, options: argparse.Namespace) -> Answer:
 
 
 async def session(app: App, options: argparse.Namespace) -> Answer:
+    if options.id is None:
+        from mcp_memory.surfaces.work_commands import list_sessions
+
+        return await list_sessions(app.answers, None, None, _SESSIONS, as_json=options.json)
     budget = BUDGET if options.budget is None else options.budget
     view, page = await session_page(app.answers, options.id, budget)
     if not options.json:
-        return _fitted(app.answers, page, budget)
+        return paged(app.answers, page, budget)
     shown = fitting(view, budget, app.answers.renderer.count)
     if not (shown.records or shown.tail):
         output.too_small(budget)
@@ -276,7 +170,8 @@ async def session(app: App, options: argparse.Namespace) -> Answer:
 
 
 async def compact(app: App, options: argparse.Namespace) -> Answer:
-    result = await app.pipeline.compactor.compact(options.id, force=options.force)
+    name = await session_name(app.store, options.id)
+    result = await app.pipeline.compactor.compact(name, force=options.force)
     made, usage = result.record, result.usage
     if not options.json:
         if made:
@@ -284,7 +179,7 @@ async def compact(app: App, options: argparse.Namespace) -> Answer:
         full = f"{usage.tokens:,} of {usage.window:,} tokens"
         return f"No record was made: {result.decision.reason} ({full}). --force makes one all the same."
     # Read back, so that it names the events it was made from.
-    records = (await session_view(app.answers, options.id)).records if made else []
+    records = (await session_view(app.answers, name)).records if made else []
     return {
         "compacted": made is not None,
         "reason": result.decision.reason,

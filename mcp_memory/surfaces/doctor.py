@@ -62,7 +62,7 @@ def doctor(options: argparse.Namespace) -> int:
             with output.spinner("Repairing", enabled=not options.json):
                 repaired = anyio.run(_mend, settings)
         with output.spinner("Examining", enabled=not options.json):
-            problems, checked = _examine(settings)
+            problems, checked = examine(settings)
             rebuilding = revised(diagnosis.facts(settings.database).revisions, ExtractiveSummarizer.revision)
     except SettingsError as error:
         fix = "Correct what is named there, then: mcp-memory doctor"
@@ -149,12 +149,13 @@ def _notes(found: Repaired, imported: int) -> Iterator[str]:
     )
 
 
-def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
+def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem], list[str]]:
+    """What is wrong, and what was looked at. A `thorough` look reads the database through, which takes its time."""
     now_ms = settings.now_ms if settings.now_ms is not None else time.time_ns() // 1_000_000
     problems = diagnosis.disk(settings.home)
-    facts, damage = diagnosis.database(settings.database)
+    facts, damage = diagnosis.database(settings.database) if thorough else (diagnosis.facts(settings.database), [])
     problems += damage + diagnosis.flow(facts, now_ms) + diagnosis.spool(settings.spool, now_ms)
-    problems += diagnosis.records(settings.database)
+    problems += diagnosis.records(settings.database) if thorough else []
     problems += _capture(settings)
     if settings.index.kind == "whoosh":
         problems += index_problems(settings.whoosh, partial(diagnosis.index_standing, settings.database))
@@ -178,7 +179,8 @@ def _examine(settings: Settings) -> tuple[list[Problem], list[str]]:
     spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
     heard = bool(damage) or spooled or diagnosis.has_captured(settings.database)
     problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard=heard)
-    checked = ["settings", "disk", "database", "records", "inbox", "lease", "spool", "clock", "capture", "index"]
+    read_through = ["database", "records"] if thorough else []
+    checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
 
 

@@ -18,7 +18,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreFull, UsageError
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output
-from mcp_memory.surfaces.output import Answer
+from mcp_memory.surfaces.output import Answer, Meter
 
 _PAGE = 1_000
 
@@ -27,20 +27,23 @@ async def export(app: App, options: argparse.Namespace) -> Answer:
     project = (await app.answers.scope(options.project)).project
     if options.format == "jsonl" and not options.output:
         if not options.json:
-            await _lines(app, project, sys.stdout)
+            # Lines on a terminal show by themselves how far it has come.
+            with output.progress("Exporting", enabled=not sys.stdout.isatty(), unit="events") as meter:
+                await _lines(app, project, sys.stdout, meter)
             return 0
         # One document, written as it is read: a memory may be larger than what fits at once.
         sys.stdout.write('{"path": null, "format": "jsonl", "lines": [\n')
-        count = await _lines(app, project, sys.stdout, between=",")
+        count = await _lines(app, project, sys.stdout, None, between=",")
         sys.stdout.write(f'], "events": {count}}}\n')
         return 0
-    with output.spinner("Exporting", enabled=not options.json):
+    with output.progress("Exporting", enabled=not options.json) as meter:
         if options.format == "markdown":
             if not options.output:
                 raise UsageError("Markdown is exported into a directory: name one with -o.")
-            what, count = "files", await _markdown(app, project, Path(options.output))
+            what, count = "files", await _markdown(app, project, Path(options.output), meter)
         else:
-            what, count = "events", await _file(app, project, _replaceable(options.output, app.settings.database))
+            target = _replaceable(options.output, app.settings.database)
+            what, count = "events", await _file(app, project, target, meter)
     if options.json:
         return {"path": options.output, "format": options.format, what: count}
     return f"{count} {what} written to {options.output}"
@@ -64,11 +67,11 @@ def _private(path: Path) -> TextIO:
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
 
 
-async def _file(app: App, project: str | None, target: Path) -> int:
+async def _file(app: App, project: str | None, target: Path, meter: Meter) -> int:
     partial = target.with_name(target.name + ".tmp")
     try:
         with _private(partial) as file:
-            count = await _lines(app, project, file)
+            count = await _lines(app, project, file, meter)
         os.replace(partial, target)
     except OSError as error:
         raise StoreFull(f"{target} cannot be written: {error.strerror}. Name another place with -o.") from error
@@ -78,32 +81,36 @@ async def _file(app: App, project: str | None, target: Path) -> int:
     return count
 
 
-async def _lines(app: App, project: str | None, file: TextIO, between: str = "") -> int:
-    count = last = 0
+async def _lines(app: App, project: str | None, file: TextIO, meter: Meter | None, between: str = "") -> int:
+    count = last = total = 0
+    if meter and meter.shown:
+        total = sum(info.events for info in await app.store.projects() if project in (None, info.slug))
     while page := await app.store.log(last, project, _PAGE):
         for last, event in page:  # noqa: B007
             # As `import --client jsonl` reads it again.
             line = {**event_shape(event), "source_ids": list(event.source_ids), "metadata": dict(event.metadata)}
             file.write(f"{between if count else ''}{json.dumps(line, ensure_ascii=True)}\n")
             count += 1
+        if meter:
+            meter(count, total, unit="events")
     return count
 
 
-async def _markdown(app: App, project: str | None, folder: Path) -> int:
+async def _markdown(app: App, project: str | None, folder: Path, meter: Meter) -> int:
     """One file per node, linked to its parent and children, readable in any editor."""
-    count = 0
-    for level in Level:
-        for node in await app.store.nodes(NodeQuery.latest(project, level, 1_000_000)):
-            children = [] if level is Level.SEGMENT else await app.store.nodes(NodeQuery(node.project, parent=node.ref))
-            path = folder / node.project / f"{file_name(node)}.md"
-            try:
-                private_dir(str(path.parent))
-                with _private(path) as file:
-                    file.write(page_of(node, children))
-            except OSError as error:
-                raise StoreFull(f"{path} cannot be written: {error.strerror}. Name another place with -o.") from error
-            count += 1
-    return count
+    nodes = [node for level in Level for node in await app.store.nodes(NodeQuery.latest(project, level, 1_000_000))]
+    for count, node in enumerate(nodes):
+        meter(count, len(nodes), unit="files")
+        is_leaf = node.level is Level.SEGMENT
+        children = [] if is_leaf else await app.store.nodes(NodeQuery(node.project, parent=node.ref))
+        path = folder / node.project / f"{file_name(node)}.md"
+        try:
+            private_dir(str(path.parent))
+            with _private(path) as file:
+                file.write(page_of(node, children))
+        except OSError as error:
+            raise StoreFull(f"{path} cannot be written: {error.strerror}. Name another place with -o.") from error
+    return len(nodes)
 
 
 def file_name(node: Node) -> str:
@@ -140,7 +147,7 @@ def page_of(node: Node, children: list[Node]) -> str:
 
 async def backup(app: App, options: argparse.Namespace) -> Answer:
     target = _replaceable(options.path, app.settings.database)
-    with output.spinner("Copying", enabled=not options.json):
-        await app.store.backup(target)
+    with output.progress("Copying", enabled=not options.json, unit="pages") as meter:
+        await app.store.backup(target, meter)
     size = target.stat().st_size
     return {"path": str(target), "bytes": size} if options.json else f"Copied {size:,} bytes to {target}"

@@ -25,22 +25,15 @@ from mcp_memory.surfaces.process_command import until_idle
 
 #: Characters of a text by which events are forgotten: fewer would take much that is not meant.
 SHORTEST_MATCH = 3
+#: How what is to be forgotten can be named.
+WAYS = ("session", "event", "project", "before", "match")
 #: How long a reader of an earlier state is waited for.
 _PATIENCE_MS = 2_000
 _MAGIC = b"SQLite format 3\0"
 
 
 async def run(app: App, options: argparse.Namespace) -> Answer:
-    if options.match is not None and _is_short(options.match):
-        raise UsageError(f"--match takes at least {SHORTEST_MATCH} characters, since it forgets whatever holds them.")
-    before = app.answers.when(options.before)
-    wish = Wish(
-        session_id=await session_name(app.store, options.session) if options.session else options.session,
-        event_key=await key_of(app, options.event) if options.event else None,
-        project=options.project,
-        before_ms=before.start_ms if before else None,
-        match=options.match,
-    )
+    wish = await wish_of(app, **{way: getattr(options, way) for way in WAYS})
     with output.spinner("Looking for it", enabled=not options.json):
         found = await carry_out(app, wish, dry_run=True)
     if options.dry_run or not found.anything:
@@ -49,6 +42,27 @@ async def run(app: App, options: argparse.Namespace) -> Answer:
         raise UsageError(f"{found} would be forgotten for good. Say so with --yes, or look with --dry-run.")
     with output.spinner("Forgetting", enabled=not options.json):
         return _told(options, await carry_out(app, wish, dry_run=False), done=True)
+
+
+async def wish_of(
+    app: App,
+    session: str | None = None,
+    event: str | None = None,
+    project: str | None = None,
+    before: str | None = None,
+    match: str | None = None,
+) -> Wish:
+    """What a user wants to be forgotten, named in one of these ways."""
+    if match is not None and _is_short(match):
+        raise UsageError(f"A text to match has at least {SHORTEST_MATCH} characters, since whatever holds it goes.")
+    time = app.answers.when(before)
+    return Wish(
+        session_id=await session_name(app.store, session) if session else session,
+        event_key=await key_of(app, event) if event else None,
+        project=project,
+        before_ms=time.start_ms if time else None,
+        match=match,
+    )
 
 
 def _is_short(match: str) -> bool:
@@ -82,7 +96,8 @@ class Outcome:
 
     @property
     def anything(self) -> bool:
-        return any((self.found.events, self.found.inbox, self.found.cleared, self.found.summaries))
+        found = self.found
+        return any((found.events, found.inbox, found.cleared, found.summaries, found.handed))
 
     def __str__(self) -> str:
         """How much it is, in words."""
@@ -93,6 +108,8 @@ class Outcome:
             parts.append(f"the paths and names of {self.found.cleared} more events")
         if self.found.summaries and not self.found.events:
             parts.append(f"{self.found.summaries} summaries that say it")
+        if self.found.handed and not self.found.events:
+            parts.append(f"what was noted of {self.found.handed} answers to agents")
         return " and ".join((", ".join(parts[:-1]), parts[-1])) if parts[1:] else parts[0]
 
     def remarks(self, *, done: bool) -> list[str]:
@@ -132,13 +149,13 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     if not dry_run:
         # The way a payload goes, so that none gets past it: whoever is interrupted asks again, and loses nothing else.
         await to_thread.run_sync(_remove, [*spooled, *made], app.settings.home)
-    waiting = await app.inbox.forget(reach, dry_run=dry_run)
+    local = await app.inbox.forget(reach, dry_run=dry_run)
     if not dry_run:
         found, _ = await app.store.forget(wish, dry_run=False)
         # And again: a backup may have got its name meanwhile. One that gets it later is not kept, and so are texts.
         await to_thread.run_sync(_remove, app.store.copies(), app.settings.home)
         await app.inbox.drop_all()
-    found = replace(found, inbox=waiting + len(spooled))
+    found = replace(found, inbox=local.payloads + len(spooled), handed=local.handed)
     if dry_run:
         outcome = Outcome(found, made, others)
         return outcome if outcome.anything else Outcome(found, copies=(*made, *others))
@@ -147,7 +164,8 @@ async def carry_out(app: App, wish: Wish, *, dry_run: bool) -> Outcome:
     except StoreError:  # it is erased all the same; a running server, or the next command, rebuilds the rest
         return Outcome(found, made, others, "nothing can be written just now")
     found_again, reach = await app.store.forget(wish, dry_run=True)
-    again = Outcome(replace(found_again, inbox=await app.inbox.forget(reach, dry_run=True)))
+    local = await app.inbox.forget(reach, dry_run=True)
+    again = Outcome(replace(found_again, inbox=local.payloads, handed=local.handed))
     left = await app.store.scrub(_PATIENCE_MS) or await app.inbox.scrub(_PATIENCE_MS)
     if not left and await app.index.behind():
         left = "another process is writing the index"
@@ -197,7 +215,10 @@ def _told(options: argparse.Namespace, outcome: Outcome, *, done: bool) -> Answe
     if options.json:
         return {
             "forgotten": done,
-            **{name: getattr(outcome.found, name) for name in ("events", "sessions", "inbox", "cleared", "summaries")},
+            **{
+                name: getattr(outcome.found, name)
+                for name in ("events", "sessions", "inbox", "cleared", "summaries", "handed")
+            },
             "names": list(outcome.found.names),
             "removed": list(map(str, outcome.removed)),
             "copies": list(map(str, outcome.copies)),

@@ -15,6 +15,7 @@ import os
 import secrets
 import socket
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 import anyio
 import h11
 import uvicorn
+from anyio import to_thread
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse, Response
@@ -33,7 +35,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
-from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Memory, build_server, exit_within
+from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Greeting, Memory, build_server, exit_within
+from mcp_memory.surfaces.web.access import ENTRANCE, Access
+from mcp_memory.surfaces.web.routes import closed_door, viewer
 
 Builder = Callable[[Memory], MCPServer[Any]]
 
@@ -48,23 +52,24 @@ class Guard:
     The Host check keeps out a name that was made to point here, the Origin check keeps out other web pages.
     """
 
-    def __init__(self, app: ASGIApp, token: str, allow: Sequence[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, token: str, allow: Sequence[str] = (), access: Access | None = None) -> None:
         self._app = app
         self._token = token.encode()
         self._allow = frozenset(name.lower() for name in allow)
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "lifespan"):
             await send({"type": "websocket.close", "code": 1008})
-        elif scope["type"] == "http" and (refusal := self.check(scope["headers"])):
+        elif scope["type"] == "http" and (refusal := self.check(scope)):
             await refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+    def check(self, scope: Scope) -> Response | None:
         """What a request is answered that goes no further; None if it does."""
         hosts, origins, tokens = (
-            [value.decode("latin-1") for key, value in headers if key.lower() == name]
+            [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
             for name in (b"host", b"origin", b"authorization")
         )
         if len(hosts) != 1 or "@" in hosts[0] or not self._welcomes(f"//{hosts[0]}"):
@@ -73,6 +78,12 @@ class Guard:
             return _refuse(403, "Requests from other web pages are refused; leave the Origin header out.")
         scheme, _, token = tokens[0].partition(" ") if len(tokens) == 1 else ("", "", "")
         if not hmac.compare_digest(token.strip().encode("latin-1"), self._token) or scheme.lower() != "bearer":
+            if self._access and scope["path"] != PATH:
+                # A browser has a cookie instead; the page that asks for it tells how to get one.
+                if self._access.admits(scope):
+                    return None
+                if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
+                    return closed_door()
             hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
             return _refuse(401, hint, {"www-authenticate": "Bearer"})
         return None
@@ -119,12 +130,25 @@ def token_of(settings: Settings) -> str:
     return token
 
 
-def http_app(memory: Memory, token: str, allow: Sequence[str] = (), build: Builder = build_server) -> Guard:
-    """The whole HTTP surface, guarded."""
+def http_app(
+    memory: Memory,
+    token: str,
+    allow: Sequence[str] = (),
+    build: Builder = build_server,
+    access: Access | None = None,
+) -> Guard:
+    """The whole HTTP surface, guarded: MCP under its path, the viewer everywhere else."""
     # The guard does what the SDK's own check would do, for every route and with the allow-list.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
-    return Guard(ending(app, memory.leaving), token, allow)
+    mcp = build(memory).streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
+    access = access or Access(token)
+    pages = viewer(memory, access)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "http" and scope["path"] != PATH
+        await (pages if is_page else mcp)(scope, receive, send)
+
+    return Guard(ending(serve, memory.leaving), token, allow, access)
 
 
 def ending(app: ASGIApp, leaving: anyio.Event) -> ASGIApp:
@@ -253,14 +277,34 @@ class Connection(H11Protocol):
             clock.cancel()
 
 
-async def serve_http(settings: Settings, host: str, port: int, allow: Sequence[str], as_json: bool) -> None:
+async def serve_http(
+    settings: Settings,
+    host: str,
+    port: int,
+    allow: Sequence[str],
+    as_json: bool,
+    greeting: Greeting | None = None,
+) -> None:
     """Listen until a signal comes. Says on stderr where, and where the token is; also on stdout if asked to."""
-    listener, memory = listen(host, port, allow), Memory(settings)
-    server = server_of(http_app(memory, token_of(settings), allow))
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}{PATH}"
+    listener, memory, token = listen(host, port, allow), Memory(settings), token_of(settings)
+    access = Access(token)
+    server = server_of(http_app(memory, token, allow, access=access))
+    base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    link = f"{base}{ENTRANCE}?code={access.code()}"
     if as_json:
-        print(json.dumps({"url": url, "token_file": str(settings.token_file)}), flush=True)
-    print(f"MCP on {url}, bearer token in {settings.token_file}", file=sys.stderr, flush=True)
+        places = {"url": f"{base}{PATH}", "token_file": str(settings.token_file), "link": link}
+        print(json.dumps(places), flush=True)
+    lines = [
+        f"MCP on {base}{PATH}, bearer token in {settings.token_file}",
+        f"Look at your memory: {link}",
+        "(the link works once, within 15 minutes; then that browser stays logged in)",
+    ]
+    # Whoever asks for the page is told of it first.
+    print("\n".join([*lines[1:], lines[0]] if greeting else lines), file=sys.stderr, flush=True)
+    if greeting and greeting.steps:
+        print(f"\n{greeting.steps.strip()}", file=sys.stderr, flush=True)
+    if greeting and greeting.browse:
+        await to_thread.run_sync(webbrowser.open, link)
 
     async def stop_on_signal() -> None:
         if sys.platform == "win32":
@@ -297,6 +341,15 @@ def listen(host: str, port: int, allow: Sequence[str]) -> socket.socket:
             return listener
     except (OSError, OverflowError) as error:
         raise UsageError(f"{host}:{port} cannot be used: {error}. Choose another with --port.") from error
+
+
+def free_port(preferred: int) -> int:
+    """A port of this machine: the preferred one, or any if that is taken."""
+    try:
+        with listen("127.0.0.1", preferred, ()):
+            return preferred
+    except UsageError:
+        return 0
 
 
 def server_of(app: ASGIApp, connection: type[Connection] = Connection) -> uvicorn.Server:

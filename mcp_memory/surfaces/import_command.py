@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import gzip
-import json
 import os
-import shlex
-import shutil
 import stat
 import sys
 import tempfile
@@ -22,13 +19,14 @@ from typing import IO, Any
 
 import anyio
 
-from mcp_memory import lexicon, sample
+from mcp_memory import sample
 from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS, default_places, detect, user_folders
 from mcp_memory.clients.jsonl import event_of_line
 from mcp_memory.clients.port import BadLine, Client, Folders
 from mcp_memory.config import environment
 from mcp_memory.domain.events import Captured, Intake
+from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import NotFound, UsageError
 from mcp_memory.pipeline.importing import import_files
@@ -36,8 +34,11 @@ from mcp_memory.pipeline.ingest import reason_of
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.process_command import until_idle
+from mcp_memory.surfaces.server import first_steps
 
-_SHOWN_NODES, _SHOWN_SKIPPED = 200, 20
+_SHOWN_SKIPPED = 20
+#: How many days `demo` shows.
+_LATEST = 3
 #: Directories that hold a program's own files, and no one's history.
 _PROGRAMS = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _TRANSCRIPTS = frozenset({".jsonl", ".json", ".md"})
@@ -66,7 +67,7 @@ async def load(app: App, options: argparse.Namespace) -> Answer:
             )
             sources, unknown = await anyio.to_thread.run_sync(find_sources, home, paths, options.client, files)
         root = await app.store.root_of(options.project) if options.project else None
-        with output.progress("Importing", enabled=shown) as progress:
+        with output.progress("Importing", enabled=shown, unit=output.BYTES) as progress:
             result = await import_files(
                 app.store,
                 app.inbox,
@@ -297,27 +298,24 @@ def looked_for(home: Folders, paths: list[str], client: str) -> str:
 
 
 async def demo(app: App, options: argparse.Namespace) -> Answer:
-    """A first look: the sample history if memory is empty, the tree, and how to connect a client."""
+    """A first look: the sample history if memory is empty, its latest days, and how to connect a client."""
     empty = not (await app.store.counts()).events
     if empty:
         await load_sample(app)
     await until_idle(app)
+    counts = await app.store.counts()
     if options.json:
-        counts = await app.store.counts()
         shown = {name: getattr(counts, name) for name in ("projects", "sessions", "events", "nodes")}
         return {"loaded": empty, **shown}
-    output.text("Loaded the sample history." if empty else "This memory already holds history.")
-    home = await app.store.project_of_root(app.home_root, app.home_label)
-    output.tree(await output.outline(app.store, None, Level.DAY, _SHOWN_NODES), Scope(home, None))
-    words = _program()
-    entry = json.dumps({"command": words[0], "args": [*words[1:], "serve"]})
-    return lexicon.text("first_steps").rstrip("\n").format(program=shlex.join(words), entry=entry)
+    from mcp_memory.surfaces import terminal
+    from mcp_memory.surfaces.look_commands import node_entry
 
-
-def _program() -> list[str]:
-    """How the user can call this program from anywhere."""
-    script = Path("mcp-memory" if shutil.which("mcp-memory") else Path(sys.argv[0]).absolute())
-    return [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+    held = f"{counts.events:,} events in {counts.sessions:,} sessions of {counts.projects:,} projects"
+    made = "The sample history of an invented team is loaded" if empty else "This memory is already in use"
+    days = await app.store.nodes(NodeQuery.latest(None, Level.DAY, _LATEST))
+    entries = [node_entry(day, Scope(None, None)) for day in days]
+    terminal.show(f"{made}: {held}.", *(["", "The latest days:"] if days else []), *entries)
+    return first_steps()
 
 
 async def load_sample(app: App) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from mcp_memory.clients import installable, user_folders
 from mcp_memory.clients.port import PROJECT, USER, Client, Folders
@@ -13,11 +15,12 @@ from mcp_memory.config import Settings, environment
 from mcp_memory.errors import UsageError
 from mcp_memory.install import apply as making
 from mcp_memory.install.apply import FileChange, InstallRecord
-from mcp_memory.install.catalog import SECOND_NAME, project_root, this_installation
+from mcp_memory.install.catalog import SECOND_NAME, SERVER, project_root, this_installation
 from mcp_memory.surfaces import output
 from mcp_memory.surfaces.output import Answer
 
-_VERBS = {"created": "create", "changed": "change", "removed": "remove", "restored": "restore"}
+#: How an event's hooks begin in a diff of a client's settings.
+_EVENT = re.compile(r'(?P<margin>[+-] *)"(?P<event>\w+)": \[')
 
 
 def install(settings: Settings, options: argparse.Namespace) -> Answer:
@@ -86,15 +89,103 @@ def _told(
     lines = []
     for client, plan in plans:
         changes = [change for change in plan if change.kind != "unchanged"]
-        for change in changes:
-            verb = f"Would {_VERBS[change.kind]}" if options.dry_run else change.kind.capitalize()
-            lines.append(f"{verb} {change.path}")
-            if options.dry_run:
-                lines.append(change.diff())
-            if change.after is not None and f'"{SECOND_NAME}": {{'.encode() in change.after:
-                lines.append(f"Another server is called memory there; ours is called {SECOND_NAME}.")
         if not changes:
             lines.append(f"{client.name}: nothing to change.")
-        elif scope and not options.dry_run:
+            continue
+        lines.append(_sentence(changes, installing=scope is not None, planned=options.dry_run))
+        if any(_has_second_name(change) for change in changes):
+            lines.append(f"Another server is called {SERVER} there; ours is called {SECOND_NAME}.")
+        if options.dry_run:
+            lines += [f"\n{folded(change.diff())}" for change in changes]
+        elif scope:
             lines.append(client.registered.hint)
+        elif all(change.restored for change in changes):
+            lines.append("What was there before install is back, byte for byte.")
     return "\n".join(lines)
+
+
+def _sentence(changes: Sequence[FileChange], *, installing: bool, planned: bool) -> str:
+    """What is added to which files, brought up to date in them, or taken out of them."""
+    old = [making.found(change.path, change.before) for change in changes]
+    new = [making.found(change.path, change.after) for change in changes]
+    has_any = any(old)
+    held = new if installing else old
+    hooks, servers = sum(len(one.hooks) for one in held), sum(len(one.servers) for one in held)
+    name = SECOND_NAME if any(_has_second_name(change) for change in changes) else SERVER
+    things = [f"{hooks} hook{'s' * (hooks != 1)}"] if hooks else []
+    things += [f"the MCP server `{name}`"] if servers else []
+    things += [f"the setting `{top}`" for one in held for top in one.top]
+    what, where = _listed(things) or "what install left", _listed([_shown(change.path) for change in changes])
+    if not installing:
+        told = f"Would take {what} out of {where}" if planned else f"Took {what} out of {where}"
+    elif has_any:
+        told = f"{'Would bring' if planned else 'Brought'} {what} up to date in {where}"
+    else:
+        told = f"{'Would add' if planned else 'Added'} {what} to {where}"
+    return f"{told}; nothing else {'changes' if planned else 'was changed'}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _shown(path: Path) -> str:
+    """The file's name, short where it lies below the home directory."""
+    home = user_folders(environment()).root
+    return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+def _has_second_name(change: FileChange) -> bool:
+    entry = f'"{SECOND_NAME}": {{'.encode()
+    return any(data is not None and entry in data for data in (change.before, change.after))
+
+
+def folded(diff: str) -> str:
+    """A diff in which hooks that differ by their event alone are shown once, with the names of the other events."""
+    lines = diff.splitlines()
+    shown: list[str] = []
+    at = 0
+    while at < len(lines):
+        block = _hook_at(lines, at)
+        if block is None:
+            shown.append(lines[at])
+            at += 1
+            continue
+        shown += lines[at : block.end]
+        at, others = block.end, list[str]()
+        while (twin := _hook_at(lines, at)) and twin.body == block.body:
+            others.append(twin.event + (f" ({twin.timeout})" if twin.timeout != block.timeout else ""))
+            at = twin.end
+        if others:
+            shown.append(f"{block.margin}… and the same for {', '.join(others)}")
+    return "\n".join(shown)
+
+
+class _HookBlock(NamedTuple):
+    """The lines of one event's hook in a diff; the body is what all events have in common."""
+
+    margin: str
+    event: str
+    body: tuple[str, ...]
+    timeout: str
+    end: int
+
+
+def _hook_at(lines: Sequence[str], at: int) -> _HookBlock | None:
+    """The hook that a diff adds or removes from this line on, if one begins there."""
+    head = _EVENT.fullmatch(lines[at]) if at < len(lines) else None
+    if head is None:
+        return None
+    body: list[str] = []
+    for number in range(at + 1, len(lines)):
+        line = lines[number]
+        if line[1:].rstrip(",") == f"{head['margin'][1:]}]":
+            # Where the text goes on alike, a diff may take the last line for one that was there before.
+            is_own = line.startswith(head["margin"][0])
+            timeout = next((line.strip(" +-,") for line in body if '"timeout"' in line), "")
+            common = tuple(line for line in body if '"timeout"' not in line)
+            return _HookBlock(head["margin"], head["event"], common, timeout.replace('"', ""), number + is_own)
+        if not line.startswith(head["margin"]):
+            return None
+        body.append(line)
+    return None

@@ -10,17 +10,12 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_memory.capture.settings import private_dir
-
-if TYPE_CHECKING:
-    from mcp_memory.domain.nodes import Node
-    from mcp_memory.domain.toc import Level, Scope
-    from mcp_memory.store.port import ReadStore
 
 #: What a command answers: a document, a text, or an exit code if it has printed by itself.
 Answer = Mapping[str, Any] | str | int
@@ -28,6 +23,10 @@ Answer = Mapping[str, Any] | str | int
 _USEFUL = 100
 #: Work that is done sooner shows nothing while it goes on.
 MOMENT_SECONDS = 0.7
+#: How often what is shown is brought up to date, and over how long the rate is taken.
+_REFRESH_SECONDS, _RATE_SECONDS = 0.1, 60.0
+#: The unit that is shown as kB, MB and so on.
+BYTES = "bytes"
 LOG_NAME = "mcp-memory.log"
 #: From this size on a log is put aside when the next process begins one; the one before that is gone then.
 LOG_BYTES = 1_000_000
@@ -64,8 +63,16 @@ def too_small(budget: int) -> None:
     )
 
 
+def is_coloured() -> bool:
+    """Whether escape codes are wanted. NO_COLOR stands for none at all: bold and dim are hardly less in the way."""
+    from mcp_memory.config import environment
+
+    env = environment()
+    return sys.stdout.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+
+
 def bold(value: str) -> str:
-    return f"\x1b[1m{value}\x1b[0m" if sys.stdout.isatty() else value
+    return f"\x1b[1m{value}\x1b[0m" if is_coloured() else value
 
 
 def text(value: str) -> int:
@@ -84,38 +91,6 @@ def write(value: str) -> None:
 def front_matter(values: Mapping[str, Any]) -> list[str]:
     """What is known about a Markdown file, before its text. JSON is YAML: each value is quoted where it needs to be."""
     return ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()), "---", ""]
-
-
-async def outline(reader: ReadStore, project: str | None, deepest: Level, most: int) -> list[Node]:
-    """The tree down to a level, at most so many nodes of each: parents before their children, in time order."""
-    from mcp_memory.domain.nodes import NodeQuery
-    from mcp_memory.domain.toc import Level
-
-    nodes = [
-        node
-        for level in Level
-        if level <= deepest
-        for node in await reader.nodes(NodeQuery.latest(project, level, most))
-    ]
-    return sorted(nodes, key=lambda node: (node.project, node.ref.day.toordinal(), node.level, node.start_ms))
-
-
-def tree(nodes: Sequence[Node], scope: Scope, note: str = "") -> int:
-    """The table of contents, indented by level; `note` is what to say if there is none."""
-    from mcp_memory.domain.nodes import foremost
-    from mcp_memory.domain.text import safe
-    from mcp_memory.domain.toc import Level
-
-    if not nodes:
-        hint = note or " `mcp-memory import` loads old history; hooks capture the new."
-        return text(f"Nothing is summarized yet.{hint}")
-    for node in nodes:
-        indent = "  " * int(node.level)
-        write(f"{indent}{bold(scope.id_of(node.node_id, node.project))} {safe(node.title)}\n")
-        if node.level is Level.DAY:
-            for bullet in foremost(node.bullets, 3):
-                write(f"{indent}  - {safe(bullet.shown, 140)}\n")
-    return 0
 
 
 def facts(values: Mapping[str, Any]) -> int:
@@ -141,43 +116,83 @@ def agreed(question: str) -> bool | None:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+class Meter:
+    """How far some work has come. Call it with what is done and of how much, and with a new label for a new stage."""
+
+    def __init__(self, label: str, unit: str, *, shown: bool) -> None:
+        self.shown = shown
+        self._stage = (label, unit)
+        self._done = (0, 0)
+
+    def __call__(self, done: int, total: int, label: str = "", unit: str = "") -> None:
+        self._stage = (label or self._stage[0], unit or self._stage[1])
+        self._done = (done, total)
+
+    def show(self, over: threading.Event) -> None:
+        """Show it on stderr until the work is over."""
+        if over.wait(MOMENT_SECONDS):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        moving = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+        counted = (*moving, BarColumn(30), TextColumn("{task.fields[told]}", markup=False))
+        console = Console(stderr=True)
+        with Progress(
+            *moving, console=console, transient=True, auto_refresh=False, speed_estimate_period=_RATE_SECONDS
+        ) as bar:
+            stage = self._stage
+            bar.add_task(stage[0], total=None, told="")
+            [task] = bar.tasks
+            while not over.wait(_REFRESH_SECONDS):
+                if stage != self._stage:
+                    stage = self._stage
+                    bar.reset(task.id, description=stage[0])
+                done, total = self._done
+                bar.columns = counted if total else moving
+                bar.update(task.id, completed=done, total=total or None)
+                bar.update(task.id, told=pace(done, total, stage[1], task.speed), refresh=True)
+
+
+def pace(done: int, total: int, unit: str, speed: float | None) -> str:
+    """What is done, the rate and the time left, as far as they are known."""
+    from datetime import timedelta
+
+    from rich.filesize import decimal
+
+    def amount(number: float) -> str:
+        return decimal(round(number)) if unit == BYTES else f"{number:,.0f}"
+
+    parts = [f"{amount(done)} of {amount(total)}" + (f" {unit}" if unit != BYTES else "")]
+    if speed:
+        slow = unit != BYTES and speed < 1
+        parts.append(f"{amount(speed * 60 if slow else speed)}/{'min' if slow else 's'}")
+        parts.append(f"{timedelta(seconds=round(max(total - done, 0) / speed))} left")
+    return " · ".join(parts)
+
+
 @contextmanager
-def progress(label: str, *, enabled: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with rate and time left on a terminal, nothing elsewhere."""
-    if not enabled or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+def progress(label: str, *, enabled: bool, unit: str = "") -> Iterator[Meter]:
+    """Something that moves on a terminal while work takes longer than a moment, nothing elsewhere.
 
-    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def spinner(label: str, *, enabled: bool) -> Iterator[None]:
-    """Something that moves on a terminal while work takes longer than a moment."""
-    if not enabled or not sys.stderr.isatty():
-        yield
+    Once the work tells how far it has come, that is a bar with rate and time left.
+    """
+    meter = Meter(label, unit, shown=enabled and sys.stderr.isatty())
+    if not meter.shown:
+        yield meter
         return
     over = threading.Event()
-
-    def spin() -> None:
-        if not over.wait(MOMENT_SECONDS):
-            from rich.console import Console
-
-            with Console(stderr=True).status(label):
-                over.wait()
-
-    thread = threading.Thread(target=spin, name="spinner", daemon=True)
+    thread = threading.Thread(target=meter.show, args=(over,), name="progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield meter
     finally:
         over.set()
         thread.join()
+
+
+#: For work of which no one can tell how far it has come.
+spinner = progress
 
 
 class _RedactedLines(logging.Formatter):

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ import anyio
 
 from mcp_memory.app import App, rules_of, system_timezone
 from mcp_memory.capture.redaction import redact
-from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of
-from mcp_memory.domain.segments import cut
+from mcp_memory.domain.nodes import THRESHOLDS, Depth, depth_of, revised
+from mcp_memory.domain.segments import busy, cut
 from mcp_memory.domain.toc import Level, NodeRef, day_ref
 from mcp_memory.errors import LeaseLost, NotFound, SummarizerError, UsageError
 from mcp_memory.models.tokens import CHUNK_TOKENS, OVERLAP_TOKENS, summarize_text, write_extract
@@ -35,6 +36,7 @@ _NODE_TOKENS = 130
 _EVERYTHING = 1_000_000
 #: What a question for a session's record carries of the record so far, and about how long the answer is.
 _RECORD_TOKENS, _RECORD_ANSWER = 800, 500
+Watch = Callable[[], Awaitable[None]]
 logger = logging.getLogger(__name__)
 
 
@@ -43,29 +45,65 @@ async def process(app: App, options: argparse.Namespace) -> Answer:
     if options.dry_run:
         planned = await estimate(app)
         return planned if options.json else output.facts(planned)
-    if options.rebuild:
-        await app.store.rebuild(app.settings.calendar.timezone or system_timezone())
-        await app.inbox.drop_all()
     # Whoever runs this now wants what was said a moment ago as well, and what an earlier version could not read.
     app.pipeline.quiet_ms = 0
-    await app.inbox.reopen()
     upgraded: dict[str, Any] = {}
-    with output.spinner("Processing", enabled=not options.json):
-        done = await until_idle(app, revising=True)
+    with output.progress("Processing", enabled=not options.json) as meter:
+        if options.rebuild:
+            await app.store.rebuild(app.settings.calendar.timezone or system_timezone())
+            await app.inbox.drop_all()
+        await app.inbox.reopen()
+        watch = watched(app, meter) if meter.shown else None
+        done = await until_idle(app, revising=True, watch=watch)
         if app.upgrades:
             # A model writes what it can say better, and then what depends on that is rebuilt.
             total = 0
-            while count := await app.upgrades.until_idle():
+            while count := await app.upgrades.until_idle(watch):
                 total += count
-                done.add(await until_idle(app, revising=True))
+                done.add(await until_idle(app, revising=True, watch=watch))
             done.nodes += total
             upgraded = {"upgraded": total} | ({"model": app.upgrades.reason} if app.upgrades.reason else {})
     made = {"inbox": done.inbox, "events": done.events, "segments": done.segments, "nodes": done.nodes}
     shape = {**made, "seconds": round(time.monotonic() - started, 3), "idle": True, **upgraded}
-    return shape if options.json else output.facts(shape)
+    return shape if options.json else _told(shape)
 
 
-async def until_idle(app: App, *, revising: bool = False) -> Done:
+def _told(shape: Mapping[str, Any]) -> str:
+    counted = [("events", "event"), ("segments", "part of a session"), ("nodes", "summary")]
+    plural = {"event": "events", "part of a session": "parts of sessions", "summary": "summaries"}
+    made = [f"{shape[key]:,} {name if shape[key] == 1 else plural[name]}" for key, name in counted if shape[key]]
+    told = f"Sorted in {', '.join(made)} in {shape['seconds']:.1f} s. " if made else ""
+    model = f" The model did not write all of it: {shape['model']}" if "model" in shape else ""
+    return f"{told}Everything is up to date.{model}"
+
+
+def watched(app: App, meter: output.Meter) -> Watch:
+    """Tells a meter, whenever it is called, how much is left of the stage that the pipeline is at."""
+    most: Counter[str] = Counter()
+
+    async def look() -> None:
+        now_ms = app.clock.now_ms()
+        counts, waiting = await app.store.counts(busy(now_ms, app.pipeline.quiet_ms)), await app.inbox.counts()
+        # How many segments a session that is not cut yet may have, by those that are.
+        usual = max(1, counts.segments // max(1, counts.sessions - counts.dirty_sessions))
+        done, of = revised(counts.revisions, app.pipeline.summarizer.revision) or (0, 0)
+        stages = [
+            ("Reading", "payloads", waiting.waiting),
+            ("Summarizing", "segments", counts.dirty_segments + counts.dirty_sessions * usual),
+            ("Rolling up", "periods", counts.dirty_nodes),
+            ("Writing anew", "summaries", of - done),
+        ]
+        if app.upgrades and not any(left for _, _, left in stages):
+            stages.append(("Asking the model", "summaries", len(await app.store.upgrade_backlog(now_ms))))
+        for label, unit, left in stages:
+            if left:
+                most[label] = max(most[label], left)
+                return meter(most[label] - left, most[label], label, unit)
+
+    return look
+
+
+async def until_idle(app: App, *, revising: bool = False, watch: Watch | None = None) -> Done:
     """Run the pipeline here, or wait for the server that holds the lease to finish the work.
 
     Commands that want something in the tree do not wait until all else is written anew as well.
@@ -74,8 +112,10 @@ async def until_idle(app: App, *, revising: bool = False) -> Done:
     # A look comes before the first write, which the lease is: most damage shows itself here, and nothing is changed.
     await app.pipeline.waits(revising=revising)
     while True:
+        if watch:
+            await watch()
         try:
-            total.add(await app.pipeline.until_idle(revising=revising))
+            total.add(await app.pipeline.until_idle(revising=revising, watch=watch))
             await app.pipeline.lease.release()
             return total
         except LeaseLost:

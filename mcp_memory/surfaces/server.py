@@ -6,6 +6,7 @@ Nothing here imports the SDK or the store before it has to: both take longer tha
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import math
 import os
@@ -17,6 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,6 +28,7 @@ from mcp_memory import __version__, config, lexicon
 from mcp_memory.config import Settings
 from mcp_memory.errors import MemoryFault, StoreError, StoreReplaced, alone
 from mcp_memory.surfaces import output
+from mcp_memory.surfaces.recorder import Recorder
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAME = "memory"
+#: Where the viewer is, unless another program is there.
+WEB_PORT = 8765
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: How long closing may take. SQLite is safe at any instant, so leaving late is worse than leaving hard.
 PATIENCE_SECONDS = 1.5
@@ -58,12 +63,48 @@ def serve(options: argparse.Namespace) -> int:
     if options.http:
         from mcp_memory.surfaces.http import serve_http
 
-        anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json)
+        greeting = getattr(options, "greeting", None)
+        anyio.run(serve_http, settings, options.host, options.port, options.allow_host, options.json, greeting)
     else:
         anyio.run(_serve_stdio, settings)
     for number in SIGNALS:  # all is closed: a signal that comes late must not turn a good end into a failure
         signal.signal(number, signal.SIG_IGN)
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a server for people does when it is up: open their browser, and tell how to go on."""
+
+    browse: bool
+    steps: str
+
+
+def first_steps() -> str:
+    """How to go on from here, with the program called as the user can call it from anywhere."""
+    import shlex
+    import shutil
+
+    script = Path("mcp-memory" if shutil.which("mcp-memory") else Path(sys.argv[0]).absolute())
+    words = [str(script)] if script.stem == "mcp-memory" else [sys.executable, "-m", "mcp_memory"]
+    entry = json.dumps({"command": words[0], "args": [*words[1:], "serve"]})
+    return lexicon.text("first_steps").rstrip("\n").format(program=shlex.join(words), entry=entry)
+
+
+def web(options: argparse.Namespace) -> int:
+    """The `web` command: the viewer, and MCP beside it, until a signal comes."""
+    from mcp_memory.surfaces.http import free_port
+
+    options.port = free_port(WEB_PORT) if options.port is None else options.port
+    options.http, options.host, options.allow_host = True, "127.0.0.1", []
+    # Without a screen, Python would start a browser in this terminal.
+    has_screen = sys.platform in ("win32", "darwin") or any(
+        map(config.environment().get, ("DISPLAY", "WAYLAND_DISPLAY"))
+    )
+    options.greeting = Greeting(
+        has_screen and not (options.no_open or options.json), first_steps() if options.steps else ""
+    )
+    return serve(options)
 
 
 async def _serve_stdio(settings: Settings) -> None:
@@ -130,7 +171,7 @@ def build_server(memory: Memory) -> MemoryServer:
         version=__version__,
         tools=tools_of(memory),
         lifespan=lifespan,
-        middleware=[greet],
+        middleware=[greet, memory.recorder.watch],
         log_level="WARNING",
     )
     resources.publish(server, memory)
@@ -169,6 +210,8 @@ class Memory:
         self.leaving = anyio.Event()
         self.closing = anyio.Event()
         self.closed = anyio.Event()
+        #: Notes what agents are handed.
+        self.recorder = Recorder(self)
 
     def greeted(self) -> None:
         """The client is given its first answer: soon after that, work may cost time."""
@@ -201,10 +244,12 @@ class Memory:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_open, name="memory")
+                tasks.start_soon(self.recorder.run, name="recorder")
                 try:
                     yield
                 finally:
                     self.closing.set()
+                    await self.recorder.finish()
                     tasks.cancel_scope.cancel()
         finally:
             self.closed.set()

@@ -15,7 +15,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 HOOK = REPO / "hooks" / "capture.py"
-SCHEMA = REPO / "mcp_memory" / "store" / "sqlite" / "schema" / "inbox" / "0001_inbox.sql"
+SCHEMA = sorted((REPO / "mcp_memory" / "store" / "sqlite" / "schema" / "inbox").glob("*.sql"))
 
 
 class Machine:
@@ -53,11 +53,13 @@ class Machine:
         assert done.returncode == 0
         return done
 
-    def make_database(self, version: int = 1) -> None:
+    def make_database(self, version: int = len(SCHEMA)) -> None:
+        """An inbox as the server makes it, or as one of an earlier version did."""
         self.home.mkdir(mode=0o700, exist_ok=True)
         with closing(sqlite3.connect(self.database)) as database:
             database.execute("PRAGMA journal_mode = WAL")
-            database.executescript(SCHEMA.read_text(encoding="utf-8"))
+            for step in SCHEMA[:version] or SCHEMA:
+                database.executescript(step.read_text(encoding="utf-8"))
             database.execute(f"PRAGMA user_version = {version}")
 
     def say(self, brief: str, place: str = "") -> None:
@@ -71,6 +73,12 @@ class Machine:
         with closing(sqlite3.connect(self.database)) as database:
             database.row_factory = sqlite3.Row
             return [dict(row) for row in database.execute("SELECT * FROM inbox ORDER BY id")]
+
+    def handed(self) -> list[dict[str, Any]]:
+        """What was noted of what agents were given, oldest first."""
+        with closing(sqlite3.connect(self.database)) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute("SELECT * FROM handed ORDER BY id")]
 
     def spooled(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_bytes()) for path in sorted((self.home / "spool").glob("*"))]

@@ -78,7 +78,8 @@ def _files() -> list[Path]:
     named = [REPO / name for name in _FILES]
     found = [path for pattern in _PAGES for path in REPO.glob(pattern)]
     found += (REPO / "mcp_memory").rglob("*.py")
-    return sorted({path for path in (*named, *found) if path.is_file() and "__pycache__" not in path.parts})
+    found = [path for path in found if "__pycache__" not in path.parts and path.suffix != ".png"]
+    return sorted({path for path in (*named, *found) if path.is_file()})
 
 
 @pytest.mark.parametrize(

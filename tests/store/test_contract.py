@@ -104,6 +104,26 @@ async def test_events_are_asked_for_by_session_kind_place_and_moment(opened: Ope
         assert await texts(store, replace(shared, after=last)) == []
 
 
+async def test_a_note_is_pinned_in_its_place_and_its_brief_is_due(opened: Open) -> None:
+    async with opened() as store:
+        note = said("Ada reviews größere Änderungen.", 3, session="notes", kind=EventType.NOTE, kind_of="rule")
+        spoken = said("Ada reviews nothing.", 4)
+        await add(store, note, spoken)
+        await add(store, said("Elsewhere.", 5, session="s9"), root="/home/ada/beta")
+        assert not await store.outdated_briefs(5)
+        assert await store.pin(note.key, True)
+        assert await store.pin(note.key, True)
+        [pinned] = await store.events(EventQuery("alpha", pinned=True))
+        assert (pinned.key, pinned.text, pinned.metadata) == (note.key, note.text, {"kind_of": "rule", "pin": True})
+        [brief] = await store.outdated_briefs(5)
+        assert (brief.slug, [event.key for event in brief.notes]) == ("alpha", [note.key])
+        assert await store.pin(note.key, False)
+        assert await store.events(EventQuery("alpha", pinned=True)) == []
+        assert await texts(store, EventQuery("alpha", types=(EventType.NOTE,), last=9)) == [note.text]
+        assert not await store.pin(spoken.key, True)
+        assert not await store.pin(b"0" * 10, True)
+
+
 async def test_the_log_is_read_on_in_the_order_in_which_it_was_stored(opened: Open) -> None:
     async with opened() as store:
         await add(store, said("Second by time.", 9), root="/home/ada/alpha")

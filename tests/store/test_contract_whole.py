@@ -284,6 +284,8 @@ async def test_what_was_forgotten_is_nowhere_and_does_not_come_back(opened: Open
         await add(store, *talk(), secret, *talk("s2", day=1))
         await build(store)
         then = await store.position()
+        assert await store.wished_away(Wish(match="osprey"), 0) == []
+        assert [event.key for event in await store.wished_away(Wish(match="osprey"), 9)] == [secret.key]
         counted, _ = await store.forget(Wish(match="osprey"), dry_run=True)
         assert len(await store.events(EventQuery())) == 5
         done, coverage = await store.forget(Wish(match="osprey"), dry_run=False)
@@ -314,8 +316,10 @@ async def test_a_session_a_project_a_time_or_an_event_is_forgotten(opened: Open,
     async with opened() as store:
         await add(store, said("One.", 0), root="/home/ada/alpha")
         await add(store, said("Two.", 1, session="s2"), root="/home/ada/beta")
+        going = [event.text for event in await store.wished_away(wish, 9)]
         found, _ = await store.forget(wish, dry_run=False)
         assert (found.events, found.sessions, await texts(store, EventQuery())) == (1, 1, left)
+        assert sorted([*going, *left]) == ["One.", "Two."]
 
 
 async def test_a_rebuild_makes_the_same_tree_in_the_days_of_another_zone(opened: Open) -> None:

@@ -140,14 +140,14 @@ def test_answers_lead_on_by_commands(loaded: Shell) -> None:
         ["toc", "--budget", "100"],
         ["toc", "--topic", "nosuchword", "--budget", "200"],
         ["node", "toc:week:2026-W10@alpha", "--budget", "100"],
-        ["search", "login timeout", "--project", "alpha"],
+        ["search", "login timeout", "--project", "alpha", "--budget", "2000"],
         ["search", "nosuchword", "--when", "2026-03-02"],
         ["search", "login", "--when", "2025"],
-        ["timeline", "March 2026", "--project", "*"],
+        ["timeline", "March 2026", "--project", "*", "--budget", "2000"],
         ["timeline", "1999"],
         ["context"],
         ["session", "s1"],
-        ["grip", loaded.json("search", "login timeout", "--project", "*")["hits"][0]["grip_id"]],
+        ["grip", loaded.json("search", "login", "--project", "*")["hits"][0]["grip_id"], "--budget", "2000"],
     ):
         done = loaded.run(*args)
         assert done.returncode == 0, done.stderr

@@ -100,7 +100,7 @@ def test_a_session_is_condensed_on_demand_and_shown(shell: Shell) -> None:
     log = shell.home / "logs" / "mcp-memory.log"
     assert "Compacted session s1: forced, depth 0" in log.read_text("utf-8")
     assert sys.platform == "win32" or stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert re.search(r"^compactions +records 1, sessions 1, waiting 0$", shell.run("status").stdout, re.M)
+    assert re.search(r"^compactions +records 1, sessions 1, waiting 0$", shell.run("status", "--verbose").stdout, re.M)
     assert shell.run("session", "nobody").returncode == 1
     assert shell.run("compact", "nobody").returncode == 1
 

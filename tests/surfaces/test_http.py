@@ -114,7 +114,7 @@ async def test_a_header_given_twice_is_refused() -> None:
     guard = Guard(open_door, TOKEN)
     good = [(name.encode(), value.encode()) for name, value in GOOD.items()]
     for extra, status in (((b"host", b"127.0.0.1"), 421), ((b"authorization", b"Bearer x"), 401)):
-        refusal = guard.check([*good, extra])
+        refusal = guard.check({"type": "http", "method": "POST", "path": "/mcp", "headers": [*good, extra]})
         assert refusal is not None
         assert refusal.status_code == status
 

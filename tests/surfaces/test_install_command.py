@@ -66,9 +66,47 @@ def test_project_scope_is_written_at_the_top_of_the_project_and_undone_from_belo
 def test_the_text_says_what_was_changed_and_what_to_do_next(machine: Machine) -> None:
     done = machine.script("install", "codex")
     assert done.returncode == 0
-    assert f"Created {machine.home / '.codex/hooks.json'}\n" in done.stdout
-    assert "trust" in done.stdout
+    told, then = done.stdout.splitlines()
+    things = "9 hooks, the MCP server `memory` and the setting `mcp_optional_startup_grace_ms`"
+    assert told == f"Added {things} to ~/.codex/hooks.json and ~/.codex/config.toml; nothing else was changed."
+    assert then.startswith("Next: ")
+    assert "trust" in then
     assert machine.run("install", "codex").stdout == "codex: nothing to change.\n"
+
+
+def test_a_trial_begins_with_one_sentence_and_shows_hooks_that_are_alike_once(machine: Machine) -> None:
+    told, *diff = machine.run("install", "claude-code", "--dry-run").stdout.splitlines()
+    where = "~/.claude/settings.json and ~/.claude.json"
+    assert told == f"Would add 11 hooks and the MCP server `memory` to {where}; nothing else changes."
+    assert sum("capture.py" in line for line in diff) == 1
+    [others] = [line for line in diff if "… and the same for " in line]
+    assert others.startswith("+    … and the same for UserPromptSubmit, PostToolUse, ")
+    assert others.endswith(", SessionEnd (timeout: 1)")
+    machine.run("install", "claude-code")
+    told, *diff = machine.run("uninstall", "claude-code", "--dry-run").stdout.splitlines()
+    assert told == f"Would take 11 hooks and the MCP server `memory` out of {where}; nothing else changes."
+    assert sum("capture.py" in line for line in diff) == 1
+    undone = machine.run("uninstall", "claude-code").stdout.splitlines()
+    assert undone[0].startswith("Took 11 hooks and the MCP server `memory` out of ")
+    assert undone[1] == "What was there before install is back, byte for byte."
+
+
+def test_in_a_trial_what_others_wrote_stays_as_it_is(machine: Machine) -> None:
+    (machine.home / ".cursor").mkdir()
+    theirs = {"version": 1, "hooks": {"stop": [{"command": "chime"}], "ring": [{"command": "bell"}]}}
+    (machine.home / ".cursor/hooks.json").write_text(json.dumps(theirs, indent=4))
+    diff = machine.run("install", "cursor", "--dry-run").stdout
+    # Ours beside theirs in one event, in an event of its own, and that again for all the others.
+    assert diff.count("capture.py") == 2
+    assert '"stop"' in diff.partition("the same for")[0]
+    assert "stop," not in diff.partition("the same for")[2]
+    assert [line for line in diff.splitlines() if line.startswith("-") and not line.startswith("---")] == []
+
+
+def test_entries_of_an_earlier_installation_are_brought_up_to_date(machine: Machine) -> None:
+    machine.run("install", "gemini")
+    moved = machine.run("install", "gemini", "--dry-run", env={"MCP_MEMORY_HOME": str(machine.memory / "elsewhere")})
+    assert moved.stdout.startswith("Would bring 5 hooks and the MCP server `memory` up to date in ~/.gemini/settings.j")
 
 
 def test_without_a_name_the_clients_found_are_told_and_nothing_is_done(machine: Machine) -> None:

@@ -17,13 +17,13 @@ from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
 from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.reads import SqliteReader
-from mcp_memory.surfaces import commands
+from mcp_memory.surfaces import look_commands, work_commands
 from tests.support import needs_whoosh
 from tests.surfaces.client import GRIP, ask, connected
 from tests.surfaces.test_tools import QUESTIONS
 
 pytestmark = pytest.mark.anyio
-LOOP = {"pipeline", "upgrades", "backups"}
+LOOP = {"pipeline", "upgrades", "backups", "recorder"}
 DAY = "toc:day:2026-10-26"
 OPTIONS = {"project": None, "topic": None, "json": True, "budget": None, "history": False}
 COMMANDS: list[tuple[str, dict[str, Any]]] = [
@@ -32,6 +32,13 @@ COMMANDS: list[tuple[str, dict[str, Any]]] = [
     ("node", {"id": DAY, "history": True}),
     ("search", {"query": "refresh tokens", "when": None, "kind": None, "limit": 9, "cursor": None, "diverse": False}),
     ("timeline", {"when": "October 2026"}),
+    ("timeline", {"when": "October 2026", "json": False}),
+    ("here", {}),
+    ("last", {"json": False}),
+    ("today", {"json": False}),
+    ("open_work", {"limit": 5, "json": False}),
+    ("file", {"path": "app/auth.py", "limit": 5, "json": False}),
+    ("sessions", {"client": None, "limit": 5, "json": False}),
 ]
 
 
@@ -87,7 +94,8 @@ async def test_a_command_that_reads_makes_one_trip_to_the_database(
 ) -> None:
     async with open_app(settings, typed=True) as app:
         trips.clear()
-        await getattr(commands, name)(app, argparse.Namespace(**OPTIONS | given))
+        module = look_commands if hasattr(look_commands, name) else work_commands
+        await getattr(module, name)(app, argparse.Namespace(**OPTIONS | given))
     assert trips == ["read"]
 
 

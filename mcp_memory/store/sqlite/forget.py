@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcp_memory.domain.events import LIFECYCLE, EventType
-from mcp_memory.domain.projects import Coverage, Forgotten, Wish
+from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
@@ -101,8 +101,8 @@ class _Found:
         return Forgotten(*counts), self.coverage
 
 
-def find(tx: Transaction, wish: Wish) -> _Found:
-    """What forgetting would take."""
+def condition(wish: Wish) -> tuple[str, Any]:
+    """Which events a wish takes, as a clause of SQL and its value."""
     choices = {
         "s.session_id = ?": wish.session_id,
         "e.key = ?": wish.event_key,
@@ -110,15 +110,22 @@ def find(tx: Transaction, wish: Wish) -> _Found:
         "e.timestamp_ms < ?": wish.before_ms,
         "holds(e.text, ?)": None if wish.match is None else same_letters(wish.match),
     }
-    (where, value), *more = [(clause, value) for clause, value in choices.items() if value is not None]
+    chosen, *more = [(clause, value) for clause, value in choices.items() if value is not None]
     if more:
         raise ValueError("forget takes one wish at a time")
+    return chosen
+
+
+def find(tx: Transaction, wish: Wish) -> _Found:
+    """What forgetting would take."""
+    where, value = condition(wish)
     events = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=where), (value,))]
     known = tx.fetch(_PLACES) if wish.project is not None else []
     own, others = (frozenset(root for root, slug in known if (slug == wish.project) is ours) for ours in (True, False))
     words = [(event.session_id, event.text.strip()) for event in events if wish.event_key is not None]
     named = frozenset(filter(None, (wish.session_id, *(event.session_id for event in events))))
-    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named)
+    keys = _beginnings(tx, events)
+    coverage = Coverage(wish, own, others, frozenset(pair for pair in words if pair[1]), named, keys)
     if wish.match is None:
         return _Found(coverage, events, [])
     bearing = [_Gone(*row) for row in tx.fetch(_EVENTS.format(where=_BEARING), (value,))]
@@ -128,6 +135,15 @@ def find(tx: Transaction, wish: Wish) -> _Found:
     names = tuple(sorted(name for (name,) in tx.fetch(_NAMES, (value,)) if name not in gone))
     summaries = len(tx.fetch(_SAYING, (value,))) + len(tx.fetch(_RECORDS_SAYING, (value,)))
     return _Found(coverage, events, bearing, names, summaries)
+
+
+def _beginnings(tx: Transaction, events: Sequence[_Gone]) -> frozenset[bytes]:
+    """How the keys begin of the events and of the grips that cite them, as short ids name them."""
+    keys = [event.key for event in events]
+    for start in range(0, len(events), _CHUNK):
+        numbers = [event.number for event in events[start : start + _CHUNK]]
+        keys += [key for (key,) in tx.fetch(f"SELECT key FROM grip WHERE event IN ({marks(numbers)})", numbers)]
+    return frozenset(key[:KEY_BEGINNING] for key in keys)
 
 
 def _emptied(tx: Transaction, counts: Counter[int], sql: str) -> list[str]:

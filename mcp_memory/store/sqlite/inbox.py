@@ -1,4 +1,5 @@
-"""What is local to this machine, in inbox.db: what hooks captured, what they print, how far transcripts were read.
+"""What is local to this machine, in inbox.db: what hooks captured and print, what agents were handed, how far
+transcripts were read.
 
 It cannot be in one transaction with the memory, which may lie elsewhere. So the memory stores events first, and what
 they came from leaves the inbox after that: whoever is killed in between tells the memory the same once more, which by
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,9 +19,10 @@ from typing import Any
 import anyio
 
 from mcp_memory.clients.port import BadLine
+from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import Coverage
 from mcp_memory.errors import LeaseLost
-from mcp_memory.store.inbox_port import InboxCounts, InboxRow
+from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local
 from mcp_memory.store.sqlite.database import ERASURES, Database, Row, Transaction, note_erasure
 from mcp_memory.store.sqlite.migrations import INBOX, is_fixed
 
@@ -44,6 +47,25 @@ SET_ASIDE = """
         FROM checkpoint WHERE name LIKE 'transcript:%'
     ) WHERE failed IS NOT NULL ORDER BY 1
 """
+
+_HANDED = "at_ms, kind, client, session, root, label, server, asked, ids, tokens, opened_ms, id"
+_ADD_HANDED = """
+    INSERT INTO handed (at_ms, kind, client, session, root, label, server, asked, ids, tokens)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+#: What this run of the server answered, and what the hook printed here lately, as far as it was not opened yet.
+_UNOPENED = f"""
+    SELECT {_HANDED} FROM (SELECT * FROM handed ORDER BY id DESC LIMIT 300)
+    WHERE opened_ms IS NULL AND (server = ?1 OR (kind = '{BRIEF}' AND root = ?2 AND label = ?3 AND at_ms >= ?4))
+"""
+_DAY_MS = 24 * 60 * 60 * 1000
+_HANDED_TOTALS = """
+    SELECT kind, count(*), sum(tokens), count(opened_ms) FROM handed WHERE at_ms >= ?{where}
+    GROUP BY kind ORDER BY 2 DESC, 1
+"""
+_OLD_HANDED = "SELECT 1 FROM handed WHERE at_ms < ? LIMIT 1"
+#: So many old rows go at once; what is left goes with the next round.
+_EXPIRE_HANDED = "DELETE FROM handed WHERE id IN (SELECT id FROM handed WHERE at_ms < ? ORDER BY at_ms LIMIT 1000)"
 
 
 class SqliteInbox:
@@ -151,20 +173,42 @@ class SqliteInbox:
 
         await (await self.database()).write(write)
 
-    async def forget(self, coverage: Coverage, *, dry_run: bool) -> int:
+    async def forget(self, coverage: Coverage, *, dry_run: bool) -> Local:
         database = await self.database()
-        if dry_run:
-            return len(_covered(await database.fetch(_PAYLOADS), coverage))
 
-        def write(tx: Transaction) -> int:
-            gone = _covered(tx.fetch(_PAYLOADS), coverage)
-            tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in gone])
+        def found(tx: Transaction) -> tuple[list[int], list[int]]:
+            return _covered(tx.fetch(_PAYLOADS), coverage), _handed_covered(tx, coverage)
+
+        def write(tx: Transaction) -> Local:
+            payloads, answers = found(tx)
+            tx.run_many("DELETE FROM inbox WHERE id = ?", [(number,) for number in payloads])
+            tx.run_many("DELETE FROM handed WHERE id = ?", [(number,) for number in answers])
             _reset_readers(tx, coverage)
             tx.run("DELETE FROM brief")
             note_erasure(tx)
-            return len(gone)
+            return Local(len(payloads), len(answers))
 
+        if dry_run:
+            return Local(*map(len, await database.read(lambda connection: found(Transaction(connection)))))
         return await database.write(write)
+
+    async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
+        await (await self.database()).write(_add_handed, row, wanted, home)
+
+    async def expire_handed(self, before_ms: int) -> None:
+        database = await self.database()
+        if await database.value(_OLD_HANDED, (before_ms,)):
+            await database.write(lambda tx: tx.run(_EXPIRE_HANDED, (before_ms,)))
+
+    async def handed(self, query: HandedQuery) -> list[Handed]:
+        return await (await self.database()).read(lambda connection: _list_handed(connection, query))
+
+    async def handed_totals(self, since_ms: int, places: Sequence[tuple[str, str]] | None = None) -> list[HandedTotal]:
+        return await (await self.database()).read(lambda connection: _count_handed(connection, since_ms, places))
+
+    async def handed_places(self) -> list[tuple[str, str]]:
+        places = await (await self.database()).fetch("SELECT DISTINCT root, label FROM handed")
+        return [(root, label) for root, label in places]
 
     async def counts(self) -> InboxCounts:
         if not self._path.exists():  # who only looks makes none
@@ -197,3 +241,47 @@ def _reset_readers(tx: Transaction, coverage: Coverage) -> None:
             told = max(saved.get("offset", 0), saved.get("memory", {}).get("told_to", 0))
             fresh = {"offset": 0, "line": 0, "memory": {"told_to": told}, "events": saved.get("events", 0)}
             tx.run("UPDATE checkpoint SET position = ? WHERE name = ?", (json.dumps(fresh), name))
+
+
+def _add_handed(tx: Transaction, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:
+    """Add a row, and note of earlier ones that named what was `wanted` now that they were opened."""
+    if wanted:
+        earlier = map(_handed, tx.fetch(_UNOPENED, (row.server, *home, row.at_ms - _DAY_MS)))
+        opened = [(row.at_ms, one.id) for one in earlier if one.names(wanted)]
+        tx.run_many("UPDATE handed SET opened_ms = ? WHERE id = ?", opened)
+    told = (row.at_ms, row.kind, row.client, row.session, row.root, row.label, row.server, row.asked)
+    tx.run(_ADD_HANDED, (*told, json.dumps(row.ids), row.tokens))
+
+
+def _list_handed(connection: sqlite3.Connection, query: HandedQuery) -> list[Handed]:
+    """The rows of a query. Each place is looked up by itself, since an index has the order of one only."""
+    given = {"kind = ?": query.kind, "session = ?": query.session, "id < ?": query.before}
+    clauses = {clause: value for clause, value in given.items() if value is not None}
+    found: list[Handed] = []
+    for place in [()] if query.places is None else query.places:
+        where = " AND ".join([*clauses, *(["root = ? AND label = ?"] if place else [])]) or "1"
+        sql = f"SELECT {_HANDED} FROM handed WHERE {where} ORDER BY id DESC LIMIT ?"
+        found += map(_handed, connection.execute(sql, (*clauses.values(), *place, query.limit)))
+    return sorted(found, key=lambda row: -row.id)[: query.limit]
+
+
+def _count_handed(
+    connection: sqlite3.Connection, since_ms: int, places: Sequence[tuple[str, str]] | None
+) -> list[HandedTotal]:
+    """How often, how much and how much of it was opened, by kind, the most frequent first."""
+    pairs = " OR ".join(["(root = ? AND label = ?)"] * len(places or ())) or "0"
+    where = "" if places is None else f" AND ({pairs})"
+    values = [part for place in places or () for part in place]
+    return [HandedTotal(*row) for row in connection.execute(_HANDED_TOTALS.format(where=where), (since_ms, *values))]
+
+
+def _handed_covered(tx: Transaction, coverage: Coverage) -> list[int]:
+    """The rows that a wish to forget takes."""
+    rows = map(_handed, tx.fetch(f"SELECT {_HANDED} FROM handed"))
+    return [row.id for row in rows if row.falls_under(coverage)]
+
+
+def _handed(row: Row) -> Handed:
+    at_ms, kind, client, session, root, label, server, asked, ids, tokens, opened_ms, number = row
+    named = tuple(json.loads(ids))
+    return Handed(at_ms, kind, client, session, root, label, server, asked, named, tokens, opened_ms, number)

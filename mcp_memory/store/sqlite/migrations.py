@@ -166,7 +166,8 @@ def migrate(path: Path, kind: str = MEMORY) -> None:
         if todo:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA busy_timeout = {_MIGRATING_MS}")
-            _apply(connection, todo, path)
+            # What passes through the inbox is not copied: no one would go back to it, and it holds words.
+            _apply(connection, todo, path if kind == MEMORY else None)
 
 
 def _make(path: Path, kind: str) -> None:
@@ -214,15 +215,23 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def backup(connection: sqlite3.Connection, target: Path, is_over: Callable[[], bool] = lambda: False) -> None:
+def backup(
+    connection: sqlite3.Connection,
+    target: Path,
+    is_over: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
     """A complete copy that was checked, made under a temporary name and then renamed.
 
-    It is made in small steps. Once `is_over` says so, an InterruptedError ends it, and nothing is left.
+    It is made in small steps, of which `progress` hears: how many pages are done, and of how many. Once `is_over` says
+    so, an InterruptedError ends it, and nothing is left.
     """
 
-    def step(*_: int) -> None:
+    def step(_: int = 0, left: int = 0, pages: int = 0) -> None:
         if is_over():
             raise InterruptedError
+        if progress:
+            progress(pages - left, pages)
 
     partial = target.with_name(target.name + ".tmp")
     remove_partial(partial)

@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from mcp_memory.domain.events import KEY_BYTES, Event, EventQuery
+from mcp_memory.domain.events import KEY_BYTES, Event, EventQuery, EventType
+from mcp_memory.domain.inventory import Counts
 from mcp_memory.domain.nodes import GripRecord, Node, NodeQuery, Words, event_grip_id, parse_grip_id
 from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
-from mcp_memory.store.port import Counts, ReadStore, SearchIndex
+from mcp_memory.store.port import ReadStore, SearchIndex
 from mcp_memory.store.sqlite.database import Reads
 from mcp_memory.store.sqlite.documents import IndexPart
 from mcp_memory.store.sqlite.fts5 import events as candidates
 from mcp_memory.store.sqlite.fts5 import is_silent
 from mcp_memory.store.sqlite.log import EVENTS, FIND, PLACED, event_of, sought
 from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sqlite.overview import OverviewPart
 from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
 from mcp_memory.store.sqlite.turns import TurnPart
 from mcp_memory.store.sqlite.work import REVISIONS
@@ -113,7 +115,7 @@ _COUNTS = """
 """
 
 
-class SqliteReader(IndexPart, TurnPart):
+class SqliteReader(IndexPart, TurnPart, OverviewPart):
     """Implements the ReadStore port."""
 
     def __init__(self, reads: Reads, index: SearchIndex) -> None:
@@ -176,16 +178,20 @@ class SqliteReader(IndexPart, TurnPart):
             where("v.removed = 0")
         else:
             where("n.removed = 0")
-        if query.project is not None:
-            where(f"n.project = {_PROJECT}", query.project)
+        simple = (
+            (query.project, f"n.project = {_PROJECT}"),
+            (query.session_id, f"n.id IN (SELECT node FROM segment WHERE session = {SESSION_NAMED})"),
+            (query.level, "n.level = ?"),
+        )
+        for value, clause in simple:
+            if value is not None:
+                where(clause, value)
         if query.refs is not None:
             # Each place is looked up by its key: a list of pairs would make SQLite walk all nodes of the project.
             places = [value for ref in query.refs for value in (int(ref.level), ref.key)]
             where(f"({' OR '.join(['(n.level = ? AND n.key = ?)'] * len(query.refs)) or '0'})", *places)
         if query.parent is not None:
             where("n.level = ? AND n.parent = ?", int(query.parent.level) + 1, query.parent.key)
-        if query.level is not None:
-            where("n.level = ?", int(query.level))
         if query.beginning is not None:
             where("n.key BETWEEN ? AND ?", query.beginning, query.beginning + "~")
         if query.between is not None:
@@ -266,6 +272,9 @@ class SqliteReader(IndexPart, TurnPart):
             # There are few pinned notes, however many sessions.
             sql = sql.replace("FROM event e", "FROM event e INDEXED BY event_pinned")
             where("e.type = 'note' AND json_extract(e.metadata, '$.pin')")
+        elif query.types == (EventType.NOTE,) and query.session_id is None:
+            sql = sql.replace("FROM event e", "FROM event e INDEXED BY event_note")
+            where("e.type = 'note'")
         if query.record is not None:
             sql += " JOIN compaction_source o ON o.event = e.id"
             where("o.compaction = (SELECT id FROM compaction WHERE key = ?)", query.record)

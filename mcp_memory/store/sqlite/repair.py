@@ -79,6 +79,7 @@ _IMPOSSIBLE = {
 _IMPOSSIBLE_LOCALLY = {
     "inbox": "state NOT IN (0, 1) OR typeof(received_ms) <> 'integer'",
     "checkpoint": "NOT json_valid(position)",
+    "handed": "typeof(at_ms) <> 'integer' OR NOT json_valid(ids)",
 }
 #: What no tree has that the program wrote, beside references to rows that are not there.
 _ODD = (

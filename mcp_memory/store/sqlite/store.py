@@ -56,6 +56,9 @@ _NEIGHBOUR = """
     SELECT timestamp_ms FROM event WHERE session = ?3 AND timestamp_ms >= ?1 AND timestamp_ms < ?2
     ORDER BY abs(id - ?4) LIMIT 1
 """
+_NOTE = "SELECT e.id, s.project FROM event e JOIN session s ON s.id = e.session WHERE e.key = ? AND e.type = 'note'"
+_PIN = "UPDATE event SET metadata = json_set(metadata, '$.pin', json('true')) WHERE id = ?"
+_UNPIN = "UPDATE event SET metadata = json_remove(metadata, '$.pin') WHERE id = ?"
 
 
 class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
@@ -140,6 +143,9 @@ class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, Work
             return await self._database.read(lambda connection: find(Transaction(connection), wish).told)
         return await self._database.write(forget, wish)
 
+    async def pin(self, key: bytes, pinned: bool) -> bool:
+        return await self._database.write(_pin, key, pinned)
+
     async def trust(self, root: str, label: str) -> Claim:
         return await self._database.write(_trust, root, label)
 
@@ -155,10 +161,10 @@ class SqliteStore(SqliteReader, LogPart, SegmentPart, NodePart, RecordPart, Work
     async def scrub(self, wait_ms: int = 0) -> str:
         return await self._database.scrub(wait_ms)
 
-    async def backup(self, target: Path) -> None:
+    async def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         def copy() -> None:
             with closing(sqlite3.connect(uri(self._database.path), uri=True)) as source:
-                backup(source, target)
+                backup(source, target, progress=progress)
 
         try:
             await to_thread.run_sync(copy)
@@ -218,6 +224,14 @@ def _mend_times(tx: Transaction, now_ms: int) -> int:
         tx.run(CUT_ANEW, (session, max(min(before, moment), TIMES.start)))
     tx.run("UPDATE dirty_session SET from_ms = ?1 WHERE from_ms < ?1", _BOUNDS[:1])
     return len(found)
+
+
+def _pin(tx: Transaction, key: bytes, pinned: bool) -> bool:
+    rows = tx.fetch(_NOTE, (key,))
+    for number, project in rows:
+        tx.run(_PIN if pinned else _UNPIN, (number,))
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return bool(rows)
 
 
 def _trust(tx: Transaction, root: str, label: str) -> Claim:

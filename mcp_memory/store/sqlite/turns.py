@@ -44,8 +44,8 @@ class TurnPart:
 
     async def edits(self, name: str, tools: Collection[str], within: Within, limit: int) -> list[list[Event]]:
         values = {
-            # The index falls apart at the same signs as a quoted name.
-            "match": 'tool : "{}"'.format(name.replace('"', " ")),
+            # The index falls apart at the same signs as a quoted name. A NUL would end it before its quote.
+            "match": 'tool : "{}"'.format(name.replace('"', " ").replace("\0", " ")),
             "name": name,
             "tools": json.dumps(sorted(tools)),
             "project": within.project,

@@ -302,18 +302,12 @@ class SqliteLedger:
         sql = "INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)"
         await self._database.write(Transaction.run, sql, (name, json.dumps(redact_json(dict(value)))))
 
-    async def facts(self) -> dict[str, Any]:
+    async def spending(self) -> dict[str, Any]:
+        """What models were asked and what that cost."""
         day = self._day(self._clock.now_ms())
         used = await self._database.fetch(_BY_MODEL, (day, day))
         calls, failed, read, written, *today = [sum(column) for column in [*zip(*used, strict=True)][1:]] or [0] * 6
-        ratios = {}
-        for name, by in (("compression", "v.depth"), ("compression_by_level", "n.level")):
-            rows = await self._database.fetch(_COMPRESSION.format(by=by))
-            ratios[name] = {
-                key if isinstance(key, str) else Level(key).label: round(min(out / given, 1.0), 3)
-                for key, given, out in rows
-            }
-        llm = {
+        return {
             "calls": calls,
             "input_tokens": read,
             "output_tokens": written,
@@ -323,7 +317,16 @@ class SqliteLedger:
             "cost": self._cost([(model, *tokens) for model, _, _, *tokens, _, _ in used]),
             "cost_today": self._cost([(model, *tokens) for model, _, _, _, _, *tokens in used]),
         }
-        return {"llm": llm, "written_by": dict(await self._database.fetch(_AUTHORS)), **ratios}
+
+    async def facts(self) -> dict[str, Any]:
+        ratios = {}
+        for name, by in (("compression", "v.depth"), ("compression_by_level", "n.level")):
+            rows = await self._database.fetch(_COMPRESSION.format(by=by))
+            ratios[name] = {
+                key if isinstance(key, str) else Level(key).label: round(min(out / given, 1.0), 3)
+                for key, given, out in rows
+            }
+        return {"llm": await self.spending(), "written_by": dict(await self._database.fetch(_AUTHORS)), **ratios}
 
     def _cost(self, spent: list[tuple[str, int, int]]) -> float | None:
         """Dollars, or None if a model was used whose price is not set."""

@@ -13,12 +13,14 @@ import pytest
 
 from mcp_memory.capture import inbox
 from mcp_memory.capture.redaction import Clean
+from mcp_memory.domain.handed import Handed, HandedQuery
 from mcp_memory.domain.projects import Coverage, Wish
 from mcp_memory.errors import LeaseLost, StoreCorrupt
 from mcp_memory.pipeline.ingest import TWICE_WITHIN_MS
 from mcp_memory.store.sqlite import repair
 from mcp_memory.store.sqlite.diagnosis import database
 from mcp_memory.store.sqlite.inbox import SqliteInbox
+from mcp_memory.store.sqlite.migrations import INBOX, steps
 from tests.store.sqlite.damage import overwrite, root_of
 from tests.support import conversation, learn, memory, tell
 
@@ -129,3 +131,53 @@ async def test_a_damaged_inbox_is_told_and_repaired_and_hooks_spool_meanwhile(
         assert (await app.inbox.counts()).waiting == (3 if damage == "page" else 0)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT text FROM brief").fetchall() == ([("Before.",)] if damage == "page" else [])
+
+
+async def test_an_inbox_of_before_is_brought_up_to_date_without_a_copy_that_would_keep_words(tmp_path: Path) -> None:
+    path = tmp_path / "inbox.db"
+    number, sql = steps(INBOX)[0]
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(f"{sql}; PRAGMA user_version = {number}; PRAGMA journal_mode = WAL")
+        old.execute("INSERT INTO brief VALUES ('/home/ada', 'Before.', 1)")
+        old.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'c', '/home/ada', '{}')")
+        old.commit()
+    async with memory(tmp_path) as app:
+        assert await app.inbox.handed(HandedQuery()) == []
+        await app.inbox.note_handed(Handed(5, "teleport", ids=("toc:year:2026",)), (), ("", ""))
+        (kept,) = await app.inbox.handed(HandedQuery())
+        assert (kept.at_ms, kept.kind, kept.ids, kept.opened_ms) == (5, "teleport", ("toc:year:2026",), None)
+        assert (await app.inbox.counts()).waiting == 1
+    assert inbox.read_brief(str(tmp_path), "/home/ada") == "Before."
+    assert list(tmp_path.glob("inbox.db.schema-*")) == []
+
+
+async def test_old_answers_go_a_bounded_number_at_once(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        local = await app.inbox.database()
+        rows = [(number, "teleport") for number in range(1_500)]
+        await local.write(lambda tx: tx.run_many("INSERT INTO handed (at_ms, kind) VALUES (?, ?)", rows))
+        for left in (500, 100, 100):
+            await app.inbox.expire_handed(1_400)
+            assert (await app.inbox.handed_totals(0))[0].times == left
+
+
+async def test_what_was_handed_over_is_read_and_counted_by_an_index(tmp_path: Path) -> None:
+    async with memory(tmp_path) as app:
+        local = await app.inbox.database()
+        asked: list[str] = []
+        await local.read(lambda connection: connection.set_trace_callback(asked.append))
+        for query in (
+            HandedQuery(),
+            HandedQuery(kind="brief"),
+            HandedQuery(session="s1", before=9),
+            HandedQuery(places=(("/a", ""), ("", "b"))),
+        ):
+            await app.inbox.handed(query)
+        await app.inbox.handed_totals(5)
+        await local.read(lambda connection: connection.set_trace_callback(None))
+        selects = [sql for sql in asked if "handed" in sql]
+        plans = [" ".join(row[3] for row in await local.fetch(f"EXPLAIN QUERY PLAN {sql}")) for sql in selects]
+        # The newest rows of all are in the order of the table; all others are found by an index.
+        assert [plan for plan in plans if "USING" not in plan] == ["SCAN handed"]
+        assert len(plans) == 6
+        assert not any("FOR ORDER BY" in plan for plan in plans[:-1]), plans

@@ -1,0 +1,162 @@
+"""What people look through: active days, projects, sessions, files, and a session's events from a place on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from datetime import date
+
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivity, SessionInfo, SessionQuery, Stretch
+from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.projects import Wish
+from mcp_memory.domain.toc import Level, NodeRef
+from mcp_memory.store.sqlite.database import Reads
+from mcp_memory.store.sqlite.forget import condition
+from mcp_memory.store.sqlite.log import EVENTS, event_of
+from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED
+
+_DAYS = """
+    SELECT n.key, sum(json_array_length(v.children)), sum(v.weight) FROM node n JOIN node_version v ON v.id = n.current
+    WHERE n.level = 3 AND n.removed = 0 AND (?1 IS NULL OR n.project = (SELECT id FROM project WHERE slug = ?1))
+    GROUP BY n.key ORDER BY n.key
+"""
+_PROJECTS = """
+    SELECT p.slug, p.root, (SELECT count(*) FROM session WHERE project = p.id),
+           (SELECT min(start_ms) FROM node WHERE project = p.id AND level = 4),
+           (SELECT max(start_ms) FROM node WHERE project = p.id AND level = 4) AS last,
+           (SELECT coalesce(sum(v.weight), 0) FROM node n JOIN node_version v ON v.id = n.current
+            WHERE n.project = p.id AND n.level = 0 AND n.removed = 0)
+    FROM project p ORDER BY last DESC
+"""
+#: A session stands where its latest segment does. Those to be shown are chosen first, so that little is read of others.
+_SESSIONS = """
+    WITH shown AS MATERIALIZED ({chosen} ORDER BY g.start_ms DESC, g.id DESC LIMIT :limit)
+    SELECT s.session_id, s.client, p.slug,
+           (SELECT text FROM event WHERE session = s.id AND type = 'session_title' ORDER BY timestamp_ms DESC LIMIT 1),
+           (SELECT min(start_ms) FROM segment WHERE session = s.id),
+           (SELECT max(end_ms) FROM segment WHERE session = s.id),
+           (SELECT sum(events) FROM segment WHERE session = s.id),
+           (SELECT count(*) FROM segment WHERE session = s.id),
+           NOT g.closed,
+           (SELECT n.key FROM segment h JOIN node n ON n.id = h.node WHERE h.session = s.id
+            ORDER BY h.start_ms LIMIT 1),
+           (SELECT n.key FROM segment h JOIN node n ON n.id = h.node WHERE h.session = s.id
+            ORDER BY h.start_ms DESC LIMIT 1),
+           g.start_ms, g.id
+    FROM shown CROSS JOIN segment g ON g.id = shown.id JOIN session s ON s.id = g.session
+    JOIN project p ON p.id = s.project
+    ORDER BY g.start_ms DESC, g.id DESC
+"""
+#: Segments from the latest back, until there are enough of sessions that are wanted.
+_FROM_THE_LATEST = """
+    SELECT g.id FROM segment g CROSS JOIN session s ON s.id = g.session
+    WHERE {which} AND g.start_ms <= :ms AND (g.start_ms, g.id) < (:ms, :id)
+      AND NOT EXISTS (SELECT 1 FROM segment h WHERE h.session = g.session AND (h.start_ms, h.id) > (g.start_ms, g.id))
+"""
+#: Of few sessions the last segment of each: the way back to those of long ago passes all others.
+_OF_THE_FEW = """
+    SELECT g.id FROM session s CROSS JOIN segment g ON g.id = (
+        SELECT id FROM segment WHERE session = s.id ORDER BY start_ms DESC, id DESC LIMIT 1
+    )
+    WHERE {which} AND (g.start_ms, g.id) < (:ms, :id)
+"""
+_FEW = 3_000
+_MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1)"
+_CLIENTS = """
+    WITH RECURSIVE found (client) AS (
+        SELECT min(client) FROM session
+        UNION ALL SELECT (SELECT min(client) FROM session WHERE client > found.client) FROM found WHERE client NOT NULL
+    ) SELECT client FROM found WHERE client NOT NULL
+"""
+#: Changes are looked for among so many of the latest events.
+_LOOKED_AT = 4_000
+_CHANGES = f"""
+    SELECT substr(e.text, 1, instr(e.text || char(10), char(10)) - 1), json_extract(e.metadata, '$.files'), p.slug,
+           e.timestamp_ms
+    FROM (SELECT * FROM event ORDER BY timestamp_ms DESC LIMIT {_LOOKED_AT}) e
+    JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project
+    WHERE e.type = 'tool_result' AND (?1 IS NULL OR p.slug = ?1)
+      AND lower(substr(e.text, 1, instr(e.text, ':') - 1)) IN (SELECT value FROM json_each(?2))
+      AND NOT coalesce(json_extract(e.metadata, '$.failed'), 0)
+      AND NOT coalesce(json_extract(e.metadata, '$.refused'), 0)
+"""
+_PLACE = "SELECT session, timestamp_ms, id FROM event WHERE key = ?"
+
+
+class OverviewPart:
+    """What people look through: that part of the ReadStore port."""
+
+    _reads: Reads
+
+    async def active_days(self, project: str | None) -> list[DayActivity]:
+        rows = await self._reads.fetch(_DAYS, (project,))
+        return [DayActivity(date.fromisoformat(key), segments, weight) for key, segments, weight in rows]
+
+    async def active_projects(self) -> list[ProjectActivity]:
+        return [ProjectActivity(*row) for row in await self._reads.fetch(_PROJECTS)]
+
+    async def clients(self) -> list[str]:
+        return [client for (client,) in await self._reads.fetch(_CLIENTS)]
+
+    async def session_list(self, query: SessionQuery) -> list[SessionInfo]:
+        ms, number = query.before or (LATEST, LATEST)
+        asked = {"project": query.project, "client": query.client, "name": query.session_id, "few": _FEW}
+        choices = {
+            "s.project = (SELECT id FROM project WHERE slug = :project)": query.project,
+            "s.client = :client": query.client,
+            f"s.id = {SESSION_NAMED.replace('?', ':name')}": query.session_id,
+        }
+        given = [clause for clause, value in choices.items() if value is not None]
+        which = " AND ".join(given) or "1"
+        few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
+        chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
+        place = {"ms": ms, "id": number, "limit": query.limit}
+        rows = await self._reads.fetch(_SESSIONS.format(chosen=chosen), asked | place)
+        found = []
+        for name, client, slug, title, start_ms, end_ms, events, segments, is_open, first, last, *at in rows:
+            first, last = (NodeRef(Level.SEGMENT, key) if key else None for key in (first, last))
+            counts = (start_ms, end_ms, events, segments, bool(is_open))
+            found.append(SessionInfo(name, client, slug, title or "", *counts, first, last, (at[0], at[1])))
+        return found
+
+    async def changed_files(self, project: str | None, tools: Collection[str], limit: int) -> list[FileActivity]:
+        changes: dict[tuple[str, str], list[int]] = {}
+        for line, files, slug, at_ms in await self._reads.fetch(_CHANGES, (project, json.dumps(sorted(tools)))):
+            # Where the client does not say which, the call's first line names them after the tool.
+            for path in json.loads(files) if files else line.partition(":")[2].split(", "):
+                changes.setdefault((str(path).strip(), slug), []).append(at_ms)
+        found = [FileActivity(path, slug, len(times), max(times)) for (path, slug), times in changes.items() if path]
+        return sorted(found, key=lambda file: -file.last_ms)[:limit]
+
+    async def written_after(self, version: int, limit: int) -> list[Node]:
+        sql = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES} WHERE v.id > ? AND v.removed = 0 ORDER BY v.id DESC LIMIT ?"
+        return await nodes_of(self._reads, await self._reads.fetch(sql, (version, limit)), bullets=False)
+
+    async def stretch(self, session_id: str, around: bytes | None, before: int, after: int) -> Stretch:
+        place = await self._reads.fetch(_PLACE, (around,)) if around is not None else []
+        if place:
+            session, ms, number = place[0]
+        else:
+            session = await self._reads.value(f"SELECT {SESSION_NAMED}", (session_id,))
+            ms, number = (-LATEST, 0) if after else (LATEST, LATEST)
+
+        async def read(sign: str, way: str, limit: int) -> list[Event]:
+            here = f"e.session = ? AND (e.timestamp_ms, e.id) {sign} (?, ?) AND (e.text <> '' OR e.metadata <> '{{}}')"
+            sql = f"{EVENTS} WHERE {here} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT ?"
+            return [event_of(row) for row in await self._reads.fetch(sql, (session, ms, number, limit))]
+
+        earlier = await read("<", "DESC", before + 1)
+        later = await read(">=", "ASC", after + 1)
+        events = (*reversed(earlier[:before]), *later[:after])
+        return Stretch(events, len(earlier) > before, len(later) > after)
+
+    async def wished_away(self, wish: Wish, limit: int, offset: int = 0) -> list[Event]:
+        where, value = condition(wish)
+        # Which they are is told by the indexes; only those of the page are read.
+        linked = EVENTS[EVENTS.index(" FROM event e") :]
+        numbers = f"SELECT e.id{linked} WHERE {where} ORDER BY e.id LIMIT ? OFFSET ?"
+        sql = f"{EVENTS} WHERE e.id IN ({numbers}) ORDER BY e.id"
+        rows = await self._reads.read(lambda connection: connection.execute(sql, (value, limit, offset)).fetchall())
+        return [event_of(row) for row in rows]

@@ -1,0 +1,1 @@
+"""The viewer: pages for people, on loopback, behind the guard of the HTTP server."""

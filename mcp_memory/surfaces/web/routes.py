@@ -1,0 +1,353 @@
+"""The viewer's addresses: each leads to a view and its template, or to one of the few writes.
+
+Whatever is asked for by an id that is gone gets a page that says so and where to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import anyio
+from anyio import to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_memory import __version__
+from mcp_memory.domain import toc
+from mcp_memory.domain.events import Event
+from mcp_memory.domain.nodes import Node
+from mcp_memory.errors import BadId, MemoryFault, NotFound, UsageError
+from mcp_memory.navigate.answers import Answers
+from mcp_memory.navigate.browse import Reach
+from mcp_memory.surfaces.web import lists, markup, views
+from mcp_memory.surfaces.web.access import COOKIE, COOKIE_SECONDS, ENTRANCE, Access, Unsigned
+from mcp_memory.surfaces.web.views import Asked, Data
+from mcp_memory.surfaces.web.writes import WRITES, fields
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.surfaces.server import Memory
+
+View = Callable[[Answers, Asked], Coroutine[Any, Any, Data]]
+
+HERE = Path(__file__).parent
+#: Pages by their address: the template, and the view that fills it.
+PAGES: dict[str, tuple[str, View]] = {
+    "/toc": ("toc.html", views.contents),
+    "/node/{node_id}": ("node.html", views.node),
+    "/node/{node_id}/history": ("history.html", views.history),
+    "/day/{day}": ("day.html", views.day),
+    "/grip/{grip_id}": ("grip.html", views.grip),
+    "/search": ("search.html", lists.search),
+    "/sessions": ("sessions.html", lists.sessions),
+    "/session/{session_id:path}": ("session.html", views.session),
+    "/stretch/{session_id:path}": ("stretch.html", views.stretch),
+    "/files": ("files.html", lists.files),
+    "/file": ("file.html", lists.file),
+}
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+#: How often a page that is open looks for something new.
+LOOK_SECONDS = 1.0
+_LIVE = 30
+ALL_PROJECTS = toc.Scope(None, None)
+
+
+def viewer(memory: Memory, access: Access) -> ASGIApp:
+    """All pages. Who may see them is for the guard before it to decide."""
+    site = Site(memory, access)
+    routes: list[BaseRoute] = [Route("/", site.front), Route(ENTRANCE, site.enter, methods=["GET", "POST"])]
+    routes += [Route(path, partial(site.show, *page)) for path, page in PAGES.items()]
+    routes += [
+        Route("/recalled", site.recalled),
+        Route("/health", site.health),
+        Route("/live", site.live),
+        Route("/live/stream", site.stream),
+        Route("/leave", site.leave, methods=["POST"]),
+        Route("/static/{name}", static),
+    ]
+    routes += [Route(path, partial(write, site), methods=["GET", "POST"]) for path, write in WRITES.items()]
+    routes.append(Route("/{rest:path}", site.nowhere))
+    return with_headers(
+        Starlette(routes=routes, exception_handlers={MemoryFault: site.trouble, Exception: site.unforeseen})
+    )
+
+
+def with_headers(app: ASGIApp) -> ASGIApp:
+    """Let every answer say what a page may do: load its own files, and nothing else."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, sent)
+
+    return serve
+
+
+class Site:
+    """The memory that is looked at, and how its pages are written."""
+
+    def __init__(self, memory: Memory, access: Access) -> None:
+        self.memory = memory
+        self.access = access
+
+    async def answers(self) -> Answers:
+        """What a person may ask: everything, whatever agents are kept from."""
+        app = await self.memory.app()
+        renderer = replace(app.answers.renderer, typed=True)
+        return replace(app.answers, reach=Reach.EVERYTHING, renderer=renderer)
+
+    async def read(self, view: View, request: Request) -> Data:
+        asked = Asked(request.path_params, request.query_params)
+        return await (await self.answers()).at_once(lambda here: view(here, asked))
+
+    async def show(self, template: str, view: View, request: Request) -> Response:
+        return await self.page(request, template, await self.read(view, request))
+
+    async def page(self, request: Request, template: str, data: Mapping[str, Any], status: int = 200) -> Response:
+        """A page, or for scripts only the part of it that changes."""
+        app = await self.memory.app()
+        data = {"title": "", "project": None} | dict(data)
+        shown = {
+            **data,
+            "layout": "bare.html" if request.query_params.get("part") else "base.html",
+            "path": request.url.path,
+            "asked_project": request.query_params.get("project", ""),
+            "slugs": await app.store.slugs(),
+            "sign": self.access.form_sign(request.headers),
+            "moment": partial(_moment, app.zone),
+            "iso": _iso,
+            "here": partial(_here, request),
+        }
+        return HTMLResponse(environment().get_template(template).render(shown), status)
+
+    async def trouble(self, request: Request, error: Exception) -> Response:
+        """What cannot be shown: why, and where to go on. An id that is gone gets the nearest that is there."""
+        assert isinstance(error, MemoryFault)
+        kinds: dict[type[MemoryFault], int] = {NotFound: 404, BadId: 404, Unsigned: 403, UsageError: 400}
+        status = next((number for kind, number in kinds.items() if isinstance(error, kind)), 503)
+        near: Data = {"near": []}
+        if status == 404 and self.memory.open and "node_id" in request.path_params:
+            near = await self.read(views.near, request)
+        data = {"title": "Not here" if status == 404 else "This did not work", "told": error.typed} | near
+        if status == 503:
+            return bare(error.typed, status)
+        return await self.page(request, "trouble.html", data, status)
+
+    async def unforeseen(self, request: Request, error: Exception) -> Response:
+        """What no one thought of: the log has it, and the page says so."""
+        told = "Something went wrong here; the server's log has the details, and `mcp-memory doctor` looks further."
+        return bare(told, 500)
+
+    async def nowhere(self, request: Request) -> Response:
+        return await self.trouble(request, NotFound(f"There is no page {request.url.path[:80]}."))
+
+    async def front(self, request: Request) -> Response:
+        app, data = await self.memory.app(), await self.read(lists.front, request)
+        status = await app.status(brief=True)
+        return await self.page(request, "overview.html", data | {"status": status, **await self.wellness(app)})
+
+    async def wellness(self, app: App) -> Data:
+        """In a sentence whether all is well, from what is known without a long look."""
+        from mcp_memory.surfaces.doctor import capture_gap
+
+        gap = await to_thread.run_sync(capture_gap, app.settings)
+        return {"gap": gap.strip()}
+
+    async def health(self, request: Request) -> Response:
+        from mcp_memory.surfaces.doctor import examine
+
+        app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
+        problems, checked = await to_thread.run_sync(partial(examine, thorough=thorough), app.settings)
+        told = {"problems": problems, "checked": checked, "thorough": thorough, "status": await app.status()}
+        data = {"title": "Health"} | told
+        return await self.page(request, "health.html", data)
+
+    async def recalled(self, request: Request) -> Response:
+        app, here = await self.memory.app(), await self.answers()
+        data = await lists.recalled(here, app.inbox, app.spending.now_ms(), Asked({}, request.query_params))
+        return await self.page(request, "recalled.html", data)
+
+    async def enter(self, request: Request) -> Response:
+        """The printed link, or the token given in the form: once, and the browser has a cookie."""
+        given = request.query_params.get("code", "")
+        if request.method == "POST":
+            given = str((await request.form()).get("token", "")).strip()
+        if not self.access.redeem(given):
+            return closed_door("This link has been used, or is too old." if given else "")
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            COOKIE, self.access.cookie(), COOKIE_SECONDS, httponly=True, samesite="strict", secure=_is_secure(request)
+        )
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        """Log this browser out."""
+        await fields(self, request)
+        response = closed_door("This browser is logged out.")
+        response.delete_cookie(COOKIE)
+        return response
+
+    async def live(self, request: Request) -> Response:
+        app = await self.memory.app()
+        position = await app.store.position()
+        latest = await app.store.log(max(0, position.events - _LIVE), None, _LIVE)
+        here = await self.answers()
+        data = {
+            "title": "Live",
+            "events": [_happened(event) for _, event in reversed(latest)],
+            "waiting": await here.waiting(ALL_PROJECTS),
+        }
+        return await self.page(request, "live.html", data)
+
+    async def stream(self, request: Request) -> Response:
+        return StreamingResponse(self._news(), media_type="text/event-stream")
+
+    async def _news(self) -> AsyncIterator[str]:
+        """What came in and what was written, as soon as it has."""
+        app = await self.memory.app()
+        seen = await app.store.position()
+        yield "retry: 2000\n\n"
+        idle = 0
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            app = await self.memory.app()
+            now = await app.store.position()
+            idle += 1
+            if now == seen and idle % 15:
+                continue
+            here = await self.answers()
+            events = [event for _, event in await app.store.log(seen.events, None, _LIVE)]
+            nodes = await app.store.written_after(seen.versions, _LIVE)
+            row = environment().get_template("happened.html")
+            news = {
+                "events": [
+                    row.render(event=_happened(event), moment=partial(_moment, app.zone), iso=_iso)
+                    for event in events
+                    if event.says_something
+                ],
+                "written": [
+                    row.render(event=_written(node), moment=partial(_moment, app.zone), iso=_iso) for node in nodes
+                ],
+                "waiting": (await here.waiting(ALL_PROJECTS)).strip(),
+            }
+            seen = now
+            yield f"event: news\ndata: {json.dumps(news)}\n\n"
+
+
+def _happened(event: Event) -> Data:
+    shown = views.said(event)
+    return shown | {"href": f"/grip/{shown['grip']}", "project": event.project, "what": shown["role"]}
+
+
+def _written(node: Node) -> Data:
+    line = views.node_line(node)
+    what = f"{line['level']} written, version {node.version}"
+    told = {"href": f"/node/{line['id']}", "head": node.title, "at_ms": node.created_ms, "outcome": None}
+    return line | told | {"what": what, "role": "pipeline"}
+
+
+def bare(told: str, status: int) -> Response:
+    """A page that needs nothing of the memory; to a browser without a cookie it tells how to get in."""
+    page = environment().get_template("closed.html").render(told=told, is_door=status == 401)
+    return HTMLResponse(page, status, HEADERS)
+
+
+def closed_door(told: str = "") -> Response:
+    response = bare(told, 401)
+    response.headers["www-authenticate"] = "Bearer"
+    return response
+
+
+async def static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name == "code.css":
+        return Response(markup.code_styles(), media_type="text/css", headers=_CACHED)
+    content = _static(name)
+    if content is None:
+        return Response("There is no such file.", 404)
+    return Response(content, media_type=_KINDS[Path(name).suffix], headers=_CACHED)
+
+
+_CACHED = {"cache-control": "private, max-age=86400"}
+
+
+@lru_cache(maxsize=32)
+def _static(name: str) -> bytes | None:
+    path = HERE / "static" / Path(name).name
+    return path.read_bytes() if path.suffix in _KINDS and path.is_file() else None
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates. Whatever is put into one is escaped, and cleared of what no screen shows."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: markup.visible(value) if type(value) is str else value,
+    )
+    made.globals |= {"version": __version__, "url": url, "length": lists.length_of}
+    made.filters |= {"size": _size, "short_id": lambda name: name[:8]}
+    return made
+
+
+def url(path: str, /, **query: object) -> str:
+    """An address of ours; what is empty is left out of the query."""
+    given = {name: str(value) for name, value in query.items() if value not in ("", None)}
+    return quote(path, safe="/:@+") + (f"?{urlencode(given)}" if given else "")
+
+
+def _here(request: Request, **changes: object) -> str:
+    """The address of this page with parts of its query changed."""
+    query = {name: value for name, value in request.query_params.items() if name != "part"}
+    return url(request.url.path, **{**query, **changes})
+
+
+def _moment(zone: Any, at_ms: int, form: str = "%Y-%m-%d %H:%M") -> str:
+    return datetime.fromtimestamp(at_ms / 1000, zone).strftime(form)
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _size(number: int) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number //= 1024
+    return f"{number / 1024:.1f} GB" if number > 1024 else f"{number} GB"
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"

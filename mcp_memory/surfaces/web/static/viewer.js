@@ -1,0 +1,167 @@
+// What makes the pages quicker to use. Each of them works without it.
+"use strict";
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+async function part(address, signal) {
+  const url = new URL(address, location.href);
+  url.searchParams.set("part", "1");
+  const answer = await fetch(url, { signal, headers: { accept: "text/html" }, credentials: "same-origin" });
+  if (answer.status === 401) location.reload();
+  return answer.text();
+}
+
+// Evidence opens beside what it stands behind; a click with a modifier, or without room, follows the link.
+const beside = $("#beside");
+let opener = null;
+async function openBeside(link) {
+  let html;
+  try { html = await part(link.href); } catch { location.assign(link.href); return; }
+  beside.innerHTML = `<button type="button" class="button close" data-close>Close <kbd>Esc</kbd></button>${html}`;
+  beside.hidden = false;
+  $(".stage").classList.add("split");
+  opener = link;
+  const mark = $("#excerpt", beside) || $(".cited", beside);
+  beside.scrollTop = mark ? mark.getBoundingClientRect().top - beside.getBoundingClientRect().top - 120 : 0;
+  beside.tabIndex = -1;
+  beside.focus({ preventScroll: true });
+  watch(beside);
+}
+function closeBeside() {
+  if (!beside || beside.hidden) return false;
+  beside.hidden = true;
+  beside.replaceChildren();
+  $(".stage").classList.remove("split");
+  if (opener) opener.focus();
+  return true;
+}
+
+// A conversation goes on in both directions, without losing its place.
+async function goOn(link) {
+  const list = link.closest("[data-conversation]"), earlier = link.dataset.more === "earlier";
+  const box = document.createElement("template");
+  const address = link.href, held = document.activeElement === link;
+  link.removeAttribute("href");
+  try { box.innerHTML = await part(link.dataset.part); } catch { link.href = address; return; }
+  const onward = $(`[data-more="${link.dataset.more}"]`, box.content)?.closest(".onward");
+  const events = $$(".event", box.content), place = link.closest(".onward");
+  const scroller = link.closest("#beside") || document.scrollingElement, before = scroller.scrollHeight;
+  const found = onward ? (earlier ? [onward, ...events] : [...events, onward]) : events;
+  place.replaceWith(...found);
+  if (earlier) scroller.scrollTop += scroller.scrollHeight - before;
+  if (held) $("a", earlier ? found.at(-1) : found[0])?.focus({ preventScroll: true });
+  watch(list);
+}
+const near = "IntersectionObserver" in window && new IntersectionObserver((seen) => {
+  for (const each of seen) if (each.isIntersecting) { near.unobserve(each.target); goOn(each.target); }
+}, { rootMargin: "300px" });
+function watch(within) {
+  // Only what lies ahead is loaded by itself: what lies behind would move the words one reads.
+  if (near) for (const link of $$('[data-more="later"][href]', within)) near.observe(link);
+}
+
+async function copy(text, button) {
+  const label = button.textContent;
+  try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+  catch { button.textContent = "Select and copy it by hand"; }
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a, button");
+  if (!link || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (link.matches("[data-beside]") && !link.closest("#beside")) { event.preventDefault(); openBeside(link); }
+  else if (link.matches("[data-more][href]")) { event.preventDefault(); goOn(link); }
+  else if (link.matches("[data-close]")) closeBeside();
+  else if (link.matches("[data-help]")) $("#keys").showModal();
+  else if (link.matches("[data-copy]")) copy(link.dataset.copy, link);
+  else if (link.matches("[data-copy-link]")) copy(new URL(link.dataset.copyLink, location.href).href, link);
+});
+for (const select of $$("[data-submits]")) select.addEventListener("change", () => select.form.submit());
+
+// Keys.
+let at = -1;
+function items() { return $$("[data-item]").filter((item) => item.offsetParent !== null && !item.closest("#beside")); }
+function move(step) {
+  const all = items();
+  if (!all.length) return;
+  all[at]?.classList.remove("at");
+  at = Math.max(0, Math.min(all.length - 1, at + step));
+  all[at].classList.add("at");
+  all[at].scrollIntoView({ block: "nearest" });
+  // What an item is about, before what else it links to.
+  ($("a.main, a.said", all[at]) || $("a", all[at]))?.focus({ preventScroll: true });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("#keys")?.open) return;
+  const typing = event.target.matches("input, textarea, select");
+  if (event.key === "Escape") {
+    if (closeBeside()) event.preventDefault();
+    else if (typing) event.target.blur();
+    return;
+  }
+  if (typing) {
+    if (event.key === "ArrowDown" && event.target.matches("[type=search]")) { event.preventDefault(); at = -1; move(1); }
+    return;
+  }
+  if (event.key === "/") { event.preventDefault(); const box = $("#q") || $("#find"); box.focus(); box.select(); }
+  else if (event.key === "j") move(1);
+  else if (event.key === "k") move(-1);
+  else if (event.key === "?") $("#keys").showModal();
+});
+
+// Search as you type: the latest words count, and the address follows them.
+const form = $("[data-search]");
+if (form) {
+  let asking, timer;
+  const ask = async () => {
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    const address = `/search?${query}`;
+    asking?.abort();
+    asking = new AbortController();
+    try {
+      const html = await part(address, asking.signal);
+      $("#results").innerHTML = html;
+      at = -1;
+      history.replaceState(null, "", address);
+    } catch (error) { if (error.name !== "AbortError") throw error; }
+  };
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 120); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); ask(); });
+}
+// On a narrow screen a calendar begins where something was done last, not where the year ends.
+for (const calendar of $$(".heat .scroll")) {
+  const last = $$("a", calendar).at(-1)?.getBoundingClientRect().right, edge = calendar.getBoundingClientRect().right;
+  if (last > edge) calendar.scrollLeft = last - edge + 16;
+}
+for (const conversation of $$("[data-conversation]")) watch(conversation);
+const cited = $("#excerpt");
+if (cited && !location.hash) cited.scrollIntoView({ block: "center" });
+
+// News of what is captured and written, on the pages that show it.
+const live = $("[data-live]"), waiting = $("[data-live-waiting]");
+if (live || waiting) {
+  const news = new EventSource("/live/stream");
+  const dot = $("[data-live-dot]");
+  news.onopen = () => { dot?.classList.replace("busy", "good"); document.body.dataset.live = "on"; };
+  news.onerror = () => dot?.classList.replace("good", "busy");
+  news.addEventListener("news", (message) => {
+    const told = JSON.parse(message.data);
+    if (waiting) waiting.textContent = told.waiting;
+    for (const html of live ? [...told.events, ...told.written.reverse()] : []) {
+      const box = document.createElement("template");
+      box.innerHTML = html;
+      const row = $("li", box.content);
+      row.classList.add("fresh");
+      live.prepend(row);
+    }
+    while (live && live.children.length > 200) live.lastElementChild.remove();
+    const sessions = $("[data-live-sessions]");
+    if (sessions && told.events.length) part(location.href).then((html) => {
+      const box = document.createElement("template");
+      box.innerHTML = html;
+      sessions.replaceWith($("[data-live-sessions]", box.content) || sessions);
+    });
+  });
+  addEventListener("pagehide", () => news.close());
+}

@@ -1,0 +1,137 @@
+"""The viewer's few writes: notes and forgetting. Each is a form of our own, on a page that says what it will do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from mcp_memory.domain.events import Event, EventQuery, EventType
+from mcp_memory.domain.nodes import NOTE_KINDS, Kind
+from mcp_memory.domain.projects import Wish
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.surfaces.forget_command import WAYS, Outcome, carry_out, key_of, wish_of
+from mcp_memory.surfaces.web import views
+from mcp_memory.surfaces.web.access import Unsigned
+from mcp_memory.surfaces.web.views import Asked, Data
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.surfaces.web.routes import Site
+
+Write = Callable[["Site", Request], Awaitable[Response]]
+_NOTES, _EVENTS = 30, 25
+#: A form that is as long as this holds no note.
+_MOST_CHARS = 200_000
+
+
+async def fields(site: Site, request: Request) -> dict[str, str]:
+    """What a form of our own says."""
+    form = await request.form(max_files=0, max_fields=20, max_part_size=_MOST_CHARS)
+    given = {name: str(value)[:_MOST_CHARS] for name, value in form.items()}
+    if not site.access.signed(request.headers, given.get("sign", "")):
+        raise Unsigned("This form is too old, or was not made by this page. Load the page again, and repeat it there.")
+    return given
+
+
+async def notes(site: Site, request: Request) -> Response:
+    """All notes, the latest first, and a form for another one."""
+    app = await site.memory.app()
+    if request.method == "POST":
+        form = await fields(site, request)
+        await app.remember(form.get("text", ""), "pin" in form, form.get("for") or None, form.get("kind") or Kind.NOTE)
+        app.pipeline.wake.set()
+        return RedirectResponse("/notes", 303)
+    here, asked = await site.answers(), Asked({}, request.query_params)
+    scope = await views.scope_of(here, asked)
+    offset, only_pinned = asked.number("offset", 100_000), bool(asked.get("pinned"))
+    end = offset + _NOTES
+    # People write few notes, so that those before a page are read with it.
+    wanted = EventQuery(scope.project, types=(EventType.NOTE,), pinned=only_pinned, last=end + 1)
+    found = (await app.store.events(wanted))[::-1]
+    data = {
+        "title": "Notes",
+        "notes": [_note(event) for event in found[offset:end]],
+        "offset": offset,
+        "more": end if len(found) > end else None,
+        "pinned": only_pinned,
+        "kinds": NOTE_KINDS,
+        "projects": await app.store.slugs(),
+    }
+    return await site.page(request, "notes.html", data)
+
+
+def _note(event: Event) -> Data:
+    kind = str(event.metadata.get("kind", Kind.NOTE))
+    return views.said(event) | {"kind": kind, "text": event.text, "project": event.project}
+
+
+async def note(site: Site, request: Request) -> Response:
+    """One note: its words to be changed, pinned or not, or the way to forget it."""
+    app = await site.memory.app()
+    event = await _note_of(app, request.path_params["grip_id"])
+    if request.method != "POST":
+        data = {"title": "A note", "note": _note(event), "project": event.project}
+        return await site.page(request, "note.html", data)
+    form = await fields(site, request)
+    if form.get("do") in ("pin", "unpin"):
+        await app.store.pin(event.key, form["do"] == "pin")
+    elif form.get("text", "").strip() != event.text:
+        kind, pinned = str(event.metadata.get("kind", Kind.NOTE)), bool(event.metadata.get("pin"))
+        # The new one first: whoever is interrupted here has both, and loses nothing.
+        await app.remember(form.get("text", ""), pinned, event.project, kind)
+        await app.store.forget(Wish(event_key=event.key), dry_run=False)
+        await app.inbox.drop_all()
+    app.pipeline.wake.set()
+    return RedirectResponse("/notes", 303)
+
+
+async def _note_of(app: App, grip_id: str) -> Event:
+    record = await app.store.grip(await key_of(app, grip_id), 0, 0)
+    if record is None or record.cited is None or record.cited.event_type is not EventType.NOTE:
+        raise NotFound(f"There is no note {grip_id[:80]}. It may have been changed or forgotten meanwhile.")
+    return record.cited
+
+
+async def forget(site: Site, request: Request) -> Response:
+    """What would go, event by event; and its erasure, once that is confirmed."""
+    app = await site.memory.app()
+    form = await fields(site, request) if request.method == "POST" else {}
+    asked = Asked({}, form or request.query_params)
+    given = {way: asked.get(way) for way in WAYS if asked.get(way)}
+    if len(given) > 1:
+        raise UsageError(f"Name one thing to forget at a time, not by {' and '.join(given)}.")
+    data: Data = {"title": "Forget", "given": given, "projects": await app.store.slugs(), "found": None, "done": ""}
+    if not given:
+        return await site.page(request, "forget.html", data)
+    wish = await wish_of(app, **given)
+    found = await carry_out(app, wish, dry_run=True)
+    data["changed"] = bool(form) and form.get("seen") != _size(found)
+    if form and not data["changed"]:
+        gone = await carry_out(app, wish, dry_run=False)
+        app.pipeline.wake.set()
+        data |= {"done": f"Forgot {gone}.", "remarks": gone.remarks(done=True)}
+        return await site.page(request, "forget.html", data)
+    offset = asked.number("offset", 100_000_000)
+    events = await app.store.wished_away(wish, _EVENTS + 1, offset)
+    data |= {
+        "found": str(found) if found.anything else "",
+        "seen": _size(found),
+        "remarks": found.remarks(done=False),
+        "events": [views.said(event) | {"session_id": event.session_id} for event in events[:_EVENTS]],
+        "offset": offset,
+        "more": offset + _EVENTS if len(events) > _EVENTS else None,
+    }
+    return await site.page(request, "forget.html", data)
+
+
+def _size(outcome: Outcome) -> str:
+    """By which it is noticed that more has come in since the preview."""
+    found = outcome.found
+    return f"{found.events}-{found.sessions}-{found.inbox}-{found.cleared}"
+
+
+#: By their address.
+WRITES: dict[str, Write] = {"/notes": notes, "/note/{grip_id}": note, "/forget": forget}

@@ -1,0 +1,224 @@
+"""What the pages show, without a browser."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from mcp_memory.config import Settings
+from tests.support import conversation, said
+from tests.surfaces.web.conftest import links, reading, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_from_the_calendar_to_the_very_words(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        front = await reader.get("/")
+        days = links(front, "/day/")
+        assert len(days) == 10
+        day = await reader.get(days[0])
+        grip = links(day, "/grip/")[0]
+        evidence = await reader.get(grip)
+        assert re.search(r'<mark id="excerpt">[^<]{10,}</mark>', evidence)
+        assert "exact words" in evidence
+
+
+async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        words = text_of(await reader.get("/"))
+        for told in ("239 events in 11 sessions on 10 days", "tidepool-web", "Open now", "Storage", "Model cost"):
+            assert told in words
+        one = text_of(await reader.get("/?project=tidepool-api"))
+        assert "tidepool-web" not in one.partition("Latest sessions")[2].partition("All sessions")[0]
+
+
+async def test_an_empty_memory_says_how_to_begin(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        assert "mcp-memory import" in await reader.get("/")
+        for address in ("/toc", "/sessions", "/files", "/notes", "/recalled", "/live", "/search?q=x", "/health"):
+            await reader.get(address)
+
+
+async def test_the_tree_is_walked_from_the_year_to_the_segment_and_back(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        address = await reader.first("/toc?project=tidepool-api", "/node/toc:year:")
+        for level in ("month", "week", "day", "segment"):
+            address = await reader.first(address, f"/node/toc:{level}:")
+        segment = await reader.get(address)
+        trail = links(segment.partition("</nav>")[2].partition("</nav>")[0], "/node/toc:")
+        assert [name.split(":")[1] for name in trail] == ["year", "month", "week", "day"]
+        assert "Table of contents" in await reader.get("/toc")
+        assert "written by extractive" in text_of(segment)
+
+
+async def test_a_node_shows_what_each_version_changed(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn(conversation("2026-10-20"))
+        await reader.learn(conversation("2026-10-20", session="s2"))
+        html = await reader.get(f"{await reader.first('/', '/node/toc:day:')}/history")
+        assert html.index("Version 2") < html.index("Version 1")
+        assert "<ins>" in html
+
+
+async def test_search_finds_marks_and_filters(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        html = await reader.get("/search?q=token+bucket+zebra")
+        assert "<mark>bucket</mark>" in html.lower()
+        assert re.search(r"<del[^>]*>zebra</del>", html)
+        only = await reader.get("/search?q=token&role=user")
+        roles = re.findall(r"</span>\s+(user|assistant|tool) · <time", only)
+        assert roles
+        assert set(roles) == {"user"}
+        assert "Nothing was found" in await reader.get("/search?q=token&client=cursor")
+        assert "2026-10-" in await reader.get("/search?q=token&when=October+2026")
+        assert re.search(r"data-range>[^<]*2026-10-01", await reader.get("/search?q=token&when=October+2026"))
+        assert "blargh" in text_of(await reader.get("/search?q=token&when=blargh"))
+        for hit in links(await reader.get("/search?q=limiter&kind=segment"), "/node/toc:")[:1]:
+            await reader.get(hit)
+        await reader.get("/search?q=token&kind=nonsense", 400)
+
+
+async def test_search_by_a_file_alone_tells_its_history(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        path = "app/middleware/rate_limit.py"
+        assert "rate_limit" in await reader.get(f"/search?file={quote(path)}")
+        history = await reader.get(f"/file?path={quote(path)}")
+        assert links(history, "/grip/")
+        assert path in await reader.get("/files")
+        await reader.get("/file", 400)
+        assert "no change" in text_of(await reader.get("/file?path=nowhere.py")).lower()
+
+
+async def test_pages_of_hits_go_on_and_back(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        names = "ant bee cat dog elk fox gnu hen ibis jay kite lion mole newt owl pig quail ram seal toad vole".split()
+        await reader.learn(
+            said(f"The login timeout of the {name} tenant is {n} minutes.", f"2026-09-{n:02}T09:00:00Z", session=name)
+            for n, name in enumerate([*names, "wasp", "yak", "zebra"], 1)
+        )
+        first = await reader.get("/search?q=login+timeout&kind=event")
+        second = await reader.get(links(first, "/search?q=login+timeout&kind=event&offset=")[0])
+        assert 'start="21"' in second
+        shown = [set(re.findall(r'main" data-beside href="([^"]+)"', page)) for page in (first, second)]
+        assert all(shown)
+        assert not shown[0] & shown[1]
+
+
+async def test_sessions_are_paged_and_each_is_a_conversation(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        days = [f"2026-{month:02}-{day:02}" for month in (8, 9) for day in range(1, 21)]
+        await reader.learn(
+            [line for number, day in enumerate(days) for line in conversation(day, session=f"s{number}")]
+        )
+        first = await reader.get("/sessions")
+        shown = links(first, "/session/")
+        assert len(shown) == 30
+        rest = links(await reader.get(links(first, "/sessions?before=")[0]), "/session/")
+        assert len({*shown, *rest}) == 40
+        words = text_of(await reader.get(shown[0]))
+        assert "Please fix the login timeout" in words
+        assert "1 segment" in words
+
+
+async def test_a_long_session_goes_on_in_both_directions(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        lines = [
+            said(f"line number {n}", f"2026-10-20T09:{n:02}:00Z", role=("user", "assistant")[n % 2]) for n in range(60)
+        ]
+        await reader.learn([*lines, said("the only platypus", "2026-10-20T10:00:00Z")])
+
+        async def told(address: str) -> list[int]:
+            return [int(n) for n in re.findall(r"line number (\d+)", text_of(await reader.get(address)))]
+
+        start = await told("/session/s1")
+        assert set(start) >= set(range(30))
+        assert 59 not in start
+        later = links(await reader.get("/session/s1"), "/session/s1?from=")[0]
+        assert sorted(set(await told(later)))[0] == 30
+        earlier = links(await reader.get(later), "/session/s1?until=")[0]
+        assert max(await told(earlier)) == 29
+        end = await reader.get("/session/s1?end=1")
+        assert "the only platypus" in end
+        grip = links(await reader.get("/search?q=platypus"), "/grip/")[0]
+        html = await reader.get(grip)
+        assert '<mark id="excerpt">the only platypus</mark>' in html
+        part = links(html, "/session/s1?until=")
+        assert part
+        bare = await reader.get(f"{part[0].replace('/session/', '/stretch/')}&part=1")
+        assert "<html" not in bare
+        assert "line number" in bare
+
+
+async def test_refusals_and_failures_are_shown_as_what_they_were(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        lines = conversation("2026-10-20")
+        lines[4] |= {"event_type": "tool_result", "metadata": {"refused": True}}
+        lines[6] |= {"event_type": "tool_result", "metadata": {"failed": True}}
+        await reader.learn(lines)
+        html = await reader.get("/session/s1")
+        assert "outcome-refused" in html
+        assert "outcome-failed" in html
+        assert "<details>" in html
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("/node/toc:day:1999-01-01", "toc:day:1999-01-01"),
+        ("/node/nonsense", "nonsense"),
+        ("/node/toc:day:1999-01-01/history", "1999-01-01"),
+        ("/grip/grip:F189AA81", "F189AA81"),
+        ("/grip/nonsense", "nonsense"),
+        ("/session/nobody", "nobody"),
+        ("/note/grip:F189AA81", "F189AA81"),
+        ("/session/s1?from=nonsense", "nonsense"),
+        ("/no/such/page", "/no/such/page"),
+        ("/day/nonsense", "nonsense"),
+    ],
+)
+async def test_an_address_that_leads_nowhere_says_where_to_go_on(settings: Settings, address: str, told: str) -> None:
+    async with reading(settings) as reader:
+        answer = await reader.http.get(address)
+        assert answer.status_code in (400, 404)
+        assert told in answer.text
+        assert 'href="/toc"' in answer.text
+
+
+@pytest.mark.parametrize("value", ["-1", "9" * 30, "x", "\u0661", "%00", "a" * 5000])
+async def test_odd_numbers_and_texts_break_no_page(settings: Settings, value: str) -> None:
+    async with reading(settings) as reader:
+        for address in (
+            "/search?q={}", "/search?q=a&offset={}", "/sessions?before={}", "/sessions?before=1-{}", "/files?offset={}",
+            "/recalled?before={}", "/notes?before={}", "/?project={}", "/file?path={}", "/search?q=a&when={}",
+            "/forget?match={}", "/session/{}", "/grip/{}", "/node/{}", "/day/{}",
+        ):  # fmt: skip
+            answer = await reader.http.get(address.format(value))
+            assert answer.status_code in (200, 400, 404), address
+
+
+async def test_a_memory_that_cannot_be_opened_is_told_on_the_page(settings: Settings) -> None:
+    settings.database.write_bytes(b"no database at all" * 1000)
+    async with reading(settings) as reader:
+        for address in ("/", "/toc", "/live", "/health", "/notes", "/recalled", "/forget?match=token"):
+            answer = await reader.http.get(address)
+            assert answer.status_code in (200, 503), address
+            assert "mcp-memory doctor" in answer.text, address
+
+
+async def test_what_happens_is_told_while_it_does(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        html = await reader.get("/live")
+        assert links(html, "/grip/")
+        assert "data-live" in html
+
+
+async def test_health_says_what_to_do(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        words = text_of(await reader.get("/health"))
+        assert "Checked:" in words
+        assert "database" not in words.partition("Checked:")[2].partition(".")[0]
+        assert "database, records" in text_of(await reader.get("/health?all=1"))
+        assert "What to do:" in words or "All is well" in words

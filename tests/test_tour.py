@@ -1,0 +1,92 @@
+"""The tour shows what the program really prints: every command of it is run on the sample history.
+
+After a change that is meant, `MCP_MEMORY_WRITE_TOUR=1` with this test writes the output into the page anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import REPO
+from tests.surfaces.shell import SCRIPT
+from tests.surfaces.terminal import drawn
+
+TOUR = REPO / "docs" / "TOUR.md"
+#: A command with what it prints; a line of dots stands for lines that are left out.
+_BLOCK = re.compile(r"(?<=^```console\n)\$ mcp-memory(?P<words>[^\n]*)\n(?P<shown>.*?)(?=^```$)", re.M | re.S)
+_DOTS = "…\n"
+MOST_LINES, COLUMNS = 22, 110
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    own = {
+        "MCP_MEMORY_HOME": str(home),
+        "MCP_MEMORY_NOW": "2026-11-16T12:00:00Z",
+        "MCP_MEMORY_CALENDAR_TIMEZONE": "UTC",
+        "MCP_MEMORY_PROJECT": "tidepool-api",
+        "NO_COLOR": "1",
+    }
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"} | own
+
+
+def run(home: Path, words: str) -> str:
+    code, text = drawn([str(SCRIPT), *shlex.split(words)], home.parent, environment_of(home), COLUMNS)
+    assert code == 0, text
+    return text.replace(str(home), "~/.local/share/mcp-memory")
+
+
+def shortened(text: str) -> str:
+    lines = [line.rstrip() + "\n" for line in text.splitlines()]
+    return "".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _DOTS])
+
+
+@pytest.fixture(scope="module")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("tour") / "memory"
+    run(home, "demo --json")
+    return home
+
+
+def test_the_tour_shows_what_the_program_prints(sample_home: Path) -> None:
+    page = TOUR.read_text("utf-8")
+    commands = [found["words"] for found in _BLOCK.finditer(page)]
+    assert len(commands) >= 6
+    printed = _BLOCK.sub(
+        lambda found: f"$ mcp-memory{found['words']}\n{shortened(run(sample_home, found['words']))}", page
+    )
+    if os.environ.get("MCP_MEMORY_WRITE_TOUR"):
+        TOUR.write_text(printed, "utf-8")
+    assert printed == TOUR.read_text("utf-8")
+
+
+def test_the_answer_on_top_of_the_readme_cites_what_was_said(sample_home: Path) -> None:
+    """The exchange that a stranger reads first is a true one: its grip leads to the words that it quotes."""
+    readme = (REPO / "README.md").read_text("utf-8")
+    quoted, grip = re.search(r"“([^”]+)” \(`(grip:\w+)`\)", readme.replace("\n> ", " ")).groups()  # type: ignore[union-attr]
+    assert quoted in " ".join(run(sample_home, f"grip {grip}").split())
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_recipes_of_the_command_page_give_something(sample_home: Path) -> None:
+    page = (REPO / "docs" / "CLI.md").read_text("utf-8").partition("## JSON recipes")[2].partition("\n## ")[0]
+    lines = re.findall(r"^mcp-memory .*$", page, re.MULTILINE)
+    assert len(lines) >= 5
+    path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
+    for line in lines:
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            env=environment_of(sample_home) | {"PATH": path},
+            capture_output=True,
+            text=True,
+            cwd=sample_home.parent,
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        # The one for a cron job speaks only when something is wrong.
+        assert bool(done.stdout.strip()) == ("captured events wait" not in line), line
