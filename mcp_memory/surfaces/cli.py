@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         print("mcp-memory: standard output is closed. Write `> /dev/null` if no one should read it.", file=sys.stderr)
         return 1
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["__complete"]:
         return int(load("completion_command.complete")(words[1:]))
     command, options = _NO_COMMAND, argparse.Namespace(json=False)

@@ -28,11 +28,21 @@ def _in_a_loop() -> bool:
     return True
 
 
-def here(args: tuple[str, ...], env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command in this process, which spares the start of another one."""
-    out, err = io.StringIO(), io.StringIO()
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def here(
+    args: tuple[str, ...], env: Mapping[str, str], cwd: Path, columns: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """A command in this process, which spares the start of another one; given columns, it prints on a terminal."""
+    out, err = _Terminal() if columns else io.StringIO(), io.StringIO()
+    if columns:
+        env = {"TERM": "xterm-256color", "LANG": "C.UTF-8", **env, "COLUMNS": str(columns)}
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, env, clear=True))
+        stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO()))
         stack.enter_context(contextlib.chdir(cwd))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
@@ -58,6 +68,13 @@ class Shell:
         }
 
     def run(self, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command, in this process if it can be: tests need many of them, and each start takes its time."""
+        if _in_a_loop():
+            return self.script(*args, **environment)
+        return here(args, self.environment | environment, self.cwd)
+
+    def script(self, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command in a process of its own."""
         return subprocess.run(
             [str(SCRIPT), *args],
             cwd=self.cwd,
@@ -69,8 +86,7 @@ class Shell:
         )
 
     def json(self, *args: str) -> dict[str, Any]:
-        """What a command that must succeed says; run in this process if it can be, since tests need many of them."""
-        words = (*args, "--json")
-        done = self.run(*words) if _in_a_loop() else here(words, self.environment, self.cwd)
+        """What a command that must succeed says."""
+        done = self.run(*args, "--json")
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))

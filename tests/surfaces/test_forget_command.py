@@ -227,7 +227,7 @@ def test_the_command_says_what_is_left_and_what_to_do(shell: Shell) -> None:
     with closing(sqlite3.connect(home / "memory.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchone()
-        told = shell.run("forget", "--match", SECRET.upper(), "--yes")
+        told = shell.script("forget", "--match", SECRET.upper(), "--yes")
         assert "what was forgotten is still in the file" in shell.run("doctor").stdout
     assert told.returncode == 0
     assert "Forgot 1 events of 1 sessions." in told.stdout

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from mcp_memory.domain.inventory import DayActivity
 from mcp_memory.surfaces.terminal import activity_line, ago, chart, lasted
 from tests.support import conversation, said
-from tests.surfaces.shell import SCRIPT, Shell
+from tests.surfaces.shell import SCRIPT, Shell, here
 from tests.surfaces.terminal import drawn
 
 CODE = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,9 +61,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 def on_terminal(shell: Shell, *args: str, columns: int = 100, environment: Mapping[str, str] | None = None) -> str:
-    code, text = drawn([str(SCRIPT), *args], shell.cwd, shell.environment | dict(environment or {}), columns)
-    assert code == 0, text
-    return text
+    done = here(args, shell.environment | dict(environment or {}), shell.cwd, columns)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def text_of(command: list[str]) -> str:
@@ -108,6 +108,12 @@ def test_a_pipe_gets_the_same_plain_lines_whatever_the_terminal_is(hostile: Shel
     assert narrow.stdout == wide.stdout
     assert "\x1b" not in narrow.stdout
     assert narrow.stderr == ""
+
+
+def test_a_real_terminal_gets_what_the_others_here_show(hostile: Shell) -> None:
+    code, text = drawn([str(SCRIPT), "toc"], hostile.cwd, hostile.environment, 100)
+    assert code == 0
+    assert text == on_terminal(hostile, "toc")
 
 
 def test_search_marks_the_words_that_were_found(hostile: Shell) -> None:

@@ -232,26 +232,29 @@ def hostile(browser: Browser, hostile_home: Path, tmp_path_factory: pytest.TempP
         yield served
 
 
-class Watch:
-    """What a page does that it should not: errors, dialogs, and requests to anywhere else."""
+class Window:
+    """A window of a browser, and what its page does that it should not: errors, dialogs, requests to anywhere else."""
 
-    def __init__(self, site: Site, page: Page, *, fails: bool) -> None:
+    def __init__(self, site: Site, page: Page) -> None:
+        self.page = page
         self.troubles: list[str] = []
-        self._site, self._page, self._fails = site, page, fails
+        #: Whether the page has a status that the browser reports as an error.
+        self.fails = False
+        self._site = site
         page.on("pageerror", lambda error: self._note(str(error)))
         page.on("dialog", self._asked)
         page.on("console", self._told)
         page.on("request", lambda request: self._sent(request.url))
 
     def _note(self, trouble: str) -> None:
-        self.troubles.append(f"{self._page.url}: {trouble}")
+        self.troubles.append(f"{self.page.url}: {trouble}")
 
     def _asked(self, dialog: Dialog) -> None:
         self._note(f"dialog {dialog.message}")
         dialog.dismiss()
 
     def _told(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not (self._fails and message.text.startswith("Failed to load resource")):
+        if message.type == "error" and not (self.fails and message.text.startswith("Failed to load resource")):
             self._note(message.text)
 
     def _sent(self, url: str) -> None:
@@ -259,14 +262,19 @@ class Watch:
             self._note(f"asked for {url}")
 
 
+@pytest.fixture(scope="module")
+def windows() -> dict[str, list[Window]]:
+    """Those that are free, by what they are like: opening one takes longer than most of what is done in it."""
+    return {}
+
+
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens pages of a site in a window of its own. A test fails if one of them reports an error or asks elsewhere.
+def open_page(browser: Browser, windows: dict[str, list[Window]]) -> Iterator[Open]:
+    """Opens pages of a site. A test fails if one of them reports an error or asks elsewhere.
 
     Where a page `fails`, its status is meant: the browser reports it as an error, and nothing else may be one.
     """
-    contexts: list[BrowserContext] = []
-    watches: list[Watch] = []
+    used: list[tuple[str, Window]] = []
 
     def opened(
         site: Site,
@@ -278,25 +286,29 @@ def open_page(browser: Browser) -> Iterator[Open]:
         height: int = 800,
         **options: Any,
     ) -> Page:
-        context = browser.new_context(
-            base_url=site.url,
-            storage_state=site.state if logged_in else None,
-            viewport={"width": width, "height": height},
-            reduced_motion="reduce",
-            **options,
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        contexts.append(context)
-        page = context.new_page()
-        watches.append(Watch(site, page, fails=fails))
+        name = f"{site.url} {sorted(options.items())}" if logged_in else ""
+        if windows.get(name):
+            window = windows[name].pop()
+        else:
+            state = site.state if logged_in else None
+            context = browser.new_context(base_url=site.url, storage_state=state, reduced_motion="reduce", **options)
+            context.set_default_timeout(PATIENCE_MS)
+            window = Window(site, context.new_page())
+        used.append((name, window))
+        window.troubles, window.fails = [], fails
+        window.page.set_viewport_size({"width": width, "height": height})
         if address:
-            page.goto(address)
-        return page
+            window.page.goto(address)
+        return window.page
 
     yield opened
-    for context in contexts:
-        context.close()
-    assert not [trouble for watch in watches for trouble in watch.troubles]
+    for name, window in used:
+        if name:
+            window.page.emulate_media(color_scheme="null")
+            windows.setdefault(name, []).append(window)
+        else:
+            window.page.context.close()
+    assert not [trouble for _, window in used for trouble in window.troubles]
 
 
 def overhang(page: Page) -> int:
