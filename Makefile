@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test bench crash soak lint types unit axe e2e conformance lock release clean
+.PHONY: help run test cover bench crash soak lint types unit axe e2e conformance lock release clean
 
 help:
 	@echo "make run    install, load the sample history if memory is empty, and show it in a browser"
 	@echo "make test   lint, types and all tests"
+	@echo "make cover  all tests, and which lines and branches they reach"
 	@echo "make bench  benchmarks, as ratios against baselines of the same run"
 	@echo "make crash  several hundred kills of hooks, servers and commands, after which nothing may be lost or doubled"
 	@echo "make soak   ten minutes of hooks, questions, restarts and forgetting, during which nothing may grow"
@@ -51,8 +52,13 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# One worker more than there are cores: many tests wait for a process or a browser.
+PYTEST := $(BIN)/pytest -q -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 unit: $(READY) axe
-	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report=term
+	$(PYTEST)
+
+cover: $(READY) axe
+	$(PYTEST) --cov --cov-report=term
 
 # What looks for barriers in the pages; its tests skip where there is no npm.
 AXE := build/axe/node_modules/axe-core/axe.min.js

@@ -29,7 +29,7 @@ from mcp_memory.store.sqlite.migrations import steps
 HISTORY = Path(sample.__file__).with_name("history.jsonl")
 NOW = "2026-11-02T12:00:00Z"
 #: Kills of each scenario: at enumerated points, and at random times.
-FULL, SHORT = (75, 30), (3, 0)
+FULL, SHORT = (75, 30), (2, 0)
 QUERIES = ("refresh token", "rate limit")
 _PROCESS = ("process", "--until-idle")
 _HANDSHAKE = b"".join(

@@ -47,7 +47,7 @@ def _figures(trial: str, scratch: Path) -> dict[str, float]:
 
 def test_a_kill_at_any_point_leaves_the_memory_as_if_nothing_had_happened(tmp_path: Path) -> None:
     found = _figures("crash", tmp_path)
-    assert found["kills in all"] >= 20
+    assert found["kills in all"] >= 14
     assert found["memories that differ"] == 0
 
 

@@ -129,9 +129,9 @@ HOSTILE += [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_is_looked_through_in_time_that_grows_no_faster_than_the_text(piece: str) -> None:
     """Were any pattern quadratic, this would not end."""
-    text = looked_through((piece * 400_000)[:2_000_000], 65_536)
+    text = looked_through((piece * 200_000)[:1_000_000], 65_536)
     assert redact(redact(text)) == redact(text)
-    assert redact_json(bounded({"a": [piece] * 50_000}, 65_536))
+    assert redact_json(bounded({"a": [piece] * 25_000}, 65_536))
 
 
 @pytest.mark.parametrize("word", sorted({*WORDS, "curl", *(word for word, _ in FOREIGN)}))
@@ -166,7 +166,7 @@ TRIGGERS |= {*WORDS, *(word for word, _ in FOREIGN)}
 def test_twice_the_text_takes_about_twice_the_steps_whatever_rule_it_triggers(after: str) -> None:
     worse = {}
     for trigger in sorted(TRIGGERS):
-        text = (trigger + after) * (3_000 // len(trigger + after))
+        text = (trigger + after) * (1_500 // len(trigger + after))
         few, many = steps(text), steps(text * 2)
         if many > 2.6 * few + 200:
             worse[trigger] = few, many

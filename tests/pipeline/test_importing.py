@@ -264,7 +264,8 @@ async def test_files_of_one_name_in_two_directories_are_two_files(
 
 
 DATA = SHARED / "data"
-CORPORA = sorted(path for path in DATA.iterdir() if path.is_dir()) if DATA.is_dir() else []
+#: Of the two in our own format the shorter one.
+CORPORA = [path for path in sorted(DATA.glob("*/")) if path.name != "longmemeval"]
 
 
 @pytest.mark.skipif(not CORPORA, reason="the shared data is not here")

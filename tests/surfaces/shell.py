@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,6 +29,24 @@ def _in_a_loop() -> bool:
     return True
 
 
+@contextlib.contextmanager
+def _logging_apart() -> Iterator[None]:
+    """A command sets up the logging of its process; here it does so for itself alone."""
+    loggers = [(each, each.handlers, each.level) for each in (logging.getLogger(), logging.getLogger("mcp_memory"))]
+    raises = logging.raiseExceptions
+    for logger, _, _ in loggers:
+        logger.handlers = []
+    try:
+        yield
+    finally:
+        for logger, handlers, level in loggers:
+            for handler in logger.handlers:
+                handler.close()
+            logger.handlers = handlers
+            logger.setLevel(level)
+        logging.raiseExceptions = raises
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -44,6 +63,7 @@ def here(
         stack.enter_context(mock.patch.dict(os.environ, env, clear=True))
         stack.enter_context(mock.patch.object(sys, "stdin", io.StringIO()))
         stack.enter_context(contextlib.chdir(cwd))
+        stack.enter_context(_logging_apart())
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
