@@ -33,7 +33,7 @@ def _in_a_loop() -> bool:
 def _logging_apart() -> Iterator[None]:
     """A command sets up the logging of its process; here it does so for itself alone."""
     loggers = [(each, each.handlers, each.level) for each in (logging.getLogger(), logging.getLogger("mcp_memory"))]
-    raises = logging.raiseExceptions
+    raises, disabled = logging.raiseExceptions, logging.root.manager.disable
     for logger, _, _ in loggers:
         logger.handlers = []
     try:
@@ -45,6 +45,7 @@ def _logging_apart() -> Iterator[None]:
             logger.handlers = handlers
             logger.setLevel(level)
         logging.raiseExceptions = raises
+        logging.disable(disabled)
 
 
 class _Terminal(io.StringIO):
