@@ -25,6 +25,14 @@ _MAX_MS = (1 << 48) - 1
 KEY_BYTES = 10
 
 
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
+
+
+def short_session(session_id: str) -> str:
+    """As much of a session's name as is needed to name it: of a UUID its beginning."""
+    return session_id[:8] if _UUID.fullmatch(session_id) else session_id
+
+
 def ulid(timestamp_ms: int, key: bytes) -> str:
     """The 26 characters of the ULID with this time (clamped to what a ULID can hold) and this random part."""
     number = (min(max(timestamp_ms, 0), _MAX_MS) << 80) | int.from_bytes(key, "big")

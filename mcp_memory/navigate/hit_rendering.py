@@ -6,12 +6,11 @@ to the longer ones. The first id is written out, to be cited; the others are sho
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.budget import Piece
-from mcp_memory.domain.events import Event, EventType, parse_ulid
+from mcp_memory.domain.events import Event, EventType, parse_ulid, short_session
 from mcp_memory.domain.nodes import event_grip_id, fitting, short_grip_id
 from mcp_memory.domain.text import safe
 from mcp_memory.navigate.browse import OpenedGrip
@@ -37,7 +36,6 @@ _TIGHT = (180, 100, 60, 30)
 _BESIDE, _READABLE = 0.7, 70
 #: How many grips a summary is shown with, and the characters of its title.
 _GRIPS, _TITLE = 2, 90
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +121,8 @@ class HitLines:
         return lines
 
     def _where(self, hit: Hit) -> str:
-        """The session of a hit, of which the beginning of a UUID is enough; and the project, if there are several."""
-        session = hit.session_id or ""
-        session = session[:8] if _UUID.fullmatch(session) else safe(session, 60)
+        """The session of a hit, and the project, if there are several."""
+        session = safe(short_session(hit.session_id or ""), 60)
         where = f" s:{session}" if session else ""
         return where + (f" @{hit.project}" if len({other.project for other in self.hits}) > 1 else "")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp_memory.app import App
 from mcp_memory.domain.budget import cursor_of, offset_of
-from mcp_memory.domain.events import Event, parse_ulid
+from mcp_memory.domain.events import Event, parse_ulid, short_session
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, event_grip_id, foremost, parse_grip_id, short_grip_id
 from mcp_memory.domain.text import clean
 from mcp_memory.domain.toc import Level, NodeRef, Scope, ancestors, covering, local_day, parse_node_id
@@ -49,7 +49,6 @@ _DAY_MS, _MONTH_DAYS = 86_400_000, 31
 #: What is given alone of a grip's id, or of an event's: in a list, the part that is printed behind `grip:`.
 _BARE_GRIP = re.compile(r"(?:[0-9A-HJKMNP-TV-Z]{8}|\d+:[0-9A-HJKMNP-TV-Z]{26})(?:\+\d+)?", re.I)
 _BARE_EVENT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})((?:\+\d+)?)", re.I)
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}", re.I)
 #: What stands out beside the rest.
 _TONES = {Kind.OPEN: "yellow", Kind.ERROR: "red", Kind.REFUSED: "red", Kind.DECISION: "green", Kind.RULE: "green"}
 _PERIOD = "bold cyan"
@@ -198,11 +197,6 @@ def _said(hit: Hit) -> Listed:
     """Something that was said, by whom, and the grip that opens it."""
     grip = short_grip_id(parse_ulid(hit.event_ids[0])[1])
     return Listed(hit.passage.window(_PASSAGE), id=grip, lead=f"{hit.role}:", tone="bold cyan", point=True)
-
-
-def short_session(session_id: str) -> str:
-    """As much of a session's name as is needed to name it."""
-    return session_id[:8] if _UUID.fullmatch(session_id) else session_id
 
 
 @from_one_moment

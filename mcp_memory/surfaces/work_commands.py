@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mcp_memory.domain.events import short_session
 from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError, did_you_mean
@@ -28,7 +29,7 @@ from mcp_memory.navigate.work_questions import work_hits
 from mcp_memory.search.hits import Hit
 from mcp_memory.search.question import Query
 from mcp_memory.surfaces import terminal
-from mcp_memory.surfaces.look_commands import from_one_moment, hit_entry, short_session, titles_of, told_of
+from mcp_memory.surfaces.look_commands import from_one_moment, hit_entry, titles_of, told_of
 from mcp_memory.surfaces.output import Answer
 from mcp_memory.surfaces.terminal import Listed
 

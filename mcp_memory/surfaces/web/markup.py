@@ -60,6 +60,15 @@ def prose(text: str) -> Markup:
     return Markup(_MARKDOWN.render(cut)) + (Markup("<p>…</p>") if len(shown) > LONGEST else "")
 
 
+#: Within a line that is a link itself: code and emphasis.
+_INLINE = MarkdownIt("zero", {"html": False}).enable(["backticks", "emphasis"])
+
+
+def inline(text: str) -> Markup:
+    """A sentence of a summary."""
+    return Markup(_INLINE.renderInline(visible(text)))
+
+
 def output(text: str) -> Markup:
     """What a tool printed; changes of a file in their colours."""
     shown = visible(text)[:LONGEST]

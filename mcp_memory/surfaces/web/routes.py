@@ -6,6 +6,8 @@ Whatever is asked for by an id that is gone gets a page that says so and where t
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,9 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_memory import __version__
 from mcp_memory.domain import toc
-from mcp_memory.domain.events import Event
+from mcp_memory.domain.events import Event, short_session
 from mcp_memory.domain.nodes import Node
-from mcp_memory.errors import BadId, MemoryFault, NotFound, UsageError
+from mcp_memory.errors import BadId, MemoryFault, NotFound, Problem, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.web import lists, markup, views
@@ -71,6 +73,8 @@ HEADERS = {
 }
 #: How often a page that is open looks for something new.
 LOOK_SECONDS = 1.0
+#: How long the overview goes by what an examination found.
+EXAMINED_SECONDS = 60.0
 _LIVE = 30
 ALL_PROJECTS = toc.Scope(None, None)
 
@@ -117,6 +121,8 @@ class Site:
     def __init__(self, memory: Memory, access: Access) -> None:
         self.memory = memory
         self.access = access
+        self._problems: list[Problem] = []
+        self._examined = -math.inf
 
     async def answers(self) -> Answers:
         """What a person may ask: everything, whatever agents are kept from."""
@@ -172,23 +178,15 @@ class Site:
     async def front(self, request: Request) -> Response:
         app, data = await self.memory.app(), await self.read(lists.front, request)
         status = await app.status(brief=True)
-        return await self.page(request, "overview.html", data | {"status": status, **await self.wellness(app)})
-
-    async def wellness(self, app: App) -> Data:
-        """In a sentence whether all is well, from what is known without a long look."""
-        from mcp_memory.surfaces.doctor import capture_gap
-
-        gap = await to_thread.run_sync(capture_gap, app.settings)
-        return {"gap": gap.strip()}
+        if time.monotonic() > self._examined + EXAMINED_SECONDS:
+            (self._problems, _), self._examined = await examine(app), time.monotonic()
+        return await self.page(request, "overview.html", data | {"status": status, "problems": self._problems})
 
     async def health(self, request: Request) -> Response:
-        from mcp_memory.surfaces.doctor import examine
-
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
-        problems, checked = await to_thread.run_sync(partial(examine, thorough=thorough), app.settings)
-        told = {"problems": problems, "checked": checked, "thorough": thorough, "status": await app.status()}
-        data = {"title": "Health"} | told
-        return await self.page(request, "health.html", data)
+        problems, checked = await examine(app, thorough=thorough)
+        told = {"problems": problems, "checked": checked, "thorough": thorough, "facts": _facts(await app.status())}
+        return await self.page(request, "health.html", {"title": "Health"} | told)
 
     async def recalled(self, request: Request) -> Response:
         app, here = await self.memory.app(), await self.answers()
@@ -262,6 +260,30 @@ class Site:
             yield f"event: news\ndata: {json.dumps(news)}\n\n"
 
 
+async def examine(app: App, *, thorough: bool = False) -> tuple[list[Problem], list[str]]:
+    """What is wrong, each with what to do, and what was looked at."""
+    from mcp_memory.surfaces import doctor
+
+    return await to_thread.run_sync(partial(doctor.examine, thorough=thorough), app.settings)
+
+
+def _facts(status: Mapping[str, Any]) -> Data:
+    """What `status` knows, in words."""
+    counted = {name: f"{status[name]:,}" for name in ("events", "sessions", "segments", "projects", "grips")}
+    moments = {name: (status[name] or "never")[:16].replace("T", " ") for name in ("last_event", "last_rollup")}
+    return {
+        "data directory": status["home"],
+        "storage": _size(status["db_bytes"]),
+        **counted,
+        "summaries": f"{status['nodes']:,}",
+        "waiting": f"{status['inbox'] + status['spool']:,} payloads",
+        "last event (UTC)": moments["last_event"],
+        "last summary (UTC)": moments["last_rollup"],
+        "time zone of the days": status["timezone"],
+        "schema": status["schema"],
+    }
+
+
 def _happened(event: Event) -> Data:
     shown = views.said(event)
     return shown | {"href": f"/grip/{shown['grip']}", "project": event.project, "what": shown["role"]}
@@ -317,7 +339,8 @@ def environment() -> Environment:
         finalize=lambda value: markup.visible(value) if type(value) is str else value,
     )
     made.globals |= {"version": __version__, "url": url, "length": lists.length_of}
-    made.filters |= {"size": _size, "short_id": lambda name: name[:8]}
+    made.filters |= {"size": _size, "short_session": short_session, "inline": markup.inline}
+    made.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -33,6 +34,28 @@ async def test_the_overview_tells_what_there_is(settings: Settings) -> None:
             assert told in words
         one = text_of(await reader.get("/?project=tidepool-api"))
         assert "tidepool-web" not in one.partition("Latest sessions")[2].partition("All sessions")[0]
+
+
+async def test_the_overview_names_what_health_finds_and_what_to_do(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with reading(settings) as reader:
+        words = text_of(await reader.get("/"))
+        assert "One thing needs you." in words
+        assert "Nothing is connected. What to do: mcp-memory install" in words
+        assert "no agent can ask" in text_of(await reader.get("/health"))
+
+
+async def test_summaries_show_code_as_code_and_obey_nothing_else(blank: Settings) -> None:
+    words = "Use `--no-cache` and **never** [this](http://elsewhere.invalid) or <b>that</b> in the release script."
+    async with reading(blank) as reader:
+        agreed = said("Agreed.", "2026-10-20T10:01:00Z", role="assistant")
+        await reader.learn([said(words, "2026-10-20T10:00:00Z"), agreed])
+        html = await reader.get("/day/2026-10-20")
+        assert "<code>--no-cache</code>" in html
+        assert "<b>" not in html
+        assert "elsewhere.invalid" not in " ".join(links(html, ""))
 
 
 async def test_an_empty_memory_says_how_to_begin(blank: Settings) -> None:
