@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -175,17 +175,20 @@ def examine(settings: Settings, *, thorough: bool = True) -> tuple[list[Problem]
         problems.append(Problem("the record of what was installed is damaged", str(error), fix))
     names = {entry.client for entry in installed}
     here = [client for client in installable().values() if client.is_here(home) or client.name in names]
-    # Whether a hook ever told anything: in the spool, the inbox or the log. A damaged database cannot tell.
-    spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
-    heard = bool(damage) or spooled or diagnosis.has_captured(settings.database)
-    problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard=heard)
+
+    def heard() -> bool:
+        """Whether a hook ever told anything: in the spool, the inbox or the log. A damaged database cannot tell."""
+        spooled = settings.spool.is_dir() and any(settings.spool.glob("*.json"))
+        return bool(damage) or spooled or diagnosis.has_captured(settings.database)
+
+    problems += diagnosis.unread_payloads(facts) + _connections(here, installed, settings, facts, heard)
     read_through = ["database", "records"] if thorough else []
     checked = ["settings", "disk", *read_through, "inbox", "lease", "spool", "clock", "capture", "index"]
     return problems, [*checked, *(client.name for client in here)]
 
 
 def _connections(
-    here: list[Client], installed: list[Entry], settings: Settings, facts: Facts, *, heard: bool
+    here: list[Client], installed: list[Entry], settings: Settings, facts: Facts, heard: Callable[[], bool]
 ) -> list[Problem]:
     """Whether the clients have hook and server, and whether anything was ever heard of them."""
     home, project, launch = user_folders(config.environment()), project_root(), this_installation(settings.home)
@@ -208,7 +211,7 @@ def _connections(
             bad += health.check(client, registered, launch, home)
         found[client.name] = bad or _silent(client, settings, facts, home)
     problems = [problem for bad in found.values() for problem in bad]
-    if not heard and settings.capture.enabled and not any(found[name] for name in connected):
+    if settings.capture.enabled and not any(found[name] for name in connected) and not heard():
         why = f"{', '.join(connected)}: connected, but no session has told anything yet."
         fix = f"Start a new session in {' or '.join(connected)} and say something, then run: mcp-memory doctor"
         problems.append(Problem("nothing was ever captured", why, fix))

@@ -250,6 +250,8 @@ _LAST = """
 """
 _HEARD = "SELECT client, max(received_ms) FROM inbox GROUP BY 1"
 _UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
+#: The inbox counts on, whatever was taken out of it.
+_INBOX_USED = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
 _HOOKED = """SELECT EXISTS (SELECT 1 FROM event WHERE metadata LIKE '%"via": "hook"%')"""
 
 
@@ -296,12 +298,12 @@ def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
 
 
 def has_captured(path: Path) -> bool:
-    """Whether a hook ever told anything that is stored or waits. It may look at every event."""
+    """Whether a hook ever told anything. Only of an inbox that is new beside its memory, every event may be asked."""
 
     def look(connection: sqlite3.Connection) -> bool:
         with _local(path, connection) as inbox:
-            waits = inbox.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()
-            return bool(waits or connection.execute(_HOOKED).fetchone()[0])
+            used = inbox.execute(_INBOX_USED).fetchone()
+            return bool(used or connection.execute(_HOOKED).fetchone()[0])
 
     return _looked(path, look, False)
 

@@ -116,6 +116,8 @@ def used_home(chromium: str, sample_home: Path, tmp_path_factory: pytest.TempPat
     columns = "at_ms, kind, client, session, root, label, asked, ids, tokens"
     with closing(sqlite3.connect(home / "inbox.db", isolation_level=None)) as inbox:
         inbox.execute(f"INSERT INTO handed ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", handed)
+        inbox.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'claude-code', '', '{}')")
+        inbox.execute("DELETE FROM inbox")  # something was captured, and has been sorted in
     return home
 
 
@@ -148,8 +150,9 @@ def browser(chromium: str, used_home: Path) -> Iterator[Browser]:
 
 @contextmanager
 def started(home: Path, target: Path) -> Iterator[Site]:
-    """The pages of a copy of a memory, by a server of its own, whose link no one has used."""
+    """The pages of a copy of a memory with an agent, by a server of its own, whose link no one has used."""
     copy = shutil.copytree(home, target / "home")
+    _run(copy, "install", "claude-code")
     command = [str(SCRIPT), "web", "--port", "0", "--no-open", "--json"]
     with subprocess.Popen(
         command, env=_environment(copy), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
