@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,3 +111,10 @@ async def pool(
 ) -> Pool:
     """What the index offers for a query."""
     return await app.store.pool(terms_of(query), Within(project, start_ms, end_ms), cited=cited, limit=limit)
+
+
+def let_have_captured(home: Path) -> None:
+    """As if a hook had told something that has long been sorted in."""
+    with closing(sqlite3.connect(home / "inbox.db", isolation_level=None)) as inbox:
+        inbox.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'claude-code', '', '{}')")
+        inbox.execute("DELETE FROM inbox")

@@ -8,8 +8,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from anyio import to_thread
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import body_lines
@@ -40,10 +43,11 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
     facts = await app.status()
     if options.json:
         return facts
-    from mcp_memory.surfaces.doctor import capture_gap
+    from mcp_memory.surfaces.doctor import examine
 
     now = app.answers.now
-    wrong = [*_wrong(facts), *filter(None, [capture_gap(app.settings).strip()])]
+    problems, _ = await to_thread.run_sync(partial(examine, thorough=False), app.settings)
+    wrong = [Listed(problem.fix, lead=f"{problem.what}:", tone="yellow", point=True) for problem in problems]
     days, first = await activity(app.store, None), (now - timedelta(days=_CHART_DAYS - 1)).date()
     drawn = terminal.activity_line(days, first, now.date())
     last = (await app.store.counts()).last_event_ms
@@ -53,9 +57,11 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
     if not last:
         head = Listed("`mcp-memory import` loads old history, `mcp-memory install` connects a client.", lead="Empty:")
     elif wrong:
-        head = Listed(f"{told}.", lead="Not all is well:", tone="bold red")
-    lines = [f"Data in {facts['home']}", *([] if options.verbose else ["`mcp-memory status --verbose` tells more."])]
-    terminal.show(head, *(Listed(each, point=True) for each in wrong), *([drawn] if drawn else []), *lines)
+        needs = "One thing needs you:" if len(wrong) == 1 else f"{len(wrong)} things need you:"
+        head = Listed(f"{told}.", lead=needs, tone="bold yellow")
+    onward = "`mcp-memory doctor` says why." if wrong else "`mcp-memory status --verbose` tells more."
+    lines = [f"Data in {facts['home']}", *([] if options.verbose else [onward])]
+    terminal.show(head, *wrong, *([drawn] if drawn else []), *lines)
     return output.facts(facts) if options.verbose else 0
 
 
@@ -64,23 +70,6 @@ def _waiting(facts: Mapping[str, Any]) -> str:
     caught, backlog = facts["inbox"] + facts["spool"], sum(facts["backlog"].values())
     parts = [f"{caught} captured to be read"] * bool(caught) + [f"{backlog} to be summarized"] * bool(backlog)
     return f"{' and '.join(parts)} (`mcp-memory process` does it now)" if parts else "nothing waits"
-
-
-def _wrong(facts: Mapping[str, Any]) -> list[str]:
-    """What is wrong as far as the numbers tell, each with what to do."""
-    found = [facts["note"]] if "note" in facts else []
-    if aside := facts["set_aside"]:
-        found.append(f"Could not be read: {aside[0]['path']} ({aside[0]['reason']})" + _others(len(aside)))
-    if failed := facts["llm"]["failed"]:
-        found.append(f"{failed} calls to the model failed: `mcp-memory models` says why.")
-    if facts["index"]["state"] not in ("current", "catching up"):
-        found.append(f"The index is {facts['index']['state']}: `mcp-memory process` brings it up to date.")
-    return found
-
-
-def _others(count: int) -> str:
-    more = f" and {count - 1} more" if count > 1 else ""
-    return f"{more}. `mcp-memory import PATH` reads it again."
 
 
 async def projects(app: App, options: argparse.Namespace) -> Answer:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support import REPO, conversation
+from tests.support import REPO, conversation, let_have_captured
 from tests.surfaces.shell import Shell
 
 COMMANDS = (["last"], ["today"], ["open"], ["file", "a.py"], ["sessions"])
@@ -138,7 +138,14 @@ def test_a_limit_out_of_bounds_is_wrong_usage(sample: Shell, command: list[str],
 
 def test_status_says_in_words_whether_all_is_well(sample: Shell, shell: Shell) -> None:
     told = sample.run("status").stdout.splitlines()
-    assert told[0] == "All is well: last captured 3 days ago, 239 events in 11 sessions, nothing waits."
+    stands = "last captured 3 days ago, 239 events in 11 sessions, nothing waits."
+    assert told[0] == f"One thing needs you: {stands}"
+    assert told[1].startswith("- nothing is connected: mcp-memory install CLIENT")
+    sample.json("install", "claude-code")
+    assert "- nothing was ever captured: Start a new session in claude-code" in sample.run("status").stdout
+    let_have_captured(sample.home)
+    told = sample.run("status").stdout.splitlines()
+    assert told[0] == f"All is well: {stands}"
     assert "active days, the busiest" in told[1]
     assert "events" not in [line.split()[0] for line in told]
     assert "\nevents  " in sample.run("status", "-v").stdout
@@ -152,8 +159,8 @@ def test_status_names_what_waits_and_what_is_wrong(shell: Shell) -> None:
     subprocess.run(command, input=b'{"nothing": "known"}', env=shell.environment, check=True, timeout=60)
     shell.json("process")
     told = shell.run("status").stdout.splitlines()
-    assert told[0].startswith("Not all is well: ")
-    assert told[1].startswith("- ")
+    assert told[0].startswith("2 things need you: ")
+    assert "is of no known form: " in "".join(told[1:3])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support import REPO, said
+from tests.support import REPO, let_have_captured, said
 from tests.surfaces.shell import SCRIPT
 from tests.surfaces.web.browser.payloads import HOSTILE
 
@@ -116,8 +116,7 @@ def used_home(chromium: str, sample_home: Path, tmp_path_factory: pytest.TempPat
     columns = "at_ms, kind, client, session, root, label, asked, ids, tokens"
     with closing(sqlite3.connect(home / "inbox.db", isolation_level=None)) as inbox:
         inbox.execute(f"INSERT INTO handed ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", handed)
-        inbox.execute("INSERT INTO inbox (received_ms, client, root, payload) VALUES (1, 'claude-code', '', '{}')")
-        inbox.execute("DELETE FROM inbox")  # something was captured, and has been sorted in
+    let_have_captured(home)
     return home
 
 
