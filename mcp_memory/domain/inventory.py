@@ -67,7 +67,11 @@ class SessionQuery:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session. `title` is its client's, if it gave one; `first` and `last` are its outermost segments in the tree."""
+    """A session; `first` and `last` are its outermost segments in the tree, `place` is where a list goes on after it.
+
+    The store knows the title that the client gave, if any. For a list it has one in any case, and an `outcome`: in one
+    line how it ended.
+    """
 
     session_id: str
     client: str
@@ -81,6 +85,7 @@ class SessionInfo:
     first: NodeRef | None
     last: NodeRef | None
     place: tuple[int, int]
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)

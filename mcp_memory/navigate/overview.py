@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_memory.domain.events import MESSAGES, Event, EventQuery
 from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
-from mcp_memory.domain.inventory import DayActivity, FileActivity, SessionInfo, SessionQuery
+from mcp_memory.domain.inventory import FileActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import Bullet, Kind, Node, NodeQuery, foremost
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Scope
@@ -34,28 +34,6 @@ _SEGMENTS = 200
 _FILES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCard:
-    """A session as it stands in a list: its title, and in one line how it ended. `place` is where the list goes on."""
-
-    session_id: str
-    client: str
-    project: str
-    title: str
-    start_ms: int
-    end_ms: int
-    events: int
-    segments: int
-    outcome: str
-    open: bool
-    place: tuple[int, int]
-
-
-async def activity(reader: ReadStore, project: str | None) -> list[DayActivity]:
-    """The days on which something was said, the first one first."""
-    return await reader.active_days(project)
-
-
 async def session_cards(
     reader: ReadStore,
     project: str | None,
@@ -63,13 +41,13 @@ async def session_cards(
     before: tuple[int, int] | None = None,
     limit: int = 30,
     session_id: str | None = None,
-) -> list[SessionCard]:
+) -> list[SessionInfo]:
     """Sessions, those first that were active last; or the one of that name."""
     found = await reader.session_list(SessionQuery(project, client, session_id, before, limit))
     return [await _card(reader, info) for info in found]
 
 
-async def _card(reader: ReadStore, info: SessionInfo) -> SessionCard:
+async def _card(reader: ReadStore, info: SessionInfo) -> SessionInfo:
     refs = tuple(dict.fromkeys(ref for ref in (info.first, info.last) if ref))
     nodes = {node.ref: node for node in await reader.nodes(NodeQuery(info.project, refs))} if refs else {}
     first, last = (nodes.get(ref) if ref else None for ref in (info.first, info.last))
@@ -78,19 +56,7 @@ async def _card(reader: ReadStore, info: SessionInfo) -> SessionCard:
         said = await reader.events(EventQuery(session_id=info.session_id, client=info.client, types=MESSAGES, last=1))
     words = safe(said[-1].text, _GIST) if said else ""
     title = safe(info.title or (first.title if first else "") or words, _GIST) or "Nothing was said"
-    return SessionCard(
-        info.session_id,
-        info.client,
-        info.project,
-        title,
-        info.start_ms,
-        info.end_ms,
-        info.events,
-        info.segments,
-        _end(last) or words,
-        info.open,
-        info.place,
-    )
+    return replace(info, title=title, outcome=_end(last) or words)
 
 
 def _end(last: Node | None) -> str:

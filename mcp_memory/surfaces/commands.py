@@ -19,7 +19,6 @@ from mcp_memory.domain.records import body_lines
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate.browse import session_name
 from mcp_memory.navigate.context import ContextRequest, levels_of
-from mcp_memory.navigate.overview import activity
 from mcp_memory.navigate.sessions import fitting, record_shape, session_page, session_shape, session_view
 from mcp_memory.navigate.shapes import event_shape, iso
 from mcp_memory.surfaces import output, terminal
@@ -48,7 +47,7 @@ async def show_status(app: App, options: argparse.Namespace) -> Answer:
     now = app.answers.now
     problems, _ = await to_thread.run_sync(partial(examine, thorough=False), app.settings)
     wrong = [Listed(problem.fix, lead=f"{problem.what}:", tone="yellow", point=True) for problem in problems]
-    days, first = await activity(app.store, None), (now - timedelta(days=_CHART_DAYS - 1)).date()
+    days, first = await app.store.active_days(None), (now - timedelta(days=_CHART_DAYS - 1)).date()
     drawn = terminal.activity_line(days, first, now.date())
     last = (await app.store.counts()).last_event_ms
     told = f"{_many(facts['events'], 'event')} in {_many(facts['sessions'], 'session')}, {_waiting(facts)}"

@@ -24,7 +24,6 @@ from mcp_memory.navigate import browse
 from mcp_memory.navigate.answers import Answers, valid_around, valid_budget
 from mcp_memory.navigate.browse import ALL, NodeView, OpenedGrip, Topic, node_of, ref_of, topic_of
 from mcp_memory.navigate.hit_rendering import GripLines
-from mcp_memory.navigate.overview import activity
 from mcp_memory.navigate.rendering import Page
 from mcp_memory.navigate.shapes import event_shape, found_shape, node_shape, time_shape
 from mcp_memory.search.hits import Hit
@@ -391,7 +390,7 @@ async def told_of(answers: Answers, options: argparse.Namespace, phrase: str) ->
         entries.append(replace(node_entry(found, scope, facts=facts), below=below))
     head = f"{when.told(answers.renderer.moment)}{f', about {topic.text[:60]}' if topic else ''}:"
     first, last = _days_of(answers, when, span.nodes)
-    drawn = terminal.activity_line(await activity(answers.reader, scope.project), first, last)
+    drawn = terminal.activity_line(await answers.reader.active_days(scope.project), first, last)
     return terminal.show(head, *([drawn] if drawn else []), "", *entries)
 
 

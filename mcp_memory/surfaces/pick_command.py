@@ -32,7 +32,7 @@ from mcp_memory.surfaces.output import Answer
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.formatted_text import StyleAndTextTuples
-    from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 _HITS = 50
 #: How many messages stand before and after a hit.
@@ -239,25 +239,10 @@ async def _chosen(picker: Picker) -> tuple[Hit, bool] | None:
     return choice
 
 
-def _application(picker: Picker) -> Application[tuple[Hit, bool] | None]:
-    """The picture and its keys."""
-    from prompt_toolkit.application import Application
-    from prompt_toolkit.buffer import Buffer
-    from prompt_toolkit.data_structures import Point
-    from prompt_toolkit.document import Document
-    from prompt_toolkit.filters import Condition
+def _keys(picker: Picker) -> KeyBindings:
     from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, VSplit, Window
-    from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
-    from prompt_toolkit.layout.processors import BeforeInput
-    from prompt_toolkit.output import create_output
-    from prompt_toolkit.styles import Style
 
-    screen = create_output(stdout=sys.stderr)
     keys = KeyBindings()
-
-    def columns() -> int:
-        return screen.get_size().columns
 
     def moving(by: int) -> Callable[[KeyPressEvent], None]:
         return lambda event: picker.move(by)
@@ -276,6 +261,26 @@ def _application(picker: Picker) -> Application[tuple[Hit, bool] | None]:
     keys.add("c-y")(taking(copied=True))
     for name in ("escape", "c-c", "c-d"):
         keys.add(name, eager=True)(lambda event: event.app.exit(result=None))
+    return keys
+
+
+def _application(picker: Picker) -> Application[tuple[Hit, bool] | None]:
+    """The picture."""
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.data_structures import Point
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.layout import ConditionalContainer, Dimension, HSplit, Layout, VSplit, Window
+    from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+    from prompt_toolkit.layout.processors import BeforeInput
+    from prompt_toolkit.output import create_output
+    from prompt_toolkit.styles import Style
+
+    screen = create_output(stdout=sys.stderr)
+
+    def columns() -> int:
+        return screen.get_size().columns
 
     typed = Buffer(
         document=Document(picker.typed), multiline=False, on_text_changed=lambda buffer: picker.type(buffer.text)
@@ -321,7 +326,7 @@ def _application(picker: Picker) -> Application[tuple[Hit, bool] | None]:
         ]
     )
     application: Application[tuple[Hit, bool] | None] = Application(
-        layout=Layout(body), key_bindings=keys, full_screen=True, style=Style.from_dict(_STYLES), output=screen
+        layout=Layout(body), key_bindings=_keys(picker), full_screen=True, style=Style.from_dict(_STYLES), output=screen
     )
     # Escape alone is told from the keys that begin with it by a short pause.
     application.ttimeoutlen = 0.05

@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_memory.domain.events import short_session
+from mcp_memory.domain.inventory import SessionInfo
 from mcp_memory.domain.nodes import Kind, NodeQuery
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError, did_you_mean
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.navigate.overview import (
-    SessionCard,
-    activity,
     changed_files,
     file_history,
     open_now,
@@ -80,7 +79,7 @@ async def here(answers: Answers, options: argparse.Namespace) -> Answer:
 
 async def _standing(answers: Answers, project: str) -> list[str]:
     """How active a project was lately."""
-    days = await activity(answers.reader, project)
+    days = await answers.reader.active_days(project)
     if not days:
         return []
     today = answers.now.date()
@@ -88,7 +87,7 @@ async def _standing(answers: Answers, project: str) -> list[str]:
     return [terminal.activity_line(days, min(first, today), today) or f"last active {days[-1].day}"]
 
 
-async def _last_card(answers: Answers, project: str | None) -> SessionCard | None:
+async def _last_card(answers: Answers, project: str | None) -> SessionInfo | None:
     cards = await session_cards(answers.reader, project, limit=_RECENT)
     return next((card for card in cards if card.client != _NOTES), None)
 
@@ -103,7 +102,7 @@ def _open_points(hits: Sequence[Hit]) -> list[Listed]:
     return [Listed(text, id=hit.short_id or hit.id, point=True) for hit in hits for text in _left_open(hit)]
 
 
-def _card_entry(answers: Answers, card: SessionCard, *, several: bool, beside: Sequence[Hit] = ()) -> Listed:
+def _card_entry(answers: Answers, card: SessionInfo, *, several: bool, beside: Sequence[Hit] = ()) -> Listed:
     """A session by its title, when it was, how long it took, and how it ended, unless that stands `beside` as open."""
     facts = [
         terminal.ago(card.end_ms, answers.now),
@@ -119,7 +118,7 @@ def _card_entry(answers: Answers, card: SessionCard, *, several: bool, beside: S
     return Listed(card.title, facts, f"s:{short_session(card.session_id)}", below)
 
 
-def _card_shape(card: SessionCard) -> dict[str, Any]:
+def _card_shape(card: SessionInfo) -> dict[str, Any]:
     times = {"start_time": iso(card.start_ms), "end_time": iso(card.end_ms)}
     return {
         **picked(card, "session_id client project title"),

@@ -21,10 +21,10 @@ pytestmark = pytest.mark.anyio
 async def test_active_days_count_the_segments_of_a_project_or_of_all(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await learn(app, [*conversation(), *conversation("2026-03-05", "s2", "beta"), *conversation(session="s3")])
-        days = await overview.activity(app.store, None)
+        days = await app.store.active_days(None)
         assert [(day.day, day.segments) for day in days] == [(date(2026, 3, 2), 2), (date(2026, 3, 5), 1)]
         assert all(day.weight > 0 for day in days)
-        assert [day.day for day in await overview.activity(app.store, "beta")] == [date(2026, 3, 5)]
+        assert [day.day for day in await app.store.active_days("beta")] == [date(2026, 3, 5)]
 
 
 async def test_sessions_come_by_their_last_activity_and_in_pages(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_what_was_written_last_comes_first_and_what_was_forgotten_is_gone(
         await app.store.forget(Wish(session_id="s1"), dry_run=False)
         await app.pipeline.until_idle()
         assert await app.store.session_list(SessionQuery()) == []
-        assert await overview.activity(app.store, None) == []
+        assert await app.store.active_days(None) == []
 
 
 async def test_the_segments_of_a_session_come_in_order(tmp_path: Path) -> None:

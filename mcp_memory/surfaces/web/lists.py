@@ -11,15 +11,13 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from mcp_memory.domain.handed import BRIEF, RESOURCE, Handed, HandedQuery
-from mcp_memory.domain.inventory import DayActivity, SessionQuery
+from mcp_memory.domain.inventory import DayActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.text import safe
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import overview
 from mcp_memory.navigate.answers import Answers, find_hits
-from mcp_memory.navigate.overview import SessionCard, recalled_totals
-from mcp_memory.navigate.overview import recalled as recalled_page
 from mcp_memory.search.hits import Hit
 from mcp_memory.search.question import KINDS, Query
 from mcp_memory.store.inbox_port import Inbox
@@ -40,7 +38,7 @@ _ROLES = ("user", "assistant", "tool")
 async def front(here: Answers, asked: Asked) -> Data:
     """What there is: active days, projects, the latest sessions, what is open, the latest days of the tree."""
     scope = await scope_of(here, asked)
-    days = await overview.activity(here.reader, scope.project)
+    days = await here.reader.active_days(scope.project)
     left = await overview.open_now(here.reader, scope, limit=6)
     latest = await here.reader.nodes(NodeQuery.latest(scope.project, Level.DAY, 5))
     return {
@@ -212,7 +210,7 @@ async def sessions(here: Answers, asked: Asked) -> Data:
     }
 
 
-def length_of(card: SessionCard) -> str:
+def length_of(card: SessionInfo) -> str:
     """How long a session took, in words."""
     minutes = max(1, round((card.end_ms - card.start_ms) / 60_000))
     if minutes < 90:
@@ -243,12 +241,12 @@ async def recalled(here: Answers, inbox: Inbox, now_ms: int, asked: Asked) -> Da
     """What memory handed to agents, newest first, and how much that was lately."""
     scope, kind, session = await scope_of(here, asked), asked.get("kind"), asked.get("session")
     query = HandedQuery(kind or None, session or None, before=asked.number("before", 2**62) or None, limit=_RECALLED)
-    page = await recalled_page(here.reader, inbox, query, scope.project)
+    page = await overview.recalled(here.reader, inbox, query, scope.project)
     since = now_ms - _COUNTED_DAYS * _DAY_MS
     return {
         "title": "Recalled",
         "rows": [_handed(row, slug) for row, slug in page.rows],
-        "totals": await recalled_totals(here.reader, inbox, since, scope.project),
+        "totals": await overview.recalled_totals(here.reader, inbox, since, scope.project),
         "days": _COUNTED_DAYS,
         "kind": kind,
         "session": session,
