@@ -21,7 +21,6 @@ from mcp_memory.errors import UsageError
 
 #: Where the printed link leads, and what anyone may load who reaches the server: it holds nothing of the memory.
 ENTRANCE, STATIC = "/enter", "/static/"
-COOKIE = "mcp_memory"
 _LINK_SECONDS = 15 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
 _SAFE = ("GET", "HEAD")
@@ -38,6 +37,8 @@ class Access:
         self._token = token.encode()
         self._clock = clock
         self._codes: dict[str, float] = {}
+        #: Of the cookie. A browser sends it to every port of this machine, so that each memory has a name of its own.
+        self.name = f"mcp_memory_{self._sign('name', '')[:8]}"
 
     def code(self) -> str:
         """A new code for a link."""
@@ -76,9 +77,8 @@ class Access:
         origin = headers.get("origin")
         return method in _SAFE if origin is None else urlsplit(origin).netloc == headers.get("host")
 
-    @staticmethod
-    def held(headers: Headers) -> str:
-        return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    def held(self, headers: Headers) -> str:
+        return cookie_parser(headers.get("cookie", "")).get(self.name, "")
 
     def form_sign(self, headers: Headers) -> str:
         """What every form of a page holds, and no other page can know."""

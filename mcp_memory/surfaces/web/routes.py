@@ -34,7 +34,7 @@ from mcp_memory.errors import BadId, MemoryFault, NotFound, Problem, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
 from mcp_memory.surfaces.web import lists, markup, views
-from mcp_memory.surfaces.web.access import COOKIE, COOKIE_SECONDS, ENTRANCE, Access, Unsigned
+from mcp_memory.surfaces.web.access import COOKIE_SECONDS, ENTRANCE, Access, Unsigned
 from mcp_memory.surfaces.web.views import Asked, Data
 from mcp_memory.surfaces.web.writes import WRITES, fields
 
@@ -201,16 +201,15 @@ class Site:
         if not self.access.redeem(given):
             return closed_door("This link has been used, or is too old." if given else "")
         response = RedirectResponse("/", 303)
-        response.set_cookie(
-            COOKIE, self.access.cookie(), COOKIE_SECONDS, httponly=True, samesite="strict", secure=_is_secure(request)
-        )
+        name, cookie, secure = self.access.name, self.access.cookie(), request.url.scheme == "https"
+        response.set_cookie(name, cookie, COOKIE_SECONDS, httponly=True, samesite="strict", secure=secure)
         return response
 
     async def leave(self, request: Request) -> Response:
         """Log this browser out."""
         await fields(self, request)
         response = closed_door("This browser is logged out.")
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(self.access.name)
         return response
 
     async def live(self, request: Request) -> Response:
@@ -364,13 +363,10 @@ def _iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _size(number: int) -> str:
+def _size(number: float) -> str:
+    """1023 bytes, 740 KB, 12 MB, 1.4 GB."""
     for unit in ("bytes", "KB", "MB"):
         if number < 1024:
             return f"{number:.0f} {unit}"
-        number //= 1024
-    return f"{number / 1024:.1f} GB" if number > 1024 else f"{number} GB"
-
-
-def _is_secure(request: Request) -> bool:
-    return request.url.scheme == "https"
+        number /= 1024
+    return f"{number:.1f} GB"

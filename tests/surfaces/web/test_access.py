@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_memory.config import Settings
-from mcp_memory.surfaces.web.access import COOKIE, COOKIE_SECONDS, Access
+from mcp_memory.surfaces.web.access import COOKIE_SECONDS, Access
 from tests.surfaces.web.conftest import BASE, TOKEN, reading
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_logging_out_takes_the_cookie_away(settings: Settings) -> None:
 async def test_a_cookie_that_we_did_not_make_counts_for_nothing(settings: Settings, cookie: str) -> None:
     async with reading(settings, logged_in=False) as stranger:
         sign = stranger.access.cookie().partition(".")[2]
-        header = f"{COOKIE}={cookie.format(sign=sign)}".encode()
+        header = f"{stranger.access.name}={cookie.format(sign=sign)}".encode()
         assert (await stranger.http.get("/", headers={b"cookie": header})).status_code == 401
 
 
@@ -99,11 +99,20 @@ async def test_every_answer_forbids_what_no_page_of_ours_needs(settings: Setting
             assert "class Site" not in answer.text
 
 
+def test_a_browser_may_look_at_two_memories_of_this_machine() -> None:
+    one, other = Access("a token"), Access("another token")
+    held = f"{one.name}={one.cookie()}; {other.name}={other.cookie()}".encode()
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"cookie", held)]}
+    assert one.admits(scope)
+    assert other.admits(scope)
+
+
 def test_links_and_cookies_age() -> None:
     now = [1_000_000.0]
     access = Access(TOKEN, lambda: now[0])
     code, cookie = access.code(), access.cookie()
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"cookie", f"{COOKIE}={cookie}".encode())]}
+    held = f"{access.name}={cookie}".encode()
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"cookie", held)]}
     assert access.admits(scope)
     now[0] += 16 * 60
     assert not access.redeem(code)
