@@ -164,6 +164,8 @@ async def search(here: Answers, asked: Asked) -> Data:
         found, note = await find_hits(here.reader, query, here.now, here.renderer.moment)
         if narrowed:
             kept = [hit for hit in found.hits if await _fits(here, hit, role, client, file)]
+            if found.more is not None:
+                note += f" Only the best {_FILTERED} hits were looked through; more words bring others among them."
             more = offset + _PAGE if len(kept) > offset + _PAGE else None
             found = replace(found, hits=kept[offset : offset + _PAGE], more=more)
     range_shown = found.when.told(here.renderer.moment) if found.when else ""

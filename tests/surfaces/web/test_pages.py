@@ -58,6 +58,21 @@ async def test_summaries_show_code_as_code_and_obey_nothing_else(blank: Settings
         assert "elsewhere.invalid" not in " ".join(links(html, ""))
 
 
+async def test_a_filter_says_how_far_it_looked(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn(
+            said(
+                f"The lantern number {number} is lit.",
+                f"2026-10-20T{number // 60:02}:{number % 60:02}:00Z",
+                session=f"s{number}",
+            )
+            for number in range(170)
+        )
+        assert "Only the best 150 hits were looked through" in await reader.get("/search?q=lantern&role=assistant")
+        assert "looked through" not in await reader.get("/search?q=lantern+169&role=user&when=2026-10-20+02:49")
+        assert "looked through" not in await reader.get("/search?q=lantern")
+
+
 async def test_an_empty_memory_says_how_to_begin(blank: Settings) -> None:
     async with reading(blank) as reader:
         assert "mcp-memory import" in await reader.get("/")
