@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,14 @@ def test_a_pipe_is_read_to_its_end(shell: Shell) -> None:
 @posix
 def test_an_import_that_waits_for_a_pipe_can_be_interrupted(shell: Shell) -> None:
     command = [str(SCRIPT), "import", "-"]
-    with subprocess.Popen(command, env=shell.environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command,
+        env=shell.environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Who runs the tests in the background lets them ignore it.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         while not (shell.home / "memory.db-wal").exists():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)

@@ -18,7 +18,7 @@ from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import overview
 from mcp_memory.navigate.answers import Answers, find_hits
-from mcp_memory.search.hits import Hit
+from mcp_memory.search.hits import Hit, Passage
 from mcp_memory.search.question import KINDS, Query
 from mcp_memory.store.inbox_port import Inbox
 from mcp_memory.surfaces.web import markup
@@ -31,7 +31,7 @@ _PAGE, _SESSIONS, _FILES, _RECALLED = 20, 30, 60, 40
 _DAY_MS, _COUNTED_DAYS = 24 * 60 * 60 * 1000, 30
 #: Filters that the index does not know are applied to so many of the best hits.
 _FILTERED = 150
-_WORDS = 320
+_SHOWN = 320
 _ROLES = ("user", "assistant", "tool")
 
 
@@ -98,15 +98,20 @@ def _linked(active: DayActivity, square: str, query: str) -> str:
     )
 
 
+def _words(passage: Passage, role: str, size: int, matched: Sequence[str]) -> Markup:
+    """A part of what was said, with the words that were found; of Markdown without the marks of bold text."""
+    words = passage.window(size)
+    return markup.marked(words if role == "tool" else words.replace("**", ""), matched)
+
+
 def _hit(here: Answers, hit: Hit) -> Data:
-    words = hit.passage.window(_WORDS)
     return {
         "kind": hit.kind,
         "href": f"/grip/{hit.grip_id}" if hit.role else f"/node/{hit.node_id}",
         "grip": hit.grip_id,
         "node_id": hit.node_id,
         "title": safe(hit.title, 120),
-        "html": markup.marked(words, hit.matched),
+        "html": _words(hit.passage, hit.role, _SHOWN, hit.matched),
         "role": hit.role,
         "score": hit.score,
         "band": hit.band,
@@ -119,7 +124,7 @@ def _hit(here: Answers, hit: Hit) -> Data:
             {
                 "role": line.role,
                 "href": f"/grip/{line.grip_id}",
-                "html": markup.marked(line.passage.window(_WORDS // 2), hit.matched),
+                "html": _words(line.passage, line.role, _SHOWN // 2, hit.matched),
             }
             for line in hit.lines
         ],
@@ -236,7 +241,7 @@ async def file(here: Answers, asked: Asked) -> Data:
         raise UsageError("No file is named: give its path, as in /file?path=src/app.py.")
     found = await overview.file_history(here.reader, Scope(None, scope.project), path, _PAGE, offset)
     hits = [_hit(here, hit) for hit in found.hits]
-    return {"title": safe(path, 100), "path": path, "hits": hits, "more": found.more, "offset": offset}
+    return {"title": safe(path, 100), "file": path, "hits": hits, "more": found.more, "offset": offset}
 
 
 async def recalled(here: Answers, inbox: Inbox, now_ms: int, asked: Asked) -> Data:

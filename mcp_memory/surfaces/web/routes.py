@@ -141,8 +141,7 @@ class Site:
         """A page, or for scripts only the part of it that changes."""
         app = await self.memory.app()
         data = {"title": "", "project": None} | dict(data)
-        shown = {
-            **data,
+        own = {
             "layout": "bare.html" if request.query_params.get("part") else "base.html",
             "path": request.url.path,
             "asked_project": request.query_params.get("project", ""),
@@ -152,7 +151,8 @@ class Site:
             "iso": _iso,
             "here": partial(_here, request),
         }
-        return HTMLResponse(environment().get_template(template).render(shown), status)
+        assert own.keys().isdisjoint(data), "a view gives a name to something that every page has by it"
+        return HTMLResponse(environment().get_template(template).render(own | data), status)
 
     async def trouble(self, request: Request, error: Exception) -> Response:
         """What cannot be shown: why, and where to go on. An id that is gone gets the nearest that is there."""

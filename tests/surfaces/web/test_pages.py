@@ -125,6 +125,7 @@ async def test_search_by_a_file_alone_tells_its_history(settings: Settings) -> N
         assert "rate_limit" in await reader.get(f"/search?file={quote(path)}")
         history = await reader.get(f"/file?path={quote(path)}")
         assert links(history, "/grip/")
+        assert f'<h1 class="mono">{path}</h1>' in history
         assert path in await reader.get("/files")
         await reader.get("/file", 400)
         assert "no change" in text_of(await reader.get("/file?path=nowhere.py")).lower()

@@ -20,11 +20,14 @@ def is_focused(found: Locator) -> bool:
 
 
 def is_within(inner: Locator, outer: Locator) -> bool:
-    """Whether something is in sight within what scrolls."""
+    """Whether something is in sight, on the screen and within what scrolls."""
     box, frame = inner.bounding_box(), outer.bounding_box()
     assert box is not None
     assert frame is not None
-    return frame["y"] <= box["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"]
+    size = inner.page.viewport_size
+    assert size is not None
+    top, bottom = max(frame["y"], 0), min(frame["y"] + frame["height"], size["height"])
+    return top <= box["y"] and box["y"] + box["height"] <= bottom
 
 
 def wait_for_more_events(page: Page, than: int) -> None:
@@ -48,10 +51,11 @@ def test_a_day_of_the_calendar_leads_to_the_marked_words(site: Site, open_page: 
 
 
 def test_the_words_are_in_sight_on_a_phone_as_well(site: Site, open_page: Open) -> None:
-    page = open_page(site, site.views["segment"], width=360)
-    page.locator("a.said").last.click()
+    page = open_page(site, f"/search?q={MIDST.replace(' ', '+')}", width=360)
+    page.locator(".hit a.main", has_text=MIDST).first.click()
     mark = page.locator("#beside #excerpt")
     mark.wait_for()
+    assert page.locator("#beside").get_by_role("link", name="Earlier").count() == 1
     assert is_within(mark, page.locator("#beside"))
     page.get_by_role("button", name="Close").click()
     page.locator("#beside").wait_for(state="hidden")
