@@ -80,11 +80,6 @@ async def changed_files(reader: ReadStore, project: str | None) -> list[FileActi
     return await reader.changed_files(project, word_lists("tools")["edited"], _FILES)
 
 
-async def file_history(reader: ReadStore, scope: Scope, path: str, limit: int, offset: int = 0) -> Results:
-    """What was done to a file, when and why, the latest first."""
-    return await work_hits(reader, Query(scope, path, None, limit=limit, offset=offset), "file", path)
-
-
 @dataclass(frozen=True, slots=True)
 class RecalledPage:
     """Rows with their projects' slugs, newest first; `more` is the row before which the next page begins, if any."""

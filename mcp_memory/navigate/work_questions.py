@@ -25,6 +25,8 @@ from mcp_memory.store.port import ReadStore
 _EXACT, _LIKELY = 0.8, 0.55
 #: How much is listed at most, and of how many of the latest sessions and segments it is gathered.
 _EDITS, _REQUESTS, _SESSIONS, _SEGMENTS = 500, 50, 8, 40
+#: Of how many projects it is told what is open where all are asked for: of those that were active last.
+_PROJECTS = 12
 #: How many of the user's last messages tell where a session stopped.
 _LAST = 3
 #: What is longer is no such question, even if it begins like one.
@@ -119,9 +121,19 @@ def _is_end(asked: str, paths: set[str]) -> bool:
 
 
 async def _open(reader: ReadStore, query: Query) -> list[Row]:
+    """What is left open in a project, or in each of those that were active last: a busy one hides no other."""
+    slugs = [query.scope.project]
+    if query.scope.project is None:
+        slugs = [project.slug for project in (await reader.active_projects())[:_PROJECTS]]
+    scopes = [replace(query.scope, project=slug) for slug in slugs]
+    rows = [row for scope in scopes for row in await _open_in_project(reader, replace(query, scope=scope))]
+    return [(_LIKELY, node) for node in sorted(rows, key=lambda node: -node.start_ms)]
+
+
+async def _open_in_project(reader: ReadStore, query: Query) -> list[Node]:
     """What segments leave open, and the latest records of their sessions, unless something later speaks of it."""
     told: list[str] = []
-    rows: list[Row] = []
+    rows: list[Node] = []
     sessions: set[str] = set()
     for node in await reader.nodes(_latest_segments(query)):
         left = [bullet for bullet in node.bullets if bullet.kind is Kind.OPEN]
@@ -137,7 +149,7 @@ async def _open(reader: ReadStore, query: Query) -> list[Row]:
             if bullet.text not in known and not is_settled(bullet.text, known):
                 kept.append(bullet)
         if kept:
-            rows.append((_LIKELY, replace(node, bullets=tuple(kept))))
+            rows.append(replace(node, bullets=tuple(kept)))
         told += [bullet.text for bullet in (*node.bullets, *kept)]
     return rows
 

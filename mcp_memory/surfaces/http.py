@@ -37,7 +37,7 @@ from mcp_memory.config import Settings
 from mcp_memory.errors import SettingsError, StoreFull, UsageError
 from mcp_memory.surfaces.server import PATIENCE_SECONDS, SIGNALS, Greeting, Memory, build_server, exit_within
 from mcp_memory.surfaces.web.access import ENTRANCE, Access
-from mcp_memory.surfaces.web.routes import closed_door, viewer
+from mcp_memory.surfaces.web.routes import closed_door, once_more, viewer
 
 Builder = Callable[[Memory], MCPServer[Any]]
 
@@ -83,7 +83,7 @@ class Guard:
                 if self._access.admits(scope):
                     return None
                 if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
-                    return closed_door()
+                    return once_more(scope) if self._access.came_from_elsewhere(scope) else closed_door()
             hint = "Send `Authorization: Bearer TOKEN`; the token is in the file `token` of the data home."
             return _refuse(401, hint, {"www-authenticate": "Bearer"})
         return None

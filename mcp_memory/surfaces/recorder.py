@@ -164,9 +164,15 @@ class Recorder:
             label=label,
             server=self._server,
             asked=safe(redact(answered.asked), ASKED_CHARS),
-            ids=tuple(named_ids(text)),
+            ids=tuple(await self._whole(app, named_ids(text)) if (root, label) == ("", "") else named_ids(text)),
             tokens=int(foot[1]) if foot else app.answers.renderer.count(text),
         )
+
+    @staticmethod
+    async def _whole(app: App, ids: list[str]) -> list[str]:
+        """Ids of an answer about all projects, in which those of the project here come without its name."""
+        home = await app.store.project_of_root(app.home_root, app.home_label)
+        return [f"{one}@{home}" if home and one.startswith("toc:") and "@" not in one else one for one in ids]
 
     async def _place(self, app: App, project: object) -> tuple[str, str]:
         """Of which project it is: of the one that was named, of none if all were meant, else of the one here."""

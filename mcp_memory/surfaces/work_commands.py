@@ -19,7 +19,6 @@ from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import ALL
 from mcp_memory.navigate.overview import (
     changed_files,
-    file_history,
     open_now,
     session_cards,
 )
@@ -233,7 +232,7 @@ async def open_work(answers: Answers, options: argparse.Namespace) -> Answer:
 async def file(answers: Answers, options: argparse.Namespace) -> Answer:
     """What was done to a file, when and why, the latest first."""
     scope = await answers.scope(options.project)
-    found = await file_history(answers.reader, scope, options.path, _limit(options))
+    found = await work_hits(answers.reader, Query(scope, "", limit=_limit(options)), "file", options.path)
     titles = await titles_of(answers.reader, found.hits)
     if options.json:
         hits = [hit_shape(hit, titles.get(hit.node_id, hit.title)) for hit in found.hits]

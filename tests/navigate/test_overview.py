@@ -13,6 +13,8 @@ from mcp_memory.domain.inventory import SessionQuery
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.navigate import overview
+from mcp_memory.navigate.work_questions import work_hits
+from mcp_memory.search.question import Query
 from tests.support import conversation, learn, memory, said
 
 pytestmark = pytest.mark.anyio
@@ -108,7 +110,7 @@ async def test_files_are_told_by_the_call_where_the_client_does_not_name_them(tm
         [file] = await overview.changed_files(app.store, None)
         assert (file.path, file.project, file.times) == ("app/session.py", "alpha", 1)
         assert await overview.changed_files(app.store, "beta") == []
-        history = await overview.file_history(app.store, Scope(None, None), "app/session.py", 5)
+        history = await work_hits(app.store, Query(Scope(None, None), "", limit=5), "file", "app/session.py")
         assert "login timeout" in history.hits[0].passage.text
 
 

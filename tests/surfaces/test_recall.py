@@ -61,6 +61,9 @@ async def test_each_answer_is_noted_with_its_call_and_what_it_named(settings: Se
         ("", ""),
         ("", "tidepool-api"),
     ]
+    # Where all projects were meant, each id says of which it is.
+    assert rows[2].ids
+    assert all("@" in one for one in rows[2].ids if one.startswith("toc:"))
     first = rows[0]
     assert {*GRIP.findall(found), *SHORT.findall(found)} <= {*first.ids}
     assert f"[{first.tokens} tokens" in found

@@ -24,6 +24,8 @@ ENTRANCE, STATIC = "/enter", "/static/"
 _LINK_SECONDS = 15 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
 _SAFE = ("GET", "HEAD")
+#: A number of seconds that is longer was not written by us, and may be too long to be read.
+_DIGITS = 13
 
 
 class Unsigned(UsageError):
@@ -65,7 +67,7 @@ class Access:
         if not self._is_own(scope["method"], headers):
             return False
         until, _, sign = self.held(headers).partition(".")
-        known = until.isdecimal() and int(until) > self._clock()
+        known = until.isdecimal() and len(until) < _DIGITS and int(until) > self._clock()
         return known and hmac.compare_digest(sign.encode(), self._sign("cookie", until).encode())
 
     @staticmethod
@@ -76,6 +78,13 @@ class Access:
             return method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
         origin = headers.get("origin")
         return method in _SAFE if origin is None else urlsplit(origin).netloc == headers.get("host")
+
+    @staticmethod
+    def came_from_elsewhere(scope: Scope) -> bool:
+        """Whether someone followed a link on a page that is not ours: no cookie comes along, whoever has one."""
+        headers = Headers(scope=scope)
+        is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        return is_link and headers.get("sec-fetch-site") in ("cross-site", "same-site")
 
     def held(self, headers: Headers) -> str:
         return cookie_parser(headers.get("cookie", "")).get(self.name, "")

@@ -18,6 +18,7 @@ from mcp_memory.domain.toc import Level, Scope
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import overview
 from mcp_memory.navigate.answers import Answers, find_hits
+from mcp_memory.navigate.work_questions import work_hits
 from mcp_memory.search.hits import Hit, Passage
 from mcp_memory.search.question import KINDS, Query
 from mcp_memory.store.inbox_port import Inbox
@@ -157,22 +158,22 @@ async def search(here: Answers, asked: Asked) -> Data:
         time = here.when(when)
     except UsageError as error:
         return data | {"trouble": error.typed}
-    if file and not text and not time:
-        found = await overview.file_history(here.reader, scope, file, _PAGE, offset)
-        note = ""
-    elif not (text or time):
-        return data
+    if not (text or time or file):
+        return data | {"unasked": "Add words, a time or a file to these filters." if kind or role or client else ""}
+    of_file, note = not (text or time), ""
+    narrowed = bool(role or client or (file and not of_file))
+    limit, start = (_FILTERED, 0) if narrowed else (_PAGE, offset)
+    query = Query(scope, file if of_file else text, time, None, kind or None, limit, start)
+    if of_file:
+        found = await work_hits(here.reader, query, "file", file)
     else:
-        narrowed = bool(role or client or file)
-        limit, start = (_FILTERED, 0) if narrowed else (_PAGE, offset)
-        query = Query(scope, text, time, None, kind or None, limit, start)
         found, note = await find_hits(here.reader, query, here.now, here.renderer.moment)
-        if narrowed:
-            kept = [hit for hit in found.hits if await _fits(here, hit, role, client, file)]
-            if found.more is not None:
-                note += f" Only the best {_FILTERED} hits were looked through; more words bring others among them."
-            more = offset + _PAGE if len(kept) > offset + _PAGE else None
-            found = replace(found, hits=kept[offset : offset + _PAGE], more=more)
+    if narrowed:
+        kept = [hit for hit in found.hits if await _fits(here, hit, role, client, "" if of_file else file)]
+        if found.more is not None:
+            note += f" Only the best {_FILTERED} hits were looked through; more words bring others among them."
+        more = offset + _PAGE if len(kept) > offset + _PAGE else None
+        found = replace(found, hits=kept[offset : offset + _PAGE], more=more)
     range_shown = found.when.told(here.renderer.moment) if found.when else ""
     return data | {
         "hits": [_hit(here, hit) for hit in found.hits],
@@ -202,9 +203,9 @@ async def _fits(here: Answers, hit: Hit, role: str, client: str, file: str) -> b
 async def sessions(here: Answers, asked: Asked) -> Data:
     """Sessions, those first that were active last."""
     scope, client = await scope_of(here, asked), asked.get("client")
-    ms, _, number = asked.get("before").partition("-")
-    place = whole(ms), whole(number)
-    before = (place[0], place[1]) if place[0] is not None and place[1] is not None else None
+    ms, _, number = asked.get("before").rpartition("-")
+    at_ms, at = whole(ms.removeprefix("-")), whole(number)
+    before = (-at_ms if ms.startswith("-") else at_ms, at) if at_ms is not None and at is not None else None
     cards = await overview.session_cards(here.reader, scope.project, client or None, before, _SESSIONS + 1)
     onward = cards[_SESSIONS - 1].place if len(cards) > _SESSIONS else None
     return {
@@ -239,7 +240,8 @@ async def file(here: Answers, asked: Asked) -> Data:
     scope, path, offset = await scope_of(here, asked), asked.get("path"), asked.number("offset", 10_000)
     if not path:
         raise UsageError("No file is named: give its path, as in /file?path=src/app.py.")
-    found = await overview.file_history(here.reader, Scope(None, scope.project), path, _PAGE, offset)
+    query = Query(Scope(None, scope.project), path, None, limit=_PAGE, offset=offset)
+    found = await work_hits(here.reader, query, "file", path)
     hits = [_hit(here, hit) for hit in found.hits]
     return {"title": safe(path, 100), "file": path, "hits": hits, "more": found.more, "offset": offset}
 

@@ -23,6 +23,7 @@ from mcp_memory.domain.text import HIDDEN
 
 #: More of a message is not laid out: Markdown of a megabyte takes seconds.
 LONGEST = 40_000
+_ELSEWHERE = re.compile(r"(?:https?://|mailto:)", re.I)
 _DIFF = re.compile(r"^[+-](?![+-])", re.M)
 _FORMATTER = HtmlFormatter(nowrap=True)
 
@@ -44,12 +45,24 @@ _MARKDOWN.disable("image")
 
 
 def _leading_away(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
-    """A link in what was said: who follows it takes nothing of this page along."""
-    tokens[at].attrSet("rel", "noreferrer noopener nofollow")
+    """A link in what was said: who follows it takes nothing of this page along. To pages of ours it leads nowhere."""
+    if _ELSEWHERE.match(str(tokens[at].attrGet("href"))):
+        tokens[at].attrSet("rel", "noreferrer noopener nofollow")
+    else:
+        tokens[at].attrs.pop("href", None)
+    return renderer.renderToken(tokens, at, options, env)
+
+
+def _aligned(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+    """A cell of a table, to which side its column tends: by a class, as a page of ours takes no other styles."""
+    if style := tokens[at].attrs.pop("style", None):
+        tokens[at].attrSet("class", str(style).rpartition(":")[2])
     return renderer.renderToken(tokens, at, options, env)
 
 
 _MARKDOWN.add_render_rule("link_open", _leading_away)
+for _cell in ("th_open", "td_open"):
+    _MARKDOWN.add_render_rule(_cell, _aligned)
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -21,6 +21,7 @@ from anyio import to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -30,6 +31,7 @@ from mcp_memory import __version__
 from mcp_memory.domain import toc
 from mcp_memory.domain.events import Event, short_session
 from mcp_memory.domain.nodes import Node
+from mcp_memory.domain.toc import Position
 from mcp_memory.errors import BadId, MemoryFault, NotFound, Problem, UsageError
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.browse import Reach
@@ -95,7 +97,14 @@ def viewer(memory: Memory, access: Access) -> ASGIApp:
     routes += [Route(path, partial(write, site), methods=["GET", "POST"]) for path, write in WRITES.items()]
     routes.append(Route("/{rest:path}", site.nowhere))
     return with_headers(
-        Starlette(routes=routes, exception_handlers={MemoryFault: site.trouble, Exception: site.unforeseen})
+        Starlette(
+            routes=routes,
+            exception_handlers={
+                MemoryFault: site.trouble,
+                HTTPException: site.refused,
+                Exception: site.unforeseen,
+            },
+        )
     )
 
 
@@ -141,11 +150,13 @@ class Site:
         """A page, or for scripts only the part of it that changes."""
         app = await self.memory.app()
         data = {"title": "", "project": None} | dict(data)
+        slugs, asked = await app.store.slugs(), request.query_params.get("project", "")
         own = {
             "layout": "bare.html" if request.query_params.get("part") else "base.html",
             "path": request.url.path,
-            "asked_project": request.query_params.get("project", ""),
-            "slugs": await app.store.slugs(),
+            # Links of a page keep to the project that is looked at, if there is one of that name.
+            "asked_project": asked if asked in slugs else "",
+            "slugs": slugs,
             "sign": self.access.form_sign(request.headers),
             "moment": partial(_moment, app.zone),
             "iso": _iso,
@@ -167,6 +178,11 @@ class Site:
             return bare(error.typed, status)
         return await self.page(request, "trouble.html", data, status)
 
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """What the server did not take: a form that is too long or broken, a way of asking that there is not."""
+        assert isinstance(error, HTTPException)
+        return bare(f"{error.detail.rstrip('.')}. Go back: what you wrote should still be there.", error.status_code)
+
     async def unforeseen(self, request: Request, error: Exception) -> Response:
         """What no one thought of: the log has it, and the page says so."""
         told = "Something went wrong here; the server's log has the details, and `mcp-memory doctor` looks further."
@@ -176,11 +192,16 @@ class Site:
         return await self.trouble(request, NotFound(f"There is no page {request.url.path[:80]}."))
 
     async def front(self, request: Request) -> Response:
-        app, data = await self.memory.app(), await self.read(lists.front, request)
+        app = await self.memory.app()
+        # Looked up first, so that nothing that comes in meanwhile is missed.
+        position = _place(await app.store.position())
+        data = await self.read(lists.front, request)
         status = await app.status(brief=True)
         if time.monotonic() > self._examined + EXAMINED_SECONDS:
             (self._problems, _), self._examined = await examine(app), time.monotonic()
-        return await self.page(request, "overview.html", data | {"status": status, "problems": self._problems})
+        model = app.settings.summarizer.kind != "extractive"
+        own = {"status": status, "problems": self._problems, "position": position, "has_model": model}
+        return await self.page(request, "overview.html", data | own)
 
     async def health(self, request: Request) -> Response:
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
@@ -198,9 +219,12 @@ class Site:
         given = request.query_params.get("code", "")
         if request.method == "POST":
             given = str((await request.form()).get("token", "")).strip()
+        if request.method == "HEAD":  # whoever only looks whether a link is alive does not use it up
+            return closed_door()
         if not self.access.redeem(given):
             return closed_door("This link has been used, or is too old." if given else "")
-        response = RedirectResponse("/", 303)
+        elsewhere = self.access.came_from_elsewhere(request.scope)
+        response: Response = bare("", 200, onward="/") if elsewhere else RedirectResponse("/", 303)
         name, cookie, secure = self.access.name, self.access.cookie(), request.url.scheme == "https"
         response.set_cookie(name, cookie, COOKIE_SECONDS, httponly=True, samesite="strict", secure=secure)
         return response
@@ -219,29 +243,32 @@ class Site:
         here = await self.answers()
         data = {
             "title": "Live",
+            "position": _place(position),
             "events": [_happened(event) for _, event in reversed(latest)],
             "waiting": await here.waiting(ALL_PROJECTS),
         }
         return await self.page(request, "live.html", data)
 
     async def stream(self, request: Request) -> Response:
-        return StreamingResponse(self._news(), media_type="text/event-stream")
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        return StreamingResponse(self.news(since), media_type="text/event-stream")
 
-    async def _news(self) -> AsyncIterator[str]:
-        """What came in and what was written, as soon as it has."""
+    async def news(self, since: str) -> AsyncGenerator[str]:
+        """What came in and what was written since a place, or since now, as soon as it has."""
         app = await self.memory.app()
-        seen = await app.store.position()
+        seen = _position(since) or await app.store.position()
         yield "retry: 2000\n\n"
         idle = 0
         while True:
-            await anyio.sleep(LOOK_SECONDS)
             app = await self.memory.app()
             now = await app.store.position()
             idle += 1
-            if now == seen and idle % 15:
+            if _place(now) == _place(seen) and idle % 15:
+                await anyio.sleep(LOOK_SECONDS)
                 continue
             here = await self.answers()
-            events = [event for _, event in await app.store.log(seen.events, None, _LIVE)]
+            # Of a burst the latest are told.
+            events = [event for _, event in await app.store.log(max(seen.events, now.events - _LIVE), None, _LIVE)]
             nodes = await app.store.written_after(seen.versions, _LIVE)
             row = environment().get_template("happened.html")
             news = {
@@ -256,7 +283,8 @@ class Site:
                 "waiting": (await here.waiting(ALL_PROJECTS)).strip(),
             }
             seen = now
-            yield f"event: news\ndata: {json.dumps(news)}\n\n"
+            yield f"id: {_place(now)}\nevent: news\ndata: {json.dumps(news)}\n\n"
+            await anyio.sleep(LOOK_SECONDS)
 
 
 async def examine(app: App, *, thorough: bool = False) -> tuple[list[Problem], list[str]]:
@@ -283,6 +311,16 @@ def _facts(status: Mapping[str, Any]) -> Data:
     }
 
 
+def _place(position: Position) -> str:
+    """A place in the news, as pages name it."""
+    return f"{position.versions}-{position.events}"
+
+
+def _position(place: str) -> Position | None:
+    versions, events = map(views.whole, place.partition("-")[::2])
+    return Position(versions, events, 0) if versions is not None and events is not None else None
+
+
 def _happened(event: Event) -> Data:
     shown = views.said(event)
     return shown | {"href": f"/grip/{shown['grip']}", "project": event.project, "what": shown["role"]}
@@ -295,10 +333,17 @@ def _written(node: Node) -> Data:
     return line | told | {"what": what, "role": "pipeline"}
 
 
-def bare(told: str, status: int) -> Response:
+def bare(told: str, status: int, onward: str = "") -> Response:
     """A page that needs nothing of the memory; to a browser without a cookie it tells how to get in."""
-    page = environment().get_template("closed.html").render(told=told, is_door=status == 401)
+    page = environment().get_template("closed.html").render(told=told, is_door=status == 401, onward=onward)
     return HTMLResponse(page, status, HEADERS)
+
+
+def once_more(scope: Scope) -> Response:
+    """A page that asks for the same address: then it is one of ours that does, and the cookie comes along."""
+    address = url("/" + scope["path"].lstrip("/"))
+    query = scope["query_string"].decode("latin-1")
+    return bare("", 401, f"{address}?{query}" if query else address)
 
 
 def closed_door(told: str = "") -> Response:

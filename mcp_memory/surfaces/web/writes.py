@@ -38,12 +38,23 @@ async def fields(site: Site, request: Request) -> dict[str, str]:
 
 async def notes(site: Site, request: Request) -> Response:
     """All notes, the latest first, and a form for another one."""
+    if request.method != "POST":
+        return await _notes_page(site, request)
+    app, form = await site.memory.app(), await fields(site, request)
+    text, kind = form.get("text", ""), form.get("kind") or Kind.NOTE
+    try:
+        await app.remember(text, "pin" in form, form.get("for") or None, kind)
+    except (UsageError, NotFound) as error:
+        return await _notes_page(site, request, error, text)
+    app.pipeline.wake.set()
+    return RedirectResponse("/notes", 303)
+
+
+async def _notes_page(
+    site: Site, request: Request, trouble: UsageError | NotFound | None = None, draft: str = ""
+) -> Response:
+    """The notes; after one that could not be kept, why, with its words still in the form."""
     app = await site.memory.app()
-    if request.method == "POST":
-        form = await fields(site, request)
-        await app.remember(form.get("text", ""), "pin" in form, form.get("for") or None, form.get("kind") or Kind.NOTE)
-        app.pipeline.wake.set()
-        return RedirectResponse("/notes", 303)
     here, asked = await site.answers(), Asked({}, request.query_params)
     scope = await views.scope_of(here, asked)
     offset, only_pinned = asked.number("offset", 100_000), bool(asked.get("pinned"))
@@ -59,8 +70,11 @@ async def notes(site: Site, request: Request) -> Response:
         "pinned": only_pinned,
         "kinds": NOTE_KINDS,
         "projects": await app.store.slugs(),
+        "trouble": trouble.typed if trouble else "",
+        "draft": draft,
     }
-    return await site.page(request, "notes.html", data)
+    status = 200 if trouble is None else 404 if isinstance(trouble, NotFound) else 400
+    return await site.page(request, "notes.html", data, status)
 
 
 def _note(event: Event) -> Data:
@@ -71,19 +85,25 @@ def _note(event: Event) -> Data:
 async def note(site: Site, request: Request) -> Response:
     """One note: its words to be changed, pinned or not, or the way to forget it."""
     app = await site.memory.app()
-    event = await _note_of(app, request.path_params["grip_id"])
-    if request.method != "POST":
-        data = {"title": "A note", "note": _note(event), "project": event.project}
-        return await site.page(request, "note.html", data)
-    form = await fields(site, request)
-    if form.get("do") in ("pin", "unpin"):
-        await app.store.pin(event.key, form["do"] == "pin")
-    elif form.get("text", "").strip() != event.text:
-        kind, pinned = str(event.metadata.get("kind", Kind.NOTE)), bool(event.metadata.get("pin"))
-        # The new one first: whoever is interrupted here has both, and loses nothing.
-        await app.remember(form.get("text", ""), pinned, event.project, kind)
-        await app.store.forget(Wish(event_key=event.key), dry_run=False)
-        await app.inbox.drop_all()
+    form = await fields(site, request) if request.method == "POST" else {}
+    text = form.get("text")
+    try:
+        event = await _note_of(app, request.path_params["grip_id"])
+        if not form:
+            data = {"title": "A note", "note": _note(event), "project": event.project}
+            return await site.page(request, "note.html", data)
+        pinned = form["do"] == "pin" if form.get("do") in ("pin", "unpin") else bool(event.metadata.get("pin"))
+        if text is None or text.strip() == event.text:
+            await app.store.pin(event.key, pinned)
+        else:
+            # The new one first: whoever is interrupted here has both, and loses nothing.
+            await app.remember(text, pinned, event.project, str(event.metadata.get("kind", Kind.NOTE)))
+            await app.store.forget(Wish(event_key=event.key), dry_run=False)
+            await app.inbox.drop_all()
+    except (UsageError, NotFound) as error:
+        if not (text and text.strip()):
+            raise
+        return await _notes_page(site, request, error, text)
     app.pipeline.wake.set()
     return RedirectResponse("/notes", 303)
 

@@ -29,6 +29,34 @@ async def test_the_link_logs_a_browser_in_once_and_leaves_no_code_behind(setting
         assert "used, or is too old" in again.text
 
 
+async def test_whoever_only_looks_whether_the_link_is_alive_does_not_use_it_up(settings: Settings) -> None:
+    async with reading(settings, logged_in=False) as stranger:
+        link = f"/enter?code={stranger.access.code()}"
+        assert (await stranger.http.head(link)).status_code == 401
+        assert (await stranger.http.get(link)).status_code == 303
+
+
+FOLLOWED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+
+
+async def test_a_link_on_another_page_gets_in_by_asking_once_more(settings: Settings) -> None:
+    """A browser sends no cookie along when it comes from elsewhere, but does when our own page asks again."""
+    async with reading(settings, logged_in=False) as stranger:
+        for address, again in (
+            ("/search?q=a%22b&when=x", "/search?q=a%22b&amp;when=x"),
+            (f"{BASE}//elsewhere.example/x", "/elsewhere.example/x"),
+            ("/%5Celsewhere.example", "/%5Celsewhere.example"),
+        ):
+            answer = await stranger.http.get(address, headers=FOLLOWED)
+            assert answer.status_code == 401
+            assert f'<meta http-equiv="refresh" content="0;url={again}">' in answer.text
+        own = {**FOLLOWED, "sec-fetch-site": "same-origin"}
+        assert "mcp-memory web" in (await stranger.http.get("/toc", headers=own)).text
+        entered = await stranger.http.get(f"/enter?code={stranger.access.code()}", headers=FOLLOWED)
+        assert 'content="0;url=/"' in entered.text
+        assert (await stranger.http.get("/", headers=own)).status_code == 200
+
+
 @pytest.mark.parametrize("address", PRIVATE)
 async def test_a_browser_without_a_cookie_is_told_how_to_get_in(settings: Settings, address: str) -> None:
     async with reading(settings, logged_in=False) as stranger:
@@ -54,7 +82,9 @@ async def test_logging_out_takes_the_cookie_away(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    "cookie", ["", "x", "99999999999.", "99999999999.0000", "1.{sign}", "９９９９９９９９９９９.{sign}"], ids=repr
+    "cookie",
+    ["", "x", "99999999999.", "99999999999.0000", "1.{sign}", "９９９９９９９９９９９.{sign}", "9" * 5_000 + ".{sign}"],
+    ids=lambda cookie: repr(cookie)[:20],
 )
 async def test_a_cookie_that_we_did_not_make_counts_for_nothing(settings: Settings, cookie: str) -> None:
     async with reading(settings, logged_in=False) as stranger:

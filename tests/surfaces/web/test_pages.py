@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from mcp_memory.config import Settings
+from mcp_memory.surfaces.web.routes import Site
 from tests.support import conversation, said
 from tests.surfaces.web.conftest import links, reading, text_of
 
 pytestmark = pytest.mark.anyio
+
+
+async def beginning(site: Site, since: str) -> str:
+    """The first news since a place."""
+    async with aclosing(site.news(since)) as told:
+        return [await anext(told), await anext(told)][1]
 
 
 async def test_from_the_calendar_to_the_very_words(settings: Settings) -> None:
@@ -129,6 +139,64 @@ async def test_search_by_a_file_alone_tells_its_history(settings: Settings) -> N
         assert path in await reader.get("/files")
         await reader.get("/file", 400)
         assert "no change" in text_of(await reader.get("/file?path=nowhere.py")).lower()
+        both = await reader.get(f"/search?file={quote(path)}&client=cursor")
+        assert "Nothing was found" in both
+        assert "Nothing was found" in await reader.get(f"/search?file={quote(path)}&kind=day")
+        by_user = await reader.get(f"/search?file={quote(path)}&role=user")
+        assert set(re.findall(r"</span>\s+(user|assistant|tool) · <time", by_user)) == {"user"}
+        assert "Add words, a time or a file" in await reader.get("/search?role=user")
+
+
+async def test_a_project_that_is_gone_does_not_follow_along(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        html = await reader.get("/toc?project=nope", 404)
+        assert not [address for address in links(html, "/") if "nope" in address]
+
+
+async def test_what_is_open_is_told_of_each_project_however_busy_another_is(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        left = said("Merged. Left open: the flaky kiln test.", "2026-10-01T09:01:00Z", role="assistant", project="kiln")
+        await reader.learn([said("Merge the kiln branch.", "2026-10-01T09:00:00Z", project="kiln"), left])
+        for n in range(45):
+            await reader.learn(conversation(f"2026-10-{n % 25 + 2:02}", session=f"busy-{n}", project="busy"))
+        assert "the flaky kiln test" in text_of(await reader.get("/")).partition("Open now")[2].partition("Latest")[0]
+
+
+async def test_a_model_that_was_not_asked_yet_is_told_as_set(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        assert "0 · no model is set" in await reader.get("/")
+    with_model = replace(settings, summarizer=replace(settings.summarizer, kind="command", command=("cat",)))
+    async with reading(with_model) as reader:
+        assert "0 · not asked yet" in await reader.get("/")
+
+
+async def test_what_was_said_is_shown_without_what_our_pages_do_not_take(blank: Settings) -> None:
+    words = (
+        "| a | b |\n|:--|--:|\n| x | y |\n\nSee [ours](/forget?match=the), [a file](src/app.py#L3), "
+        "[script](javascript:alert) and [theirs](https://example.org/x)."
+    )
+    async with reading(blank) as reader:
+        await reader.learn([said(words, "2026-10-20T10:00:00Z")])
+        html = (await reader.get("/session/s1")).partition('class="prose"')[2].partition("</article>")[0]
+        assert 'class="right"' in html
+        assert "style=" not in html
+        assert links(html, "") == ["https://example.org/x"]
+
+
+async def test_of_a_burst_the_latest_is_told_and_a_page_catches_up(blank: Settings) -> None:
+    async with reading(blank) as reader:
+        await reader.learn([said(f"Wave {n}.", f"2026-10-20T10:{n:02}:00Z") for n in range(50)])
+        site = Site(reader.memory, reader.access)
+        news = await beginning(site, "0-0")
+        told = json.loads(news.partition("data: ")[2])
+        assert "Wave 49." in told["events"][-1]
+        assert "Wave 19." not in "".join(told["events"])
+        place = re.match(r"id: (\d+-\d+)\n", news)
+        assert place
+        await reader.learn([said("Another wave.", "2026-10-20T11:00:00Z", session="s2")])
+        later = await beginning(site, place[1])
+        [event] = json.loads(later.partition("data: ")[2])["events"]
+        assert "Another wave." in event
 
 
 async def test_pages_of_hits_go_on_and_back(blank: Settings) -> None:

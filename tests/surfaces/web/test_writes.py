@@ -57,6 +57,29 @@ async def test_a_note_that_is_saved_as_it_was_stays_the_same_note(settings: Sett
         assert await kept(reader) == [("The tide gauge is in UTC.", False)]
 
 
+async def test_no_words_of_a_note_are_lost(settings: Settings) -> None:
+    async with reading(settings) as reader:
+        await reader.send("/notes", text="Gulls are birds.", **{"for": "tidepool-api"})
+        note = links(await reader.get("/notes"), "/note/")[0]
+        sign = (await reader.get(note)).partition('name="sign" value="')[2].partition('"')[0]
+        # Whoever pins a note while changing it gets both.
+        assert (await reader.send(note, do="pin", text="Gulls are loud birds.")).status_code == 303
+        assert await kept(reader) == [("Gulls are loud birds.", True)]
+        # Another window still has the note as it was.
+        stale = {"sign": sign, "do": "edit", "text": "Gulls steal chips."}
+        answer = await reader.http.post(note, data=stale, headers={"origin": BASE})
+        assert answer.status_code == 404
+        assert "What you wrote stands below." in answer.text
+        assert ">Gulls steal chips.</textarea>" in answer.text
+        refused = await reader.send("/notes", text="Terns dive.", kind="nonsense")
+        assert refused.status_code == 400
+        assert ">Terns dive.</textarea>" in refused.text
+        endless = await reader.send("/notes", text="x" * 300_000)
+        assert endless.status_code == 400
+        assert "Go back: what you wrote should still be there." in endless.text
+        assert await kept(reader) == [("Gulls are loud birds.", True)]
+
+
 async def test_many_notes_are_paged(blank: Settings) -> None:
     async with reading(blank) as reader:
         app = await reader.app
@@ -171,7 +194,10 @@ async def test_what_has_grown_since_it_was_looked_at_is_not_erased(blank: Settin
         await reader.learn(conversation("2026-10-21", session="s2"))
         answer = await reader.http.post("/forget", data={**hidden, "match": "timeout"}, headers={"origin": BASE})
         assert "since you looked" in answer.text
-        assert (await (await reader.app).store.counts()).events == 16
+        await reader.learn(said(f"timeout {n}", f"2026-10-22T09:{n:02}:00Z", session="s3") for n in range(30))
+        answer = await reader.http.post("/forget", data={**hidden, "match": "timeout"}, headers={"origin": BASE})
+        assert links(answer.text, "/forget?offset=25&match=timeout")
+        assert (await (await reader.app).store.counts()).events == 46
 
 
 async def test_a_long_preview_is_paged_to_its_end(settings: Settings) -> None:

@@ -8,6 +8,7 @@ async function part(address, signal) {
   url.searchParams.set("part", "1");
   const answer = await fetch(url, { signal, headers: { accept: "text/html" }, credentials: "same-origin" });
   if (answer.status === 401) location.reload();
+  if (!answer.ok) throw new Error(`${answer.status}`);
   return answer.text();
 }
 
@@ -18,6 +19,8 @@ async function openBeside(link) {
   let html;
   try { html = await part(link.href); } catch { location.assign(link.href); return; }
   beside.innerHTML = `<button type="button" class="button close" data-close>Close <kbd>Esc</kbd></button>${html}`;
+  // Going back closes it, instead of leaving the page.
+  if (beside.hidden) history.pushState({ beside: true }, "");
   beside.hidden = false;
   $(".stage").classList.add("split");
   opener = link;
@@ -29,12 +32,18 @@ async function openBeside(link) {
 }
 function closeBeside() {
   if (!beside || beside.hidden) return false;
+  if (history.state?.beside) history.back();
+  else hideBeside();
+  return true;
+}
+function hideBeside() {
+  if (!beside || beside.hidden) return;
   beside.hidden = true;
   beside.replaceChildren();
   $(".stage").classList.remove("split");
   if (opener) opener.focus();
-  return true;
 }
+addEventListener("popstate", hideBeside);
 
 // A conversation goes on in both directions, without losing its place.
 async function goOn(link) {
@@ -80,17 +89,17 @@ document.addEventListener("click", (event) => {
 for (const select of $$("[data-submits]")) select.addEventListener("change", () => select.form.submit());
 
 // Keys.
-let at = -1;
-function items() { return $$("[data-item]").filter((item) => item.offsetParent !== null && !item.closest("#beside")); }
+function items() { return $$("[data-item]").filter((item) => item.checkVisibility() && !item.closest("#beside")); }
+function leave() { $(".at")?.classList.remove("at"); }
 function move(step) {
-  const all = items();
+  const all = items(), place = all.indexOf($(".at")) + step;
   if (!all.length) return;
-  all[at]?.classList.remove("at");
-  at = Math.max(0, Math.min(all.length - 1, at + step));
-  all[at].classList.add("at");
-  all[at].scrollIntoView({ block: "nearest" });
+  leave();
+  const item = all[Math.max(0, Math.min(all.length - 1, place))];
+  item.classList.add("at");
+  item.scrollIntoView({ block: "nearest" });
   // What an item is about, before what else it links to.
-  ($("a.main, a.said", all[at]) || $("a", all[at]))?.focus({ preventScroll: true });
+  ($("a.main, a.said", item) || $("a", item))?.focus({ preventScroll: true });
 }
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $("#keys")?.open) return;
@@ -101,7 +110,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (typing) {
-    if (event.key === "ArrowDown" && event.target.matches("[type=search]")) { event.preventDefault(); at = -1; move(1); }
+    if (event.key === "ArrowDown" && event.target.matches("[type=search]")) { event.preventDefault(); leave(); move(1); }
     return;
   }
   if (event.key === "/") { event.preventDefault(); const box = $("#q") || $("#find"); box.focus(); box.select(); }
@@ -122,9 +131,11 @@ if (form) {
     try {
       const html = await part(address, asking.signal);
       $("#results").innerHTML = html;
-      at = -1;
       history.replaceState(null, "", address);
-    } catch (error) { if (error.name !== "AbortError") throw error; }
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      $("#results").innerHTML = '<p class="notice">There is no answer. Is the server still running?</p>';
+    }
   };
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 120); });
   form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); ask(); });
@@ -140,14 +151,23 @@ if (cited && !location.hash) cited.scrollIntoView({ block: "center" });
 
 // News of what is captured and written, on the pages that show it.
 const live = $("[data-live]"), waiting = $("[data-live-waiting]");
-if (live || waiting) {
-  const news = new EventSource("/live/stream");
+if (waiting) {
   const dot = $("[data-live-dot]");
-  news.onopen = () => { dot?.classList.replace("busy", "good"); document.body.dataset.live = "on"; };
-  news.onerror = () => dot?.classList.replace("good", "busy");
-  news.addEventListener("news", (message) => {
+  let news = null, since = waiting.dataset.since;
+  const tell = (on) => { dot?.classList.replace(on ? "busy" : "good", on ? "good" : "busy"); document.body.dataset.live = on ? "on" : "off"; };
+  // A browser holds few connections to a server, so that pages out of sight give theirs back and catch up later.
+  const listen = () => {
+    news?.close();
+    if (document.hidden) { tell(false); return; }
+    news = new EventSource(`/live/stream?since=${since}`);
+    news.onopen = () => tell(true);
+    news.onerror = () => tell(false);
+    news.addEventListener("news", show);
+  };
+  const show = (message) => {
+    since = message.lastEventId;
     const told = JSON.parse(message.data);
-    if (waiting) waiting.textContent = told.waiting;
+    waiting.textContent = told.waiting;
     for (const html of live ? [...told.events, ...told.written.reverse()] : []) {
       const box = document.createElement("template");
       box.innerHTML = html;
@@ -162,6 +182,8 @@ if (live || waiting) {
       box.innerHTML = html;
       sessions.replaceWith($("[data-live-sessions]", box.content) || sessions);
     });
-  });
-  addEventListener("pagehide", () => news.close());
+  };
+  document.addEventListener("visibilitychange", listen);
+  addEventListener("pagehide", () => news?.close());
+  addEventListener("pageshow", listen);
 }

@@ -40,6 +40,21 @@ def test_what_the_hook_captures_appears_by_itself(site: Site, open_page: Open) -
     live.locator("#excerpt", has_text="puffins").wait_for()
 
 
+def test_a_page_out_of_sight_gives_its_connection_back_and_catches_up(site: Site, open_page: Open) -> None:
+    page = open_page(site, "/live")
+    page.locator("body[data-live=on]").wait_for()
+    looked_at = "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true }); "
+    looked_at += "document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(looked_at, arg=True)
+    page.locator("body[data-live=off]").wait_for()
+    site.capture("tern-session", prompt="The terns are back.")
+    watching = open_page(site, "/live")
+    captured(watching, "The terns are back.").wait_for()
+    assert captured(page, "The terns are back.").count() == 0
+    page.evaluate(looked_at, arg=False)
+    captured(page, "The terns are back.").wait_for()
+
+
 def test_a_note_is_written_pinned_changed_and_forgotten(site: Site, open_page: Open) -> None:
     page = open_page(site, "/notes")
     page.get_by_label("Note", exact=True).fill("Gulls are **not** terns.")

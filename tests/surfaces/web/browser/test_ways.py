@@ -10,7 +10,7 @@ from tests.surfaces.web.browser.conftest import LONG, MIDST, Site, overhang, sta
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Browser, Locator, Page
 
     from tests.surfaces.web.browser.conftest import Open
 
@@ -57,8 +57,22 @@ def test_the_words_are_in_sight_on_a_phone_as_well(site: Site, open_page: Open) 
     mark.wait_for()
     assert page.locator("#beside").get_by_role("link", name="Earlier").count() == 1
     assert is_within(mark, page.locator("#beside"))
+    for name in ("Close", "Copy link", "Copy citation"):
+        assert is_within(page.get_by_role("button", name=name), page.locator("#beside")), name
     page.get_by_role("button", name="Close").click()
     page.locator("#beside").wait_for(state="hidden")
+
+
+def test_going_back_closes_the_words_and_stays_on_the_page(site: Site, open_page: Open) -> None:
+    page = open_page(site, "/sessions")
+    page.goto(site.views["segment"])
+    page.locator("a.said").first.click()
+    page.locator("#beside #excerpt").wait_for()
+    page.go_back()
+    page.locator("#beside").wait_for(state="hidden")
+    assert page.url.endswith(site.views["segment"])
+    page.go_back()
+    assert page.url.endswith("/sessions")
 
 
 def test_a_page_of_evidence_opens_at_the_marked_words(site: Site, open_page: Open) -> None:
@@ -179,6 +193,18 @@ def test_keys_go_from_item_to_item_and_are_explained(site: Site, open_page: Open
     page.wait_for_url(f"**{address}")
 
 
+def test_keys_pass_over_what_is_folded(site: Site, open_page: Open) -> None:
+    page = open_page(site, site.views["day node"])
+    assert page.locator("details:not([open]) [data-item]").count() > 0
+    many = page.locator("[data-item]").count()
+    for _ in range(many):
+        page.keyboard.press("j")
+        assert page.evaluate("document.querySelector('.at').checkVisibility()")
+    assert page.locator(".at").count() == 1
+    page.keyboard.press("k")
+    assert page.locator(".at").count() == 1
+
+
 def test_keys_are_letters_while_one_types(site: Site, open_page: Open) -> None:
     page = open_page(site, "/search")
     page.locator("#q").press_sequentially("j/k?")
@@ -202,6 +228,17 @@ def test_filters_narrow_the_hits_and_a_time_is_shown_as_it_was_understood(site: 
     assert set(page.locator(".hit .meta .chip:not([title])").all_inner_texts()) <= {"tidepool-web"}
     page.fill("#f-when", "the twelfth of never")
     page.locator("#results .notice").wait_for()
+
+
+def test_a_search_without_an_answer_says_so_instead_of_showing_what_was_found_before(
+    site: Site, open_page: Open
+) -> None:
+    page = open_page(site, "/search?q=token", fails=True)
+    page.route("**/search?*part=1*", lambda route: route.abort())
+    page.locator("#q").press_sequentially(" bucket")
+    page.locator("#results", has_text="There is no answer").wait_for()
+    assert page.locator(".hit").count() == 0
+    page.unroute("**/search?*part=1*")
 
 
 def test_a_search_that_finds_nothing_says_what_to_try(site: Site, open_page: Open) -> None:
@@ -247,6 +284,18 @@ def test_the_way_to_the_words_needs_no_script(site: Site, open_page: Open) -> No
     assert page.locator(".event").first.get_attribute("id") != first
     page.get_by_role("link", name="Later").click()
     assert page.locator(".event").count()
+
+
+def test_a_link_on_a_page_of_another_site_leads_to_the_page(site: Site, browser: Browser) -> None:
+    """No cookie comes along at first. To a browser, another name of this machine is another site."""
+    context = browser.new_context(storage_state=site.state)
+    page = context.new_page()
+    page.goto(site.url.replace("127.0.0.1", "localhost"))
+    page.get_by_label("Token").wait_for()
+    page.evaluate("url => location.assign(url)", f"{site.url}/toc?project=tidepool-api")
+    page.get_by_role("heading", name="Table of contents").wait_for()
+    assert page.url == f"{site.url}/toc?project=tidepool-api"
+    context.close()
 
 
 def test_the_link_logs_a_browser_in_once_and_leaves_only_a_cookie(
