@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from mcp_memory.capture.project import places
 from mcp_memory.domain.text import holds, same_letters
@@ -107,5 +108,9 @@ class Coverage:
         if wish.match is not None:
             return holds(text, same_letters(wish.match))
         wanted = [*self.said, *([(wish.session_id,)] if wish.session_id else [])]
-        told = [values for values in wanted if all(map(same_letters, values))]
-        return any(all(holds(text, same_letters(f'"{value}"')) for value in values) for values in told)
+        told = [values for values in wanted if all(map(_sought, values))]
+        return any(all(holds(text, _sought(f'"{value}"')) for value in values) for values in told)
+
+
+#: The same few values are looked for in many texts.
+_sought = lru_cache(maxsize=64)(same_letters)

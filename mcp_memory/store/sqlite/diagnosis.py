@@ -245,8 +245,8 @@ def _reading(path: Path) -> contextlib.closing[sqlite3.Connection]:
 
 
 _LAST = """
-    SELECT s.client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id)) AS last_ms
-    FROM session s GROUP BY 1 HAVING last_ms IS NOT NULL
+    SELECT s.client, max((SELECT max(e.timestamp_ms) FROM event e WHERE e.session = s.id))
+    FROM session s GROUP BY 1
 """
 _HEARD = "SELECT client, max(received_ms) FROM inbox GROUP BY 1"
 _UNKNOWN = "SELECT client, count(*), max(received_ms) FROM inbox WHERE state = 1 GROUP BY 1 ORDER BY 2 DESC, 1"
@@ -273,7 +273,7 @@ def _local(path: Path, connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 def _facts(connection: sqlite3.Connection, path: Path) -> Facts:
     lease = "SELECT holder, expires_ms FROM lease WHERE name = 'pipeline'"
     held_by, until_ms = connection.execute(lease).fetchone() or ("", 0)
-    last = dict(connection.execute(_LAST).fetchall())
+    last = {client: last_ms for client, last_ms in connection.execute(_LAST) if last_ms is not None}
     due = bool(connection.execute(DUE).fetchone())
     with _local(path, connection) as inbox:
         waiting, oldest = inbox.execute("SELECT count(*), min(received_ms) FROM inbox WHERE state = 0").fetchone()

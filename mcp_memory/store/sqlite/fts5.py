@@ -60,22 +60,19 @@ _BEST = "SELECT rowid / 4 FROM search WHERE search MATCH ? AND rowid % 4 = 0 {ke
 #: The same order told in two ways: SQLite keeps no more than the best rows and sorts them, which is faster than sorting
 #: all; or the index hands over its rows best first, so that a filter sees no more of them than are needed.
 _SORTED, _HANDED = f"bm25(search, {', '.join(map(str, WEIGHTS.values()))})", "rank"
-_KEPT = (
-    "AND EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
-)
-#: Where little was said in a time, its events are looked up first, and no others are ranked.
+_KEPT = "EXISTS (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE e.id = search.rowid / 4 AND {where})"
+#: Where little was said in a project or time, its events are looked up first, and no others are ranked.
 _AMONG = "AND +rowid IN (SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session WHERE {where})"
-_LITTLE = 1_000
-_SAID = "SELECT count(*) FROM (SELECT 1 FROM event WHERE timestamp_ms >= ? AND timestamp_ms < ? LIMIT ?)"
-_ANY = "SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT 1"
-_EVER = 1 << 62
+_LITTLE = 20_000
+_SAID = "SELECT count(*) FROM (SELECT 1 FROM event e JOIN session s ON s.id = e.session WHERE {where} LIMIT ?)"
 _MESSAGES = (
     "SELECT e.id, e.session, e.timestamp_ms, e.role, "
     f"substr(e.text, 1, {ENDLESS}), {OPENED} "
     "FROM event e WHERE e.id IN ({marks})"
 )
 _FITTING = "SELECT e.id FROM event e JOIN session s ON s.id = e.session WHERE e.id IN ({marks}) AND {where}"
-_CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND g.live = 1)"
+#: The plus keeps SQLite from looking among all live grips for the few of an event.
+_CITED = "EXISTS (SELECT 1 FROM grip g WHERE g.event = e.id AND +g.live = 1)"
 #: Tool results between two messages do not part them, unless there are many.
 _STEP = (
     "(SELECT group_concat(id) FROM (SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session "
@@ -86,17 +83,11 @@ _BESIDE = (
     f"SELECT e.id, {_STEP.format(than='<', way='DESC')}, {_STEP.format(than='>', way='ASC')} "
     "FROM event e WHERE e.id IN ({marks})"
 )
-_RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? ORDER BY rank LIMIT ?"
+_RANKED = "SELECT rowid, rank FROM search WHERE search MATCH ? {kept} ORDER BY rank LIMIT ?"
+_NODE_KEPT = "EXISTS (SELECT 1 FROM node n WHERE n.id = search.rowid / 4 AND {where})"
 _EVENTS = PLACED + " WHERE e.id IN ({marks})"
-_GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND live = 1 ORDER BY id"
+_GRIPS_OF = "SELECT event, key, timestamp_ms FROM grip WHERE event IN ({marks}) AND +live = 1 ORDER BY id"
 _NODES = f"SELECT {NODE_COLUMNS}, n.id FROM {NODE_TABLES} WHERE n.id IN ({{marks}})"
-#: How a project or time filter is put to the index itself, when too little of the best is left by filtering.
-_FILTERED = "SELECT rowid, rank FROM search WHERE search MATCH ? AND +rowid IN ({inner}) ORDER BY rank LIMIT ?"
-_INNER = {
-    "e.timestamp_ms": "SELECT e.id * 4 FROM event e JOIN session s ON s.id = e.session JOIN project p "
-    "ON p.id = s.project WHERE {where}",
-    "e.start_ms": "SELECT e.id * 4 + 2 FROM node e JOIN project p ON p.id = e.project WHERE {where}",
-}
 _DEPTH = 5
 _PERIODS = frozenset(level.label for level in Level if level is not Level.SEGMENT)
 
@@ -129,23 +120,17 @@ class Fts5Index:
     async def search(
         self, terms: Sequence[Term], within: Within, *, kinds: frozenset[str] | None, limit: int
     ) -> list[IndexEntry]:
-        """Filtering comes after ranking, and before it only if need be."""
-        match, database = match_expression(terms), self.database
-        if not match:
-            return []
-        depth = limit * _DEPTH if kinds or not within.everywhere else limit
-        ranked = await database.fetch(_RANKED, (match, depth))
-        found = await load(database, ranked, limit, within, kinds)
-        if len(found) == limit or len(ranked) < depth:
-            return found
-        rows: list[Row] = []
-        for when, inner in _INNER.items():
-            asked = (("p.slug = ?", within.project), (f"{when} >= ?", within.start_ms), (f"{when} < ?", within.end_ms))
-            filters = [(clause, value) for clause, value in asked if value is not None]
-            inner = inner.format(where=" AND ".join(["1", *(clause for clause, _ in filters)]))
-            values = (match, *(value for _, value in filters), limit)
-            rows += await database.fetch(_FILTERED.format(inner=inner), values)
-        return await load(database, sorted(rows, key=lambda row: row[1])[:limit], limit, within, kinds)
+        """The rows come best first, so that a filter sees no more of them than are needed."""
+
+        def read(connection: sqlite3.Connection) -> list[Row]:
+            documents, counts = _frequencies(connection, terms, self.counted or Counted())
+            match = match_expression(scannable(terms, counts, documents))
+            kept, values = _wanted(connection, within, kinds)
+            # What only touches the time is left out when it is loaded, where it should lie within.
+            depth = limit if within.start_ms is None and within.end_ms is None else limit * _DEPTH
+            return connection.execute(_RANKED.format(kept=kept), (match, *values, depth)).fetchall() if match else []
+
+        return await load(self.database, await self.database.read(read), limit, within, kinds)
 
     async def pool(self, terms: Sequence[Term], within: Within, *, cited: bool, limit: int) -> Pool:
         def read(connection: sqlite3.Connection) -> Pool:
@@ -154,7 +139,7 @@ class Fts5Index:
             match = match_expression(scannable(terms, counts, documents))
             where, values = _conditions(connection, within, cited)
             said = _said(connection, within)
-            handed = _BEST.format(kept=_KEPT.format(where=where) if where else "", order=_HANDED)
+            handed = _BEST.format(kept=f"AND {_KEPT.format(where=where)}" if where else "", order=_HANDED)
             best = handed if where else _BEST.format(kept="", order=_SORTED)
             if where and said <= _LITTLE:
                 best = _BEST.format(kept=_AMONG.format(where=where), order=_SORTED)
@@ -238,12 +223,8 @@ def events(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, 
 
 
 def is_silent(connection: sqlite3.Connection, within: Within) -> bool:
-    """Whether nothing was said there; where much was said by anyone, it is taken that some of it was."""
-    said = _said(connection, within)
-    if not said or said > _LITTLE:
-        return not said
-    where, values = _conditions(connection, within, cited=False)
-    return connection.execute(_ANY.format(where=where or "1"), values).fetchone() is None
+    """Whether nothing was said there."""
+    return not _said(connection, within)
 
 
 def pool_of(
@@ -321,12 +302,36 @@ def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> 
 
 
 def _said(connection: sqlite3.Connection, within: Within) -> int:
-    """How many events there are in a time, counted no further than to tell whether they are few; with no time, many."""
-    if within.start_ms is None and within.end_ms is None:
+    """How many events there are in a project and time, counted no further than to tell whether they are few."""
+    where, values = _conditions(connection, within, cited=False)
+    if not where:
         return _LITTLE + 1
-    start, end = within.start_ms, within.end_ms
-    values = (-_EVER if start is None else start, _EVER if end is None else end, _LITTLE + 1)
-    return int(connection.execute(_SAID, values).fetchone()[0])
+    return int(connection.execute(_SAID.format(where=where), (*values, _LITTLE + 1)).fetchone()[0])
+
+
+def _wanted(connection: sqlite3.Connection, within: Within, kinds: frozenset[str] | None) -> tuple[str, list[object]]:
+    """A condition for what is of these kinds, of this project and touches this time."""
+    levels = [int(level) for level in Level if kinds is None or level.label in kinds]
+    where, values = _conditions(connection, within, cited=False)
+    if kinds is None and not where:
+        return "", []
+    event = f"rowid % 4 = {EVENT} AND {_KEPT.format(where=where)}" if where else f"rowid % 4 = {EVENT}"
+    if not levels:
+        return f"AND {event}", values
+    asked = (
+        ("n.project = (SELECT id FROM project WHERE slug = ?)", within.project),
+        ("n.end_ms > ?", within.start_ms),
+        ("n.start_ms < ?", within.end_ms),
+    )
+    filters = [(clause, value) for clause, value in asked if value is not None]
+    clauses = " AND ".join([f"n.level IN ({', '.join(map(str, levels))})", *(clause for clause, _ in filters)])
+    node, held = (
+        f"rowid % 4 = {NODE} AND {_NODE_KEPT.format(where=clauses)}",
+        list[object](value for _, value in filters),
+    )
+    if kinds is not None and "event" not in kinds:
+        return f"AND {node}", held
+    return f"AND ({event} OR {node})", [*values, *held]
 
 
 def is_flooded(messages: Sequence[Message]) -> bool:

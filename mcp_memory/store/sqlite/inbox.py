@@ -277,7 +277,11 @@ def _count_handed(
 
 def _handed_covered(tx: Transaction, coverage: Coverage) -> list[int]:
     """The rows that a wish to forget takes."""
-    rows = map(_handed, tx.fetch(f"SELECT {_HANDED} FROM handed"))
+    told = tx.fetch("SELECT at_ms, session, root, label, asked, ids, id FROM handed")
+    rows = (
+        Handed(at_ms, "", "", session, root, label, asked=asked, ids=tuple(json.loads(ids)), id=number)
+        for at_ms, session, root, label, asked, ids, number in told
+    )
     return [row.id for row in rows if row.falls_under(coverage)]
 
 

@@ -50,7 +50,7 @@ _KEYS = (
 _CITED = f"""
     SELECT g.timestamp_ms, g.key FROM node n JOIN grip g ON g.node = n.id
     WHERE n.project = {_PROJECT} AND n.level = ? AND n.removed = 0
-      AND n.start_ms BETWEEN ? AND ? AND g.live = 1 AND g.timestamp_ms BETWEEN ? AND ?
+      AND n.start_ms BETWEEN ? AND ? AND +g.live = 1 AND g.timestamp_ms BETWEEN ? AND ?
     ORDER BY n.start_ms DESC LIMIT ?
 """
 _KNOWN = """

@@ -206,7 +206,12 @@ class Site:
     async def health(self, request: Request) -> Response:
         app, thorough = await self.memory.app(), bool(request.query_params.get("all"))
         problems, checked = await examine(app, thorough=thorough)
-        told = {"problems": problems, "checked": checked, "thorough": thorough, "facts": _facts(await app.status())}
+        told = {
+            "problems": problems,
+            "checked": checked,
+            "thorough": thorough,
+            "facts": _facts(await app.status(brief=True)),
+        }
         return await self.page(request, "health.html", {"title": "Health"} | told)
 
     async def recalled(self, request: Request) -> Response:

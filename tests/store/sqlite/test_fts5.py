@@ -10,6 +10,7 @@ import pytest
 from mcp_memory.domain import terms
 from mcp_memory.domain.terms import Pool, Within
 from mcp_memory.store.sqlite import fts5
+from mcp_memory.store.sqlite.store import SqliteStore
 from tests.support import conversation, memory, pool, said, tell
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +91,15 @@ async def test_a_time_is_silent_in_which_nothing_was_said_in_the_project(tmp_pat
         assert not await app.store.is_silent(Within("alpha", second, third))
         assert await app.store.is_silent(Within("beta", second, third))
         assert await app.store.is_silent(Within(None, third, in_march(4)))
+
+
+async def test_grips_of_an_event_are_found_by_the_event(tmp_path: Path) -> None:
+    """Nearly all grips are live: whoever goes by that reads all of them for each answer."""
+    async with memory(tmp_path) as app:
+        assert isinstance(app.store, SqliteStore)
+        for sql in (fts5._GRIPS_OF.format(marks="?, ?"), f"SELECT {fts5._CITED} FROM event e".replace("e.id", "?")):
+            plan = [
+                row[3] for row in await app.store.database.fetch(f"EXPLAIN QUERY PLAN {sql}", (1, 2)[: sql.count("?")])
+            ]
+            assert [step for step in plan if "grip_event (event=?)" in step], plan
+            assert not [step for step in plan if "grip_live" in step], plan
