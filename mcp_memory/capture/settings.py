@@ -52,7 +52,7 @@ def private_dir(path: str) -> str:
     """
     if not os.path.isdir(path):
         parent = os.path.dirname(path)
-        if parent != path:
+        if parent and parent != path:
             private_dir(parent)
         try:
             os.mkdir(path, 0o700)

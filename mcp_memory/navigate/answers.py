@@ -411,5 +411,5 @@ def valid_budget(budget: int) -> int:
 def valid_around(number: int, most: int = MAX_AROUND) -> int:
     """How many events to show before or after a grip, no more than `most`."""
     if number < 0:
-        raise UsageError(f"before and after must be from 0 to {MAX_AROUND} events, not {number}.")
+        raise UsageError(f"before and after must be from 0 to {most:,} events, not {number}.")
     return min(number, most)

@@ -44,6 +44,8 @@ from mcp_memory.times.resolve import TimeRange
 
 ALL = "*"
 #: The beginning of a UUID: as much as is shown of it, or about that.
+#: Of how many projects it is told that they have a node.
+_NAMED = 8
 _SHORT_SESSION = re.compile(r"[0-9a-f]{4,8}|[0-9a-f]{8}-[0-9a-f-]{0,26}", re.I)
 #: How many projects are named to choose from.
 _NAMED = 8
@@ -122,9 +124,19 @@ async def ref_of(reader: ReadStore, scope: Scope, node_id: str) -> tuple[NodeRef
     if len(holders) == 1:
         return ref, holders[0]
     if holders:
-        choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:8])
+        choices = ", ".join(f"{ref.node_id()}@{slug}" for slug in holders[:_NAMED])
+        choices += f" or one of {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
         raise NotFound(f"{len(holders)} projects have a node {ref.node_id()}: say which one, {choices}.")
     raise NotFound(f"There is no node {ref.node_id()} in memory.", SEE_ALL)
+
+
+async def nodes_named(reader: ReadStore, scope: Scope, node_id: str) -> list[Node]:
+    """The nodes that an id without a project means where all projects are looked at, if they are several."""
+    ref, named = parse_node_id(node_id)
+    if named or scope.project or ref.shortened:
+        return []
+    found = [node for slug in await reader.slugs() if (node := await node_of(reader, slug, ref))]
+    return found if len(found) > 1 else []
 
 
 async def _whole(reader: ReadStore, ref: NodeRef, project: str | None) -> tuple[NodeRef, str]:

@@ -200,6 +200,8 @@ class Hit:
     contradicted: Hit | None = None
     #: How a node is named in short.
     short_id: str = ""
+    #: By which client an event was told.
+    client: str = ""
 
     @property
     def band(self) -> str:
@@ -352,6 +354,7 @@ def _event_hit(event: Event, passage: Passage) -> Hit:
         event_ids=(event.event_id,),
         source_ids=event.source_ids,
         role=str(event.role),
+        client=event.client,
     )
 
 

@@ -146,7 +146,7 @@ async def session(app: App, options: argparse.Namespace) -> Answer:
     if options.id is None:
         from mcp_memory.surfaces.work_commands import list_sessions
 
-        return await list_sessions(app.answers, None, None, _SESSIONS, as_json=options.json)
+        return await list_sessions(app.answers, options.project, None, _SESSIONS, as_json=options.json)
     budget = BUDGET if options.budget is None else options.budget
     view, page = await session_page(app.answers, options.id, budget)
     if not options.json:

@@ -34,6 +34,8 @@ _IDS = {"node id": "node_id", "grip id": "grip_id", "session id": "session_id", 
 _IDS |= {"--session": "session_id", "--event": "grip_id", "--focus": "node_id"}
 #: Where no project is meant, so many are looked through, and so many values are offered.
 _PROJECTS, _MOST = 8, 100
+#: How lists begin the id of a session.
+_SESSION = "s:"
 
 
 def completion(options: argparse.Namespace) -> Answer:
@@ -179,6 +181,9 @@ def _remembered(wanted: ValueAsked, typed: str) -> list[str]:
 
 async def candidates(answers: Answers, kind: str, typed: str, project: str | None) -> list[str]:
     """What may go on as typed: in the project that is named or that of this directory, or else in any."""
+    if kind == "session_id" and typed.startswith(_SESSION):
+        # As lists print it.
+        return [_SESSION + name for name in await candidates(answers, kind, typed.removeprefix(_SESSION), project)]
     store = answers.reader
     slugs = await store.slugs()
     if kind == "project":

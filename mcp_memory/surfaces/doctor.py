@@ -32,7 +32,7 @@ from mcp_memory.store.sqlite import diagnosis
 from mcp_memory.store.sqlite.diagnosis import Facts
 from mcp_memory.store.whoosh.index import index_problems
 from mcp_memory.summaries import ExtractiveSummarizer
-from mcp_memory.surfaces import output
+from mcp_memory.surfaces import output, terminal
 
 if TYPE_CHECKING:
     from mcp_memory.store.sqlite.repair import Repaired
@@ -75,13 +75,13 @@ def doctor(options: argparse.Namespace) -> int:
         output.document(shape | ({"repaired": repaired} if options.repair else {}))
     else:
         for note in repaired.get("notes", ()):
-            output.text(note)
+            terminal.page(note)
         for found in problems:
-            output.text(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
+            terminal.page(f"✗ {found.what}\n  {found.why}\n  → {found.fix}")
         if rebuilding:
-            output.text(_REBUILDING.format(*rebuilding))
+            terminal.page(_REBUILDING.format(*rebuilding))
         if not problems:
-            output.text(f"All is well. Checked: {', '.join(checked)}.")
+            terminal.page(f"All is well. Checked: {', '.join(checked)}.")
     if options.repair:  # whether that worked; what else is wrong, the user did not ask to be mended
         problems = [found for found in problems if isinstance(found, Damage)]
     return 1 if problems else 0

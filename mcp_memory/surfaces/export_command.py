@@ -56,6 +56,8 @@ def _replaceable(name: str, database: Path) -> Path:
         raise UsageError(f"{target} is a directory; name the file to write.")
     if target.exists() and not target.is_file():
         raise UsageError(f"{target} is a device or a pipe; name a file.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no directory {target.parent}; make it first, or name a file elsewhere.")
     own = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
     if any(path.exists() and target.exists() and target.samefile(path) for path in own):
         raise UsageError(f"{target} is the memory itself, which must not be written over; name another file.")

@@ -204,6 +204,12 @@ async def node(answers: Answers, options: argparse.Namespace) -> Answer:
     if not options.json and not options.history and options.budget is not None:
         return paged(answers, await answers.get_node(named, options.project, options.topic, budget, None), budget)
     scope = await answers.scope(options.project)
+    if not (options.json or options.history) and (several := await browse.nodes_named(answers.reader, scope, named)):
+        entries = [
+            replace(node_entry(each, scope, facts=[each.project]), below=[bullet_entry(b) for b in each.bullets])
+            for each in several
+        ]
+        return terminal.show(*entries, "", "`mcp-memory node ID` shows what is beneath one of them.")
     place, topic = await browse.get_node(answers.reader, scope, named, options.topic)
     versions: list[Node] = []
     if options.history:

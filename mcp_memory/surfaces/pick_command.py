@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from mcp_memory import config
 from mcp_memory.app import App
 from mcp_memory.domain.events import Event, parse_ulid
 from mcp_memory.domain.nodes import event_grip_id
@@ -52,7 +53,7 @@ _STYLES = {"chosen": "reverse", "match": "bold fg:ansiyellow", "who": "fg:ansicy
 
 
 async def pick(app: App, options: argparse.Namespace) -> Answer:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (sys.stdin.isatty() and sys.stderr.isatty()) or config.environment().get("TERM") == "dumb":
         raise UsageError("`pick` needs a terminal to type in. Without one, use `mcp-memory search QUERY`.")
     answers = app.answers
     await answers.scope(options.project)
@@ -122,8 +123,11 @@ class Picker:
     hits: Sequence[Hit] = ()
     at: int = 0
     note: str = ""
-    #: Called when there is something new to show.
+    #: Called when there is something new to show, and with the hit that is taken and whether it is to be copied.
     redraw: Callable[[], object] = lambda: None
+    leave: Callable[[tuple[Hit, bool]], object] = lambda choice: None
+    #: What is asked for while the search goes on: to copy the first hit (True), or to print it (False).
+    _wanted: bool | None = None
     _sought: str = ""
     _previews: dict[str, Conversation] = field(default_factory=dict)
     _news: anyio.Event = field(default_factory=anyio.Event)
@@ -133,8 +137,15 @@ class Picker:
         return self.hits[self.at] if self.at < len(self.hits) else None
 
     def type(self, text: str) -> None:
-        self.typed = text
+        self.typed, self._wanted = text, None
         self._news.set()
+
+    def take(self, *, copied: bool) -> None:
+        """Leave with the chosen hit; where that is still being looked for, once it is found."""
+        if self.typed != self._sought:
+            self._wanted = copied
+        elif self.chosen:
+            self.leave((self.chosen, copied))
 
     def move(self, by: int) -> None:
         self.at = max(0, min(self.at + by, len(self.hits) - 1))
@@ -159,12 +170,17 @@ class Picker:
         try:
             if text.strip():
                 found, note = await self.answers.search(text, self.project, kind="event", limit=_HITS)
+                if found.elsewhere:
+                    note = f"{note} Other projects have some: `mcp-memory pick --project '*'`."
                 hits = [hit for hit in found.hits if hit.event_ids]
         except MemoryFault as error:
             note = error.typed
         if text == self.typed:
             self.hits, self.at, self.note, self._sought = hits, 0, safe(note), text
             self.redraw()
+            if self._wanted is not None:
+                wanted, self._wanted = self._wanted, None
+                self.take(copied=wanted)
 
     async def _read(self, hit: Hit) -> Conversation:
         """A hit with what was said around it."""
@@ -231,7 +247,7 @@ def marked(text: str, words: Sequence[str]) -> StyleAndTextTuples:
 async def _chosen(picker: Picker) -> tuple[Hit, bool] | None:
     """The hit that the user takes, and whether it is to be copied; None if none is."""
     application = _application(picker)
-    picker.redraw = application.invalidate
+    picker.redraw, picker.leave = application.invalidate, lambda choice: application.exit(result=choice)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(picker.work, name="picker")
         choice = await application.run_async()
@@ -248,11 +264,7 @@ def _keys(picker: Picker) -> KeyBindings:
         return lambda event: picker.move(by)
 
     def taking(*, copied: bool) -> Callable[[KeyPressEvent], None]:
-        def take(event: KeyPressEvent) -> None:
-            if picker.chosen:
-                event.app.exit(result=(picker.chosen, copied))
-
-        return take
+        return lambda event: picker.take(copied=copied)
 
     for names, by in ((("up", "c-p"), -1), (("down", "c-n"), 1), (("pageup",), -10), (("pagedown",), 10)):
         for name in names:

@@ -29,7 +29,7 @@ _BARS, _NONE = "▁▂▃▄▅▆▇█", "·"
 #: How many bars a chart has at most; of a longer time each stands for several days.
 _MOST_BARS = 60
 #: Columns below which nothing can be read.
-_NARROW = 40
+_NARROW = 20
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 #: How long a time is told by how long ago it was; after that, by its date.
 _RECENT_DAYS = 14

@@ -6,6 +6,7 @@ Each answers with a dictionary for --json, and else draws.
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -150,10 +151,15 @@ async def list_sessions(
     return terminal.show(*(_card_entry(answers, card, several=scope.project is None) for card in cards))
 
 
-async def _no_session(answers: Answers, scope: Scope) -> str:
+async def _no_session(answers: Answers, scope: Scope) -> Answer:
     step = " `mcp-memory import` loads old history, and `mcp-memory process` sorts it in."
-    everywhere = " `mcp-memory sessions --project '*'` lists those of all projects." if scope.project else ""
-    return f"No session is in the summaries here yet.{await answers.waiting(scope) or step}{everywhere}"
+    told = f"No session is in the summaries here yet.{await answers.waiting(scope) or step}"
+    return terminal.show(f"{told}{_everywhere(scope, 'sessions')}")
+
+
+def _everywhere(scope: Scope, command: str) -> str:
+    """Where one project was looked at: how to look at all."""
+    return f" `mcp-memory {command} --project '*'` looks in all projects." if scope.project else ""
 
 
 @from_one_moment
@@ -215,7 +221,7 @@ async def open_work(answers: Answers, options: argparse.Namespace) -> Answer:
         hits = [hit_shape(hit, hit.title) for hit in found.hits]
         return {"project": scope.project or ALL, "open": hits}
     if not found.hits:
-        return "Nothing is known to be open here."
+        return terminal.show(f"Nothing is known to be open here.{_everywhere(scope, 'open')}")
     several = len({hit.project for hit in found.hits}) > 1
     return terminal.show(
         *(
@@ -240,7 +246,8 @@ async def file(answers: Answers, options: argparse.Namespace) -> Answer:
     if not found.hits:
         known = [one.path for one in await changed_files(answers.reader, scope.project)]
         near = did_you_mean(options.path, known, [path.rpartition("/")[2] for path in known])
-        return f"No change of {options.path} is known here.{near} A change by a command such as `sed` is not seen."
+        told = f"No change of {options.path} is known here.{near} A change by a command such as `sed` is not seen."
+        return terminal.show(f"{told}{_everywhere(scope, f'file {shlex.quote(options.path)}')}")
     several = len({hit.project for hit in found.hits}) > 1
     entries = [hit_entry(answers, hit, titles.get(hit.node_id, ""), several=several) for hit in found.hits]
     more = ["There is more: raise --limit."] if found.more else []

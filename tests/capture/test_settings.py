@@ -250,8 +250,12 @@ def test_home_is_where_the_platform_keeps_user_data(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are those of POSIX")
-def test_private_directory_is_for_its_owner_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
+def test_private_directory_is_for_its_owner_and_an_existing_one_keeps_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Path(private_dir(str(tmp_path / "a" / "b")))
+    monkeypatch.chdir(tmp_path)
+    assert Path(private_dir("relative")).is_dir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     made.chmod(0o750)
     private_dir(str(made))

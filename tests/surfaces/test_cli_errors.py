@@ -41,7 +41,7 @@ TOOL = re.compile("toc_root|get_node|expand_grip|teleport|browse_time|build_cont
         (["remember", "x", "--kind", "poem"], 2, "'note', 'decision', 'outcome', 'rule', 'open'"),
         (["search", "login", "--budget", "-5"], 2, "--budget must be"),
         (["toc", "--budget", "0", "--json"], 2, "--budget must be"),
-        (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE", "--before", "-1", "--json"], 2, "from 0 to 20"),
+        (["grip", "grip:1705330800000:01HN4QXKN6YWXVKZ3JMHP4BCDE", "--before", "-1", "--json"], 2, "from 0 to 1,000"),
         (["frobnicate"], 2, "invalid choice"),
         (["export", "--format", "markdown"], 2, "-o"),
     ],
@@ -254,3 +254,12 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_half_written(loaded: S
         (1, 1, True)
     ] * 3
     assert [path.name for path in loaded.cwd.iterdir() if "copy" in path.name] == []
+
+
+def test_a_directory_that_is_not_there_is_made_for_files_and_named_for_a_file(loaded: Shell) -> None:
+    assert loaded.run("export", "--format", "markdown", "--project", "*", "-o", "tree").returncode == 0
+    assert list((loaded.cwd / "tree").rglob("*.md"))
+    for command in (["backup", "nowhere/copy.db"], ["export", "-o", "nowhere/all.jsonl"]):
+        done = loaded.run(*command)
+        assert done.returncode == 2
+        assert "There is no directory nowhere" in done.stderr

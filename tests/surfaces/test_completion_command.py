@@ -27,6 +27,7 @@ LINES = [
     ("mcp-memory search words --project b", ["beta"]),
     ("mcp-memory search words --project=b", ["beta"]),
     ("mcp-memory session s", ["s1", "s2"]),
+    ("mcp-memory session s:s", ["s:s1", "s:s2"]),
     ("mcp-memory forget --session s2", ["s2"]),
     ("mcp-memory node toc:day:2026-03-0", ["toc:day:2026-03-02@alpha", "toc:day:2026-03-04@beta"]),
     ("mcp-memory node --project alpha toc:day:", ["toc:day:2026-03-02"]),

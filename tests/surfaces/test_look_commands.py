@@ -77,6 +77,15 @@ def test_a_node_is_named_by_its_date_or_by_a_time(sample: Shell, name: str, node
     assert sample.json("node", name)["node_id"] == node
 
 
+def test_a_day_of_several_projects_is_shown_of_each(sample: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sample.environment, "MCP_MEMORY_PROJECT", "elsewhere")
+    told = sample.run("node", "2026-10-14").stdout
+    assert "toc:day:2026-10-14@tidepool-api" in told
+    assert "toc:day:2026-10-14@tidepool-web" in told
+    assert "grip:" in told
+    assert "say which one" in sample.run("node", "2026-10-14", "--json").stdout
+
+
 def test_a_time_that_is_no_period_is_left_to_the_timeline(sample: Shell) -> None:
     done = sample.run("node", "last 3 days")
     assert done.returncode == 2

@@ -90,6 +90,21 @@ def test_enter_takes_nothing_where_nothing_was_found(pottery: Shell, tmp_path: P
     assert (tmp_path / "out").read_text() == ""
 
 
+def test_enter_waits_for_what_is_typed_and_takes_nothing_that_was_found_before(pottery: Shell, tmp_path: Path) -> None:
+    with picking(pottery, tmp_path / "out", "kiln") as screen:
+        screen.shows("1 of ")
+        screen.type(f"\x15celadon{ENTER}")
+        assert screen.ends() == 0
+    assert (tmp_path / "out").read_text().startswith("“The glaze is celadon.”")
+    with picking(pottery, tmp_path / "out", "kiln") as screen:
+        screen.shows("1 of ")
+        screen.type(f"\x15zeppelin{ENTER}")
+        screen.shows("Nothing was found")
+        screen.type(ESCAPE)
+        assert screen.ends() == 1
+    assert (tmp_path / "out").read_text() == ""
+
+
 @pytest.mark.parametrize(("args", "key"), [(["--copy"], ENTER), ([], CTRL_Y)], ids=["option", "key"])
 def test_the_citation_is_copied_by_the_terminal(pottery: Shell, tmp_path: Path, args: list[str], key: str) -> None:
     with picking(pottery, tmp_path / "out", "celadon", *args) as screen:

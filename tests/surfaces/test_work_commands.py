@@ -91,10 +91,13 @@ def test_a_file_is_known_by_its_name_alone_and_a_slip_is_mended(sample: Shell) -
     assert [hit["id"] for hit in sample.json("file", "rate_limit.py")["changes"]] == [hit["id"] for hit in whole]
     assert "There is more: raise --limit." in sample.run("file", "rate_limit.py", "--limit", "1").stdout
     assert "Did you mean" in sample.run("file", "rate_limits.py").stdout
+    assert "`mcp-memory file ja.json --project '*'` looks in all projects" in sample.run("file", "ja.json").stdout
+    assert "No change of" in sample.run("file", "ja\udcff.json").stdout
 
 
 def test_a_session_without_an_id_lists_the_sessions(sample: Shell) -> None:
     assert sample.run("session").stdout == sample.run("sessions").stdout
+    assert sample.run("session", "--project", "*").stdout == sample.run("sessions", "--project", "*").stdout
     assert len(sample.json("sessions", "--limit", "3")["sessions"]) == 3
     assert {one["project"] for one in sample.json("sessions", "--project", "*")["sessions"]} == {
         "tidepool-api",

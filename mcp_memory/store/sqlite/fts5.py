@@ -20,6 +20,8 @@ from mcp_memory.domain.events import Event
 from mcp_memory.domain.nodes import grip_id
 from mcp_memory.domain.terms import (
     DEEPEST,
+    SCANNED,
+    SHARE,
     SPOKEN,
     WEIGHTS,
     IndexEntry,
@@ -136,11 +138,17 @@ class Fts5Index:
         def read(connection: sqlite3.Connection) -> Pool:
             counted = self.counted or Counted()
             documents, counts = _frequencies(connection, terms, counted)
-            match = match_expression(scannable(terms, counts, documents))
+            chosen = scannable(terms, counts, documents)
+            match = match_expression(chosen)
             where, values = _conditions(connection, within, cited)
             said = _said(connection, within)
-            handed = _BEST.format(kept=f"AND {_KEPT.format(where=where)}" if where else "", order=_HANDED)
-            best = handed if where else _BEST.format(kept="", order=_SORTED)
+            kept = (
+                f"AND {_KEPT.format(where=where)}"
+                if where
+                else _latest([counts[each.match] for each in chosen], documents)
+            )
+            handed = _BEST.format(kept=kept, order=_HANDED)
+            best = handed if where else _BEST.format(kept=kept, order=_SORTED)
             if where and said <= _LITTLE:
                 best = _BEST.format(kept=_AMONG.format(where=where), order=_SORTED)
             rows = connection.execute(best, (match, *values, limit)) if match and said else ()
@@ -299,6 +307,14 @@ def _conditions(connection: sqlite3.Connection, within: Within, cited: bool) -> 
     if cited:
         clauses.append(_CITED)
     return " AND ".join(clauses), values
+
+
+def _latest(counts: Sequence[int], documents: int) -> str:
+    """A condition by which of a word that stands nearly everywhere only the latest events are ranked: with no rarer
+    word beside it, none of them tells more than another."""
+    if len(counts) != 1 or counts[0] <= max(SCANNED, documents // SHARE):
+        return ""
+    return f"AND rowid >= {round(documents * 4 * (1 - SCANNED / counts[0]))}"
 
 
 def _said(connection: sqlite3.Connection, within: Within) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.events import Event, TurnOutline
@@ -43,6 +44,8 @@ class TurnPart:
     _reads: Reads
 
     async def edits(self, name: str, tools: Collection[str], within: Within, limit: int) -> list[list[Event]]:
+        # Half a character stands in no file's name that was captured, and the database takes none.
+        name = name.encode("utf-8", "replace").decode()
         values = {
             # The index falls apart at the same signs as a quoted name. A NUL would end it before its quote.
             "match": 'tool : "{}"'.format(name.replace('"', " ").replace("\0", " ")),
@@ -60,38 +63,49 @@ class TurnPart:
         return list(turns.values())
 
     async def turn_of(self, key: bytes) -> TurnOutline:
-        for session, *place in await self._reads.fetch(_PLACE, (key,)):
-            asked = await self._first(session, f"{_HERE} <= (?, ?) AND {_ASKED}", place, "DESC")
-            end = await self._end(session, place)
-            commit = await self._first(session, f"{_REST} AND {_COMMITTED}", [*place, *end])
-            reply = await self._first(session, f"{_REST} AND {_REPLIED}", [*place, *end], "DESC")
-            return TurnOutline(*(found[0] if found else None for found in (asked, commit, reply)))
-        return TurnOutline()
+        def read(connection: sqlite3.Connection) -> TurnOutline:
+            for session, *place in connection.execute(_PLACE, (key,)):
+                asked = _first(connection, session, f"{_HERE} <= (?, ?) AND {_ASKED}", place, "DESC")
+                end = _end(connection, session, place)
+                commit = _first(connection, session, f"{_REST} AND {_COMMITTED}", [*place, *end])
+                reply = _first(connection, session, f"{_REST} AND {_REPLIED}", [*place, *end], "DESC")
+                return TurnOutline(*(found[0] if found else None for found in (asked, commit, reply)))
+            return TurnOutline()
+
+        return await self._reads.read(read)
 
     async def closings(self, turns: Sequence[int]) -> dict[int, Event]:
-        found: dict[int, Event] = {}
-        for session, *place in await self._reads.fetch(_PLACES, (json.dumps(list(turns)),)):
-            end = await self._end(session, place)
-            if reply := await self._first(session, f"{_REST} AND {_REPLIED}", [*place, *end], "DESC"):
-                found[place[-1]] = reply[0]
-        return found
+        def read(connection: sqlite3.Connection) -> dict[int, Event]:
+            found: dict[int, Event] = {}
+            for session, *place in connection.execute(_PLACES, (json.dumps(list(turns)),)).fetchall():
+                rest = [*place, *_end(connection, session, place)]
+                if reply := _first(connection, session, f"{_REST} AND {_REPLIED}", rest, "DESC"):
+                    found[place[-1]] = reply[0]
+            return found
+
+        return await self._reads.read(read)
 
     async def following(self, turns: Sequence[int]) -> dict[int, tuple[int, Event]]:
-        found: dict[int, tuple[int, Event]] = {}
-        for session, *place in await self._reads.fetch(_PLACES, (json.dumps(list(turns)),)):
-            if later := await self._first(session, f"{_HERE} > (?, ?) AND {_ASKED}", place):
-                found[place[-1]] = later[1], later[0]
-        return found
+        def read(connection: sqlite3.Connection) -> dict[int, tuple[int, Event]]:
+            found: dict[int, tuple[int, Event]] = {}
+            for session, *place in connection.execute(_PLACES, (json.dumps(list(turns)),)).fetchall():
+                if later := _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place):
+                    found[place[-1]] = later[1], later[0]
+            return found
 
-    async def _end(self, session: int, place: Sequence[int]) -> Sequence[int]:
-        """Where the user speaks next."""
-        later = await self._first(session, f"{_HERE} > (?, ?) AND {_ASKED}", place)
-        return (later[0].timestamp_ms, later[1]) if later else (LATEST, LATEST)
+        return await self._reads.read(read)
 
-    async def _first(
-        self, session: int, where: str, values: Sequence[int], way: str = "ASC"
-    ) -> tuple[Event, int] | None:
-        """The first event of a session for which something holds, this way round, and its number."""
-        sql = f"{EVENTS} WHERE e.session = ? AND {where} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT 1"
-        rows = await self._reads.fetch(sql, (session, *values))
-        return next(((event_of(row), row[-1]) for row in rows), None)
+
+def _end(connection: sqlite3.Connection, session: int, place: Sequence[int]) -> Sequence[int]:
+    """Where the user speaks next."""
+    later = _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place)
+    return (later[0].timestamp_ms, later[1]) if later else (LATEST, LATEST)
+
+
+def _first(
+    connection: sqlite3.Connection, session: int, where: str, values: Sequence[int], way: str = "ASC"
+) -> tuple[Event, int] | None:
+    """The first event of a session for which something holds, this way round, and its number."""
+    sql = f"{EVENTS} WHERE e.session = ? AND {where} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT 1"
+    rows = connection.execute(sql, (session, *values))
+    return next(((event_of(row), row[-1]) for row in rows), None)

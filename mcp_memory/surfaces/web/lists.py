@@ -192,12 +192,10 @@ async def _fits(here: Answers, hit: Hit, role: str, client: str, file: str) -> b
         name = file.replace("\\", "/").rpartition("/")[2].casefold()
         if not any(name in each.passage.text.casefold() for each in (hit, *hit.lines)):
             return False
-    if client:
-        cards = (
-            await here.reader.session_list(SessionQuery(session_id=hit.session_id, limit=1)) if hit.session_id else []
-        )
+    if client and not hit.client and hit.session_id:
+        cards = await here.reader.session_list(SessionQuery(session_id=hit.session_id, limit=1))
         return any(card.client == client for card in cards)
-    return True
+    return not client or hit.client == client
 
 
 async def sessions(here: Answers, asked: Asked) -> Data:

@@ -35,6 +35,21 @@ async def test_a_frequent_term_is_estimated_and_left_out_of_the_scan(
         assert (250 <= common <= 350, rare) == (True, 1)
 
 
+async def test_of_a_word_that_stands_everywhere_the_latest_events_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fts5, "SCANNED", 20)
+    lines = [said(f"common thing {n}", f"2026-03-02T10:{n % 60:02}:{n // 60:02}Z", session=f"s{n}") for n in range(200)]
+    async with memory(tmp_path) as app:
+        await tell(app, [*lines, said("common, uncommonly rare", "2026-03-01T10:00:00Z")])
+        latest = {int(text.split()[-1]) for text in texts(await pool(app, "common")) if text.startswith("common thing")}
+        assert len(latest) >= 20
+        assert min(latest) >= 170
+        assert "common, uncommonly rare" in texts(await pool(app, "common rare"))
+        # In a time all of it is ranked.
+        assert len(texts(await pool(app, "common", end_ms=1_772_452_800_000))) > 40
+
+
 async def test_a_short_key_opens_what_it_begins(tmp_path: Path) -> None:
     async with memory(tmp_path) as app:
         await tell(app, conversation())
