@@ -53,7 +53,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 # One worker more than there are cores: many tests wait for a process or a browser.
-PYTEST := $(BIN)/pytest -q -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadgroup
+PYTEST := $(BIN)/pytest -q -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 unit: $(READY) axe
 	$(PYTEST)
 

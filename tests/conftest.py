@@ -7,16 +7,13 @@ from hypothesis import settings
 settings.register_profile("mcp-memory", deadline=None, max_examples=50)
 settings.load_profile("mcp-memory")
 
-#: The modules that take longest. They begin first, so that no worker is left alone with one of them at the end.
-LONGEST = ("test_trials", "test_upgrade", "test_truth_set", "test_recall_set", "test_repair", "test_large_transcripts")
+#: What takes longest. It begins first, so that no worker is left alone with it at the end, and what shares a browser or
+#: a memory is not torn apart: workers that are done take from the end of what others have left.
+LONGEST = ("browser", "test_trials", "test_upgrade", "test_truth_set", "test_recall_set", "test_repair")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests, and leave each module of pages to one worker: it has a browser and a server of its own."""
-    for item in items:
-        if item.path.parent.name == "browser":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=lambda item: item.path.stem not in LONGEST)
+    items.sort(key=lambda item: not {item.path.stem, item.path.parent.name} & {*LONGEST})
 
 
 @pytest.fixture

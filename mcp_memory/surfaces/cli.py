@@ -181,7 +181,8 @@ class _Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            meant = did_you_mean(str(value), action.choices or ())
+            hint = getattr(action, "hints", {}).get(value)
+            meant = f" {hint}" if hint else did_you_mean(str(value), action.choices or ())
             if isinstance(action, argparse._SubParsersAction):
                 # There are too many to name them all.
                 meant = f"invalid choice: {value!r}.{meant} `{self.prog} --help` lists the commands."
@@ -250,7 +251,9 @@ def parser(*, as_json: bool = False) -> argparse.ArgumentParser:
                 row["type"] = _TYPES[row["type"]]
             if isinstance(row.get("choices"), str):
                 row["choices"] = Names(row["choices"], row.get("default"))
-            place.add_argument(*flags, **row)
+            hints = row.pop("hints", {})
+            # What is said to values that are none, but well known.
+            place.add_argument(*flags, **row).hints = hints  # type: ignore[attr-defined]
     return root
 
 

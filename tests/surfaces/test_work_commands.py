@@ -183,6 +183,12 @@ def test_a_typo_is_answered_by_what_was_probably_meant(sample: Shell, words: lis
     assert "Traceback" not in done.stderr
 
 
+def test_a_client_without_an_installation_of_its_own_is_told_by_which_it_is_captured(sample: Shell) -> None:
+    told = sample.run("install", "vscode").stderr
+    assert "`install claude-code`" in told
+    assert "Did you mean" not in told
+
+
 def test_help_shows_the_commands_by_what_one_wants(sample: Shell) -> None:
     told = sample.run("--help").stdout
     groups = ["look at what is remembered", "bring history in", "keep it well", "connect agents and people"]
