@@ -19,11 +19,12 @@ help:
 	@echo "make release  sdist, wheel and bill of materials in dist/"
 	@echo "make lock   write requirements.lock anew (UPGRADE=1: with the newest versions)"
 
-# Exactly the packages of the lock file, each compared with its hash; the build backend is one of them.
+# Exactly the packages of the lock file, each compared with its hash; the build backend is one of them. What is not
+# used need not be compiled.
 $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(PIP) --require-hashes --only-binary :all: --requirement requirements.lock
+	$(PIP) --no-compile --require-hashes --only-binary :all: --requirement requirements.lock
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 

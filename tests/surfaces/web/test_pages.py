@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -156,9 +157,9 @@ async def test_a_project_that_is_gone_does_not_follow_along(settings: Settings) 
 async def test_what_is_open_is_told_of_each_project_however_busy_another_is(blank: Settings) -> None:
     async with reading(blank) as reader:
         left = said("Merged. Left open: the flaky kiln test.", "2026-10-01T09:01:00Z", role="assistant", project="kiln")
-        await reader.learn([said("Merge the kiln branch.", "2026-10-01T09:00:00Z", project="kiln"), left])
-        for n in range(45):
-            await reader.learn(conversation(f"2026-10-{n % 25 + 2:02}", session=f"busy-{n}", project="busy"))
+        busy = [conversation(f"2026-10-{n % 25 + 2:02}", session=f"busy-{n}", project="busy") for n in range(45)]
+        merged = said("Merge the kiln branch.", "2026-10-01T09:00:00Z", project="kiln")
+        await reader.learn([merged, left, *chain.from_iterable(busy)])
         assert "the flaky kiln test" in text_of(await reader.get("/")).partition("Open now")[2].partition("Latest")[0]
 
 
