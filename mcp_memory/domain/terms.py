@@ -287,8 +287,8 @@ class Within:
     end_ms: int | None = None
 
     @property
-    def everywhere(self) -> bool:
-        return self.project is None and self.start_ms is None and self.end_ms is None
+    def dated(self) -> bool:
+        return self.start_ms is not None or self.end_ms is not None
 
 
 @dataclass(frozen=True, slots=True)

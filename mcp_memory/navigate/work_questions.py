@@ -26,7 +26,7 @@ _EXACT, _LIKELY = 0.8, 0.55
 #: How much is listed at most, and of how many of the latest sessions and segments it is gathered.
 _EDITS, _REQUESTS, _SESSIONS, _SEGMENTS = 500, 50, 8, 40
 #: Of how many projects it is told what is open where all are asked for: of those that were active last.
-_PROJECTS = 12
+_PROJECTS = 8
 #: How many of the user's last messages tell where a session stopped.
 _LAST = 3
 #: What is longer is no such question, even if it begins like one.

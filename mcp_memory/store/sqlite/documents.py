@@ -161,7 +161,7 @@ class IndexPart:
         kept: list[IndexEntry] = []
         for start in range(0, len(best.numbers), _CHUNK):
             part = best.numbers[start : start + _CHUNK]
-            if not within.everywhere:
+            if within.project is not None or within.dated:
                 times = {"start": within.start_ms, "end": within.end_ms}
                 values = {"numbers": json.dumps(part), "project": within.project, **times}
                 fitting = {number for (number,) in await self._reads.fetch(_FITTING, values)}

@@ -129,7 +129,7 @@ class Fts5Index:
             match = match_expression(scannable(terms, counts, documents))
             kept, values = _wanted(connection, within, kinds)
             # What only touches the time is left out when it is loaded, where it should lie within.
-            depth = limit if within.start_ms is None and within.end_ms is None else limit * _DEPTH
+            depth = limit * _DEPTH if within.dated else limit
             return connection.execute(_RANKED.format(kept=kept), (match, *values, depth)).fetchall() if match else []
 
         return await load(self.database, await self.database.read(read), limit, within, kinds)
@@ -142,16 +142,16 @@ class Fts5Index:
             match = match_expression(chosen)
             where, values = _conditions(connection, within, cited)
             said = _said(connection, within)
-            kept = (
-                f"AND {_KEPT.format(where=where)}"
-                if where
-                else _latest([counts[each.match] for each in chosen], documents)
-            )
-            handed = _BEST.format(kept=kept, order=_HANDED)
-            best = handed if where else _BEST.format(kept=kept, order=_SORTED)
+            kept = f"AND {_KEPT.format(where=where)}" if where else ""
+            latest = "" if within.dated else _latest([counts[each.match] for each in chosen], documents)
+            handed = _BEST.format(kept=f"{kept} {latest}", order=_HANDED)
+            best = handed if where else _BEST.format(kept=latest, order=_SORTED)
             if where and said <= _LITTLE:
-                best = _BEST.format(kept=_AMONG.format(where=where), order=_SORTED)
-            rows = connection.execute(best, (match, *values, limit)) if match and said else ()
+                best, latest = _BEST.format(kept=_AMONG.format(where=where), order=_SORTED), ""
+            rows = connection.execute(best, (match, *values, limit)).fetchall() if match and said else []
+            if where and latest and len(rows) < limit:
+                # Too little of the latest is of this project.
+                rows = connection.execute(_BEST.format(kept=kept, order=_HANDED), (match, *values, limit)).fetchall()
             numbers, starts = [number for (number,) in rows], _starts(terms, counts)
             messages = _messages(connection, numbers, starts)
             if len(numbers) == limit and is_flooded(messages):

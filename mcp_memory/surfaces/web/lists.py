@@ -31,7 +31,7 @@ _STEPS = 4
 _PAGE, _SESSIONS, _FILES, _RECALLED = 20, 30, 60, 40
 _DAY_MS, _COUNTED_DAYS = 24 * 60 * 60 * 1000, 30
 #: Filters that the index does not know are applied to so many of the best hits.
-_FILTERED = 150
+_FILTERED = 100
 _SHOWN = 320
 _ROLES = ("user", "assistant", "tool")
 

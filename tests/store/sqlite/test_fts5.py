@@ -46,7 +46,11 @@ async def test_of_a_word_that_stands_everywhere_the_latest_events_are_ranked(
         assert len(latest) >= 20
         assert min(latest) >= 170
         assert "common, uncommonly rare" in texts(await pool(app, "common rare"))
-        # In a time all of it is ranked.
+        monkeypatch.setattr(fts5, "_LITTLE", 0)
+        # Of a project that has none of the latest, all is ranked; so is all in a time.
+        older = [said(f"common bird {n}", f"2026-02-01T10:00:{n:02}Z", session="o", project="old") for n in range(30)]
+        await tell(app, [*older, *(said(f"common fish {n}", f"2026-03-04T10:00:{n:02}Z") for n in range(60))])
+        assert len(texts(await pool(app, "common", project="old"))) == 30
         assert len(texts(await pool(app, "common", end_ms=1_772_452_800_000))) > 40
 
 

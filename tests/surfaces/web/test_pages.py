@@ -79,7 +79,7 @@ async def test_a_filter_says_how_far_it_looked(blank: Settings) -> None:
             )
             for number in range(170)
         )
-        assert "Only the best 150 hits were looked through" in await reader.get("/search?q=lantern&role=assistant")
+        assert "Only the best 100 hits were looked through" in await reader.get("/search?q=lantern&role=assistant")
         assert "looked through" not in await reader.get("/search?q=lantern+169&role=user&when=2026-10-20+02:49")
         assert "looked through" not in await reader.get("/search?q=lantern")
 
