@@ -53,8 +53,8 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Two workers more than there are cores: many tests wait for a process or a browser.
-PYTEST := $(BIN)/pytest -q -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --dist worksteal
+# One worker more than there are cores: many tests wait for a process or a browser.
+PYTEST := $(BIN)/pytest -q -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 unit: $(READY) axe
 	$(PYTEST)
 
