@@ -189,10 +189,10 @@ print(json.dumps({"killed": killed, "different": different}))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-@pytest.mark.parametrize("schema", [1, 4])
-def test_an_upgrade_that_is_killed_at_any_point_is_taken_up_by_the_next(tmp_path: Path, schema: int) -> None:
+def test_an_upgrade_that_is_killed_at_any_point_is_taken_up_by_the_next(tmp_path: Path) -> None:
+    """From the first schema, so that it goes through all of them."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", DRIVER, str(tmp_path), str(schema)],
+        [sys.executable, "-W", "ignore", "-c", DRIVER, str(tmp_path), "1"],
         cwd=REPO,
         capture_output=True,
         text=True,
