@@ -341,10 +341,8 @@ def _wanted(connection: sqlite3.Connection, within: Within, kinds: frozenset[str
     )
     filters = [(clause, value) for clause, value in asked if value is not None]
     clauses = " AND ".join([f"n.level IN ({', '.join(map(str, levels))})", *(clause for clause, _ in filters)])
-    node, held = (
-        f"rowid % 4 = {NODE} AND {_NODE_KEPT.format(where=clauses)}",
-        list[object](value for _, value in filters),
-    )
+    node = f"rowid % 4 = {NODE} AND {_NODE_KEPT.format(where=clauses)}"
+    held: list[object] = [value for _, value in filters]
     if kinds is not None and "event" not in kinds:
         return f"AND {node}", held
     return f"AND ({event} OR {node})", [*values, *held]

@@ -14,7 +14,7 @@ from mcp_memory.domain.handed import BRIEF, RESOURCE, Handed, HandedQuery
 from mcp_memory.domain.inventory import DayActivity, SessionInfo, SessionQuery
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.text import safe
-from mcp_memory.domain.toc import Level, Scope
+from mcp_memory.domain.toc import Level
 from mcp_memory.errors import UsageError
 from mcp_memory.navigate import overview
 from mcp_memory.navigate.answers import Answers, find_hits
@@ -238,7 +238,7 @@ async def file(here: Answers, asked: Asked) -> Data:
     scope, path, offset = await scope_of(here, asked), asked.get("path"), asked.number("offset", 10_000)
     if not path:
         raise UsageError("No file is named: give its path, as in /file?path=src/app.py.")
-    query = Query(Scope(None, scope.project), path, None, limit=_PAGE, offset=offset)
+    query = Query(scope, path, None, limit=_PAGE, offset=offset)
     found = await work_hits(here.reader, query, "file", path)
     hits = [_hit(here, hit) for hit in found.hits]
     return {"title": safe(path, 100), "file": path, "hits": hits, "more": found.more, "offset": offset}
