@@ -15,7 +15,7 @@ from mcp_memory.app import App
 from mcp_memory.clients import CLIENTS, default_places, detect
 from mcp_memory.clients.port import Folders, TranscriptState
 from mcp_memory.domain.events import Event, EventType
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from tests.clients.conftest import Transcript
 from tests.support import REPO, memory
 

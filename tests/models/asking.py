@@ -14,8 +14,8 @@ from mcp_memory.models import forms
 from mcp_memory.models.caller import Caller, ModelSettings
 from mcp_memory.models.forms import NOTHING, Claims, Prompt, SectionAnswer
 from mcp_memory.models.providers import OpenAIProvider
+from mcp_memory.store.sql.work import SqlLedger
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.work import SqliteLedger
 from tests.models.scripted import KEY, Respond, Scripted, scripted
 from tests.support import StoppedClock
 
@@ -32,7 +32,7 @@ class Asking:
 
     caller: Caller
     model: Scripted
-    ledger: SqliteLedger
+    ledger: SqlLedger
     database: Database
     clock: StoppedClock
     waits: list[float] = field(default_factory=list)
@@ -70,7 +70,7 @@ async def asking(
 
     with scripted(respond) as model:
         async with Database.open(home / "memory.db") as database:
-            ledger = SqliteLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
+            ledger = SqlLedger(database, clock, UTC, cap, {"test-model": (1.0, 5.0)})
             program = (command, os.environ if environment is None else environment)
             settings = ModelSettings(kind, models, key, model.url(kind), 256, timeout, concurrency, *program)
             caller = Caller(settings, ledger, clock, make=make, sleep=sleep, chance=lambda: 0.5)

@@ -18,7 +18,7 @@ from mcp_memory.errors import BadId, NotFound, UsageError
 from mcp_memory.models import tokens
 from mcp_memory.navigate.answers import Answers
 from mcp_memory.navigate.context import Context, ContextRequest, levels_of
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from tests.support import all_nodes, conversation, database_of, learn, memory, said
 
 pytestmark = pytest.mark.anyio

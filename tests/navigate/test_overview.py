@@ -47,7 +47,7 @@ async def test_sessions_come_by_their_last_activity_and_in_pages(tmp_path: Path)
 async def test_sessions_of_a_project_are_the_same_whether_it_has_few_or_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("mcp_memory.store.sqlite.overview._FEW", few)
+    monkeypatch.setattr("mcp_memory.store.sql.overview._FEW", few)
     async with memory(tmp_path) as app:
         places = [("2026-03-02", "alpha"), ("2026-03-04", "beta"), ("2026-03-03", "alpha"), ("2026-03-05", "alpha")]
         await learn(app, [line for at, (day, slug) in enumerate(places) for line in conversation(day, f"s{at}", slug)])

@@ -22,9 +22,9 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import NotFound, SummarizerError
 from mcp_memory.navigate.sessions import session_page, session_view
 from mcp_memory.pipeline import compact as stage
+from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sql.records import forget_records
 from mcp_memory.store.sqlite import diagnosis
-from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.records import forget_records
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.support import StoppedClock, database_of, learn, said
 

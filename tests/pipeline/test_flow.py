@@ -11,7 +11,7 @@ from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.terms import Within, terms_of
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
 from mcp_memory.navigate.browse import expand_grip
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio

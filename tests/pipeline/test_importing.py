@@ -18,7 +18,7 @@ from mcp_memory.domain.toc import Level
 from mcp_memory.errors import StoreError
 from mcp_memory.pipeline.importing import Imported, import_files
 from mcp_memory.pipeline.ingest import PORTION
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces.import_command import find_sources, laid_out
 from tests.support import SHARED, all_nodes, conversation, database_of, memory, said
 

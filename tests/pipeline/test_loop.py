@@ -18,7 +18,7 @@ from mcp_memory.domain.nodes import SegmentSummary
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.loop import RETRY_SECONDS, TIMER_SECONDS, pause_after
 from mcp_memory.pipeline.segment import PORTION
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from mcp_memory.summaries import ExtractiveSummarizer
 from tests.support import all_nodes, conversation, database_of, learn, memory, tell
 

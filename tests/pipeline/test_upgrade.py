@@ -19,7 +19,7 @@ from mcp_memory.domain.nodes import Node, NodeQuery
 from mcp_memory.domain.toc import Level, NodeRef
 from mcp_memory.navigate.browse import expand_grip
 from mcp_memory.pipeline.upgrade import Upgrades
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.support import REPO, StoppedClock, all_nodes, database_of, learn, said
 

@@ -17,7 +17,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.config import Calendar, Compaction, Settings, SummarizerSettings
 from mcp_memory.domain.records import Record, body_text
 from mcp_memory.pipeline import compact, upgrade
-from mcp_memory.store.sqlite.records import forget_records
+from mcp_memory.store.sql.records import forget_records
 from tests.models.scripted import KEY, Asked, Http, Said, Scripted, honest, scripted
 from tests.pipeline.test_compact import all_records, before_forgetting, chain, talk
 from tests.pipeline.test_upgrade import SIGNED, settle, upgrades

@@ -9,8 +9,8 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.projects import Wish
-from mcp_memory.store.sqlite.database import Transaction
-from mcp_memory.store.sqlite.store import index_all
+from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sql.store import index_all
 from mcp_memory.surfaces.forget_command import carry_out
 from mcp_memory.surfaces.process_command import until_idle
 from tests.support import all_nodes, conversation, database_of, learn, memory, said

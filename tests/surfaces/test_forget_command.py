@@ -21,7 +21,7 @@ from mcp_memory.domain.projects import Wish
 from mcp_memory.errors import LeaseLost
 from mcp_memory.pipeline.importing import import_files
 from mcp_memory.pipeline.ingest import checkpoint_name
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces import forget_command
 from mcp_memory.surfaces.forget_command import carry_out, key_of
 from tests.pipeline.test_ingest import Client

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory.config import Settings
 from mcp_memory.domain.events import Captured, EventType, Intake, Role
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from mcp_memory.surfaces.doctor import GAP_MS, capture_gap
 from tests.support import conversation, database_of, learn, memory
 from tests.surfaces import client as mcp

@@ -15,8 +15,8 @@ from mcp_memory.app import open_app
 from mcp_memory.config import Index, Settings
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
+from mcp_memory.store.sql.reads import SqlReader
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.reads import SqliteReader
 from mcp_memory.surfaces import look_commands, work_commands
 from tests.support import needs_whoosh
 from tests.surfaces.client import GRIP, ask, connected
@@ -103,9 +103,9 @@ async def test_an_answer_holds_nothing_of_what_is_written_while_it_is_read(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the node itself and its children, someone takes all segments out of the tree and commits."""
-    nodes, writes = SqliteReader.nodes, 0
+    nodes, writes = SqlReader.nodes, 0
 
-    async def then_written(self: SqliteReader, query: NodeQuery) -> Any:
+    async def then_written(self: SqlReader, query: NodeQuery) -> Any:
         nonlocal writes
         found = await nodes(self, query)
         if query.refs and not writes:
@@ -114,7 +114,7 @@ async def test_an_answer_holds_nothing_of_what_is_written_while_it_is_read(
                 other.execute("UPDATE node SET removed = 1 WHERE level = ?", (int(Level.SEGMENT),))
         return found
 
-    monkeypatch.setattr(SqliteReader, "nodes", then_written)
+    monkeypatch.setattr(SqlReader, "nodes", then_written)
     async with connected(settings) as client:
         answer = await ask(client, "get_node", node_id=DAY, budget_tokens=2_000)
         after = await ask(client, "get_node", node_id=DAY, budget_tokens=2_000)

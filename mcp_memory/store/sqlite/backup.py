@@ -15,7 +15,8 @@ from anyio import to_thread
 
 from mcp_memory.capture.settings import private_dir
 from mcp_memory.store.port import Clock, Lease
-from mcp_memory.store.sqlite.database import DUE, ERASURES, Database, told
+from mcp_memory.store.sql.database import ERASURES
+from mcp_memory.store.sqlite.database import DUE, Database, told
 from mcp_memory.store.sqlite.migrations import backup, remove_partial, upgrade_copies, uri
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -15,8 +14,21 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
+from mcp_memory.domain.terms import Columns
 from mcp_memory.domain.text import holds
 from mcp_memory.errors import StoreBusy, StoreError, StoreFull, StoreReplaced, UsageError
+from mcp_memory.store.sql.database import (
+    LOGS,
+    SET_FACT,
+    Reads,
+    Row,
+    Snapshot,
+    SqlDatabase,
+    Transaction,
+    Values,
+    finished,
+    marks,
+)
 from mcp_memory.store.sqlite import migrations
 from mcp_memory.store.sqlite.migrations import (
     MEMORY,
@@ -30,14 +42,17 @@ from mcp_memory.store.sqlite.migrations import (
     uri,
 )
 
-Row = tuple[Any, ...]
-Values = Sequence[Any] | Mapping[str, Any]
 P = ParamSpec("P")
 Result = TypeVar("Result")
+_NEXT = """
+    SELECT max(coalesce((SELECT max(id) FROM {table}), 0),
+               coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1
+"""
+_INDEX = "search (rowid, head, user, assistant, tool, parts)"
+_UNINDEX = "INSERT INTO search (search, rowid, head, user, assistant, tool, parts) VALUES ('delete', ?, ?, ?, ?, ?, ?)"
 #: A write waits for those before it, the longest of which put a whole index in order. A read waits for no write: what
 #: keeps it out is a program that wants the file for itself, and who waits should hear of it soon.
 _WRITING_MS, _READING_MS = 15_000, 4_000
-_TOGETHER = 100
 #: What SQLite says of tables that are not those of this version.
 _UNLIKE = ("no such table", "no such column")
 _PRAGMAS = (
@@ -54,88 +69,65 @@ _WRITABLE = (
 )
 
 
-def marks(values: Sequence[Any]) -> str:
-    """As many question marks as there are values, for a list in SQL."""
-    return ",".join("?" * len(values))
-
-
-class Transaction:
-    """One transaction in progress, of a function that runs in a worker thread; `Database.write` hands it out."""
+class SqliteTransaction(Transaction):
+    """No one else writes during a transaction, so that numbers are counted on from the largest."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._next: dict[str, int] = {}
 
-    def run(self, sql: str, values: Values = ()) -> None:
-        self._connection.execute(sql, values)
-
-    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def insert(self, into: str, rows: Sequence[Sequence[Any]], *, known: str = "") -> None:
-        """Insert many rows by few statements: a statement lets other threads run, and waits for them when it is done.
-
-        `into` names the table and its columns; `known` says what is done about a row that is there already.
-        """
-        for start in range(0, len(rows), _TOGETHER):
-            part = rows[start : start + _TOGETHER]
-            marks = f"({', '.join('?' * len(part[0]))})"
-            values = [value for row in part for value in row]
-            self._connection.execute(f"INSERT INTO {into} VALUES {', '.join([marks] * len(part))} {known}", values)
-
-    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
-
-    def next_id(self, table: str, many: int = 1) -> int:
-        """The first of as many new ids of a table; safe because no one else writes during this transaction.
-
-        Where ids are places in the log, one that was given away is not given again after its row is gone.
-        """
+    def new_ids(self, table: str, many: int = 1) -> range:
+        """Where ids are places in the log, one that was given away is not given again after its row is gone."""
         if table not in self._next:
-            rows = self.fetch(
-                f"SELECT max(coalesce((SELECT max(id) FROM {table}), 0), "
-                "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) + 1",
-                (table,),
-            )
-            self._next[table] = int(rows[0][0])
+            self._next[table] = int(self.fetch(_NEXT.format(table=table), (table,))[0][0])
         first = self._next[table]
         self._next[table] += many
-        return first
+        return range(first, first + many)
+
+    def last_id(self, table: str) -> int:
+        return int(self.fetch("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,))[0][0])
+
+    def skip_id(self, table: str) -> int:
+        self.run("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = ?", (table,))
+        return self.last_id(table)
+
+    def index(self, documents: Sequence[tuple[int, Columns]]) -> None:
+        self.insert(_INDEX, [(number, *columns) for number, columns in documents])
+
+    def unindex(self, documents: Sequence[tuple[int, Columns]]) -> None:
+        for number, columns in documents:
+            self.run(_UNINDEX, (number, *columns))
+
+    def empty_index(self) -> None:
+        self.run("INSERT INTO search (search) VALUES ('delete-all')")
+
+    def tidy_index(self) -> None:
+        # The index keeps words in its old parts until these are merged.
+        self.run("INSERT INTO search (search) VALUES ('optimize')")
+
+    def keep_counting(self, table: str) -> None:
+        self.run("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        self.run(f"INSERT INTO sqlite_sequence (name, seq) SELECT ?, coalesce(max(id), 0) FROM {table}", (table,))
 
 
-class Reads(ABC):
-    """What can be read from: the database as it stands, or a snapshot of it."""
+class SqliteReads(Reads):
+    """What SQLite alone tells."""
 
-    @abstractmethod
-    async def fetch(self, sql: str, values: Values = ()) -> list[Row]: ...
+    async def reached(self) -> dict[str, int]:
+        found: dict[str, int] = dict(
+            await self.fetch(f"SELECT name, seq FROM sqlite_sequence WHERE name IN ({marks(LOGS)})", LOGS)
+        )
+        return {table: int(found.get(table, 0)) for table in LOGS}
 
-    async def value(self, sql: str, values: Values = ()) -> Any:
-        """The first column of the first row, None if there is no row."""
-        rows = await self.fetch(sql, values)
-        return rows[0][0] if rows else None
-
-    @abstractmethod
-    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Reads that belong together: all see one committed state, and a thread is entered once for all of them."""
+    async def version(self) -> int:
+        return int(await self.value("SELECT user_version FROM pragma_user_version"))
 
 
-class Snapshot(Reads):
-    """One committed state, read in the thread that holds it; handed out by `Database.at_once` only.
-
-    Nothing here ever waits, so that what awaits nothing else runs to its end without an event loop.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    async def fetch(self, sql: str, values: Values = ()) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
-
-    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        return work(self._connection)
+class SqliteSnapshot(Snapshot, SqliteReads):
+    """A read transaction."""
 
 
-class Database(Reads):
+class Database(SqliteReads, SqlDatabase):
     """Owns the connections. Reads see the last committed state; writes go through `write`.
 
     Many reads go on at once while one write does: reads have aiosqlite's thread, a write brings its own, and so do
@@ -190,7 +182,7 @@ class Database(Reads):
             )
 
     async def write(
-        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+        self, work: Callable[Concatenate[SqliteTransaction, P], Result], *args: P.args, **named: P.kwargs
     ) -> Result:
         """One write: all that `work` does or nothing, whatever happens meanwhile.
 
@@ -201,19 +193,19 @@ class Database(Reads):
                 return await to_thread.run_sync(self._write, lambda tx: work(tx, *args, **named))
 
     def write_here(
-        self, work: Callable[Concatenate[Transaction, P], Result], *args: P.args, **named: P.kwargs
+        self, work: Callable[Concatenate[SqliteTransaction, P], Result], *args: P.args, **named: P.kwargs
     ) -> Result:
         """The same in the caller's own thread, which must not be that of the event loop."""
         with self._told():
             return self._write(lambda tx: work(tx, *args, **named))
 
-    def _write(self, work: Callable[[Transaction], Result]) -> Result:
+    def _write(self, work: Callable[[SqliteTransaction], Result]) -> Result:
         with self._in_write:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 if (version := migrations.version_of(self._writer)) > migrations.latest(self._kind):
                     raise migrations.newer(version, self.path, self._kind)
-                result = work(Transaction(self._writer))
+                result = work(SqliteTransaction(self._writer))
                 # Whoever is told that something is kept may throw away where it came from.
                 self._check()
                 self._writer.execute("COMMIT")
@@ -252,12 +244,15 @@ class Database(Reads):
             with self._told():
                 return await to_thread.run_sync(self._read, work)
 
-    async def at_once(self, work: Callable[[Snapshot], Coroutine[Any, Any, Result]]) -> Result:
+    async def read_as_transaction(self, work: Callable[[SqliteTransaction], Result]) -> Result:
+        return await self.read(lambda connection: work(SqliteTransaction(connection)))
+
+    async def at_once(self, work: Callable[[SqliteSnapshot], Coroutine[Any, Any, Result]]) -> Result:
         """Read and think in one go, in one worker thread: handing over to it and back takes longer than most reads.
 
         What `work` does with the snapshot sees one committed state; it must not wait for anything else.
         """
-        return await self.read(lambda connection: _finished(work(Snapshot(connection))))
+        return await self.read(lambda connection: finished(work(SqliteSnapshot(connection))))
 
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._in_read:
@@ -289,16 +284,6 @@ class Database(Reads):
     async def data_version(self) -> int:
         """A number that changes whenever another connection has written."""
         return int(await self.value("PRAGMA data_version"))
-
-
-def _finished(work: Coroutine[Any, Any, Result]) -> Result:
-    """What a coroutine gives that never waits."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # it carries what the coroutine returned
-    work.close()
-    raise RuntimeError("Only the snapshot may be awaited here; nothing else could answer in this thread.")
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -390,31 +375,17 @@ def explain(error: sqlite3.Error, path: Path, *, changed: bool = False) -> Store
     return StoreError(f"{path}: {error}. `mcp-memory doctor` looks for what is wrong.")
 
 
-#: The marks, with spaces between them, the latest last.
-ERASURES = "SELECT value FROM meta WHERE key = 'erasures'"
-#: How many marks are kept. What has missed more is made anew.
-_KEPT = 64
 _LENGTH = 12
-_ADD = (
-    "INSERT INTO meta (key, value) VALUES ('erasures', lower(hex(randomblob(6)))) ON CONFLICT (key) DO UPDATE "
-    f"SET value = substr(value || ' ' || excluded.value, -{_KEPT * (_LENGTH + 1) - 1})"
-)
 #: The latest mark if the file has not been scrubbed since, and whether it was at least written anew.
 DUE = f"""
     SELECT substr(e.value, -{_LENGTH}), substr(e.value, -{_LENGTH}) = w.value
     FROM meta e LEFT JOIN meta s ON s.key = 'scrubbed' LEFT JOIN meta w ON w.key = 'rewritten'
     WHERE e.key = 'erasures' AND substr(e.value, -{_LENGTH}) <> coalesce(s.value, '')
 """
-_NOTE = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
 #: A file up to this size is written anew in memory, a larger one by way of a temporary file without a name.
 _IN_MEMORY = 256 * 1024 * 1024
 #: What is left free on the disk while that is done: the hooks need some.
 _SPARE = 16 * 1024 * 1024
-
-
-def note_erasure(tx: Transaction) -> None:
-    """Leave a mark in the transaction that erases."""
-    tx.run(_ADD)
 
 
 def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
@@ -436,11 +407,11 @@ def scrub(connection: sqlite3.Connection, path: Path, wait_ms: int) -> str:
             store = "MEMORY" if path.stat().st_size <= _IN_MEMORY else "FILE"
             connection.execute(f"PRAGMA temp_store = {store}")
             connection.execute("VACUUM")
-            connection.execute(_NOTE, ("rewritten", mark))
+            connection.execute(SET_FACT, ("rewritten", mark))
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             return f"{holder(path, 'READ', READ_MARKS)} is still reading an earlier state"
-        connection.execute(_NOTE, ("scrubbed", mark))
+        connection.execute(SET_FACT, ("scrubbed", mark))
     except sqlite3.Error as error:  # someone else writes, or there is no room for a second copy
         return str(error)
     finally:

@@ -20,9 +20,10 @@ from mcp_memory.domain.projects import Claim
 from mcp_memory.domain.records import digest
 from mcp_memory.domain.terms import Standing
 from mcp_memory.errors import UPDATE, Damage, Problem
-from mcp_memory.store.sqlite.database import DUE, Transaction
+from mcp_memory.store.sql.log import claim_of
+from mcp_memory.store.sql.work import REVISIONS
+from mcp_memory.store.sqlite.database import DUE, SqliteTransaction
 from mcp_memory.store.sqlite.inbox import SET_ASIDE
-from mcp_memory.store.sqlite.log import claim_of
 from mcp_memory.store.sqlite.migrations import (
     EMPTY,
     INBOX,
@@ -35,7 +36,6 @@ from mcp_memory.store.sqlite.migrations import (
     uri,
     version_of,
 )
-from mcp_memory.store.sqlite.work import REVISIONS
 
 _MINUTE = 60_000
 #: Less than this is too little for a database that is being written to.
@@ -172,7 +172,7 @@ def facts(path: Path) -> Facts:
 
 def claim(path: Path, root: str, label: str) -> Claim:
     """Whether the name that a directory claims counts; it does where the database cannot tell."""
-    return _looked(path, lambda connection: claim_of(Transaction(connection), root, label), Claim())
+    return _looked(path, lambda connection: claim_of(SqliteTransaction(connection), root, label), Claim())
 
 
 def _looked(path: Path, look: Callable[[sqlite3.Connection], T], otherwise: T) -> T:

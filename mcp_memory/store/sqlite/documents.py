@@ -26,10 +26,9 @@ from mcp_memory.domain.terms import (
     event_columns,
     node_columns,
 )
-from mcp_memory.store.sqlite.database import ERASURES, Reads
-from mcp_memory.store.sqlite.fts5 import load, pool_of
-from mcp_memory.store.sqlite.log import EVENT
-from mcp_memory.store.sqlite.nodes import NODE
+from mcp_memory.store.sql.database import ERASURES, EVENT, NODE, Reads
+from mcp_memory.store.sql.pool import load
+from mcp_memory.store.sqlite.fts5 import pool_of
 
 REACHED = f"""
     SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0),

@@ -23,7 +23,8 @@ from mcp_memory.domain.handed import BRIEF, Handed, HandedQuery, HandedTotal
 from mcp_memory.domain.projects import Coverage
 from mcp_memory.errors import LeaseLost
 from mcp_memory.store.inbox_port import InboxCounts, InboxRow, Local
-from mcp_memory.store.sqlite.database import ERASURES, Database, Row, Transaction, note_erasure
+from mcp_memory.store.sql.database import ERASURES, Row, Transaction, note_erasure
+from mcp_memory.store.sqlite.database import Database, SqliteTransaction
 from mcp_memory.store.sqlite.migrations import INBOX, is_fixed
 
 _ROWS = "SELECT id, received_ms, client, root, label, payload FROM inbox WHERE state = 0 ORDER BY id LIMIT ?"
@@ -189,7 +190,7 @@ class SqliteInbox:
             return Local(len(payloads), len(answers))
 
         if dry_run:
-            return Local(*map(len, await database.read(lambda connection: found(Transaction(connection)))))
+            return Local(*map(len, await database.read(lambda connection: found(SqliteTransaction(connection)))))
         return await database.write(write)
 
     async def note_handed(self, row: Handed, wanted: Sequence[str], home: tuple[str, str]) -> None:

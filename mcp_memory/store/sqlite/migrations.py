@@ -309,10 +309,10 @@ def _apply(connection: sqlite3.Connection, todo: Sequence[tuple[int, str]], path
 
 def _fill_index(connection: sqlite3.Connection) -> None:
     """Index all events and nodes by the present rules."""
-    from mcp_memory.store.sqlite.database import Transaction
-    from mcp_memory.store.sqlite.store import index_all
+    from mcp_memory.store.sql.store import index_all
+    from mcp_memory.store.sqlite.database import SqliteTransaction
 
-    index_all(Transaction(connection))
+    index_all(SqliteTransaction(connection))
 
 
 def _carry_over(memory: sqlite3.Connection, path: Path) -> None:

@@ -30,10 +30,13 @@ from zoneinfo import ZoneInfo
 from mcp_memory.domain.events import EventType, Role
 from mcp_memory.domain.records import digest
 from mcp_memory.errors import Damage, NotFound, StoreBusy, StoreError, StoreFull
+from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sql.log import project_of
+from mcp_memory.store.sql.records import forget_records
+from mcp_memory.store.sql.store import index_all, start_anew
 from mcp_memory.store.sqlite.backup import backups_of
-from mcp_memory.store.sqlite.database import Transaction, told
+from mcp_memory.store.sqlite.database import SqliteTransaction, told
 from mcp_memory.store.sqlite.diagnosis import examine
-from mcp_memory.store.sqlite.log import project_of
 from mcp_memory.store.sqlite.migrations import (
     INBOX,
     INBOX_FILE,
@@ -46,8 +49,6 @@ from mcp_memory.store.sqlite.migrations import (
     rescue_of,
     version_of,
 )
-from mcp_memory.store.sqlite.records import forget_records
-from mcp_memory.store.sqlite.store import index_all, start_anew
 
 Result = TypeVar("Result")
 _COMPANIONS = ("-wal", "-shm")
@@ -229,7 +230,7 @@ def _make_anew(old: Path, path: Path, rescue: Path, timezone: str) -> Repaired:
                 given.append(name)
             if not damaged:
                 break
-        tree = _finish(Transaction(target), timezone, tree=not damaged and version == latest())
+        tree = _finish(SqliteTransaction(target), timezone, tree=not damaged and version == latest())
         events, sessions, projects = target.execute(_COUNTS).fetchone()
         lost = 0 if not damaged else max(0, target.execute(_GAPS).fetchone()[0])
     return Repaired(old, events, sessions, projects, lost, tuple(given), tuple(dict.fromkeys(damaged)), tree)

@@ -13,10 +13,11 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.errors import StoreCorrupt
 from mcp_memory.pipeline import loop
+from mcp_memory.store.sql.database import Transaction, note_erasure
 from mcp_memory.store.sqlite import backup
 from mcp_memory.store.sqlite.backup import Backups, backups_of, copies_of
-from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
-from mcp_memory.store.sqlite.work import SqliteLease
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.lease import SqliteLease
 from tests.support import StoppedClock, conversation, database_of, learn, memory, tell
 
 pytestmark = pytest.mark.anyio

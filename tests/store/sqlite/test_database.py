@@ -16,7 +16,8 @@ import pytest
 from anyio import to_thread
 
 from mcp_memory.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer
-from mcp_memory.store.sqlite.database import Database, Snapshot, Transaction, explain, told
+from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sqlite.database import Database, SqliteSnapshot, explain, told
 from mcp_memory.store.sqlite.migrations import latest
 
 pytestmark = pytest.mark.anyio
@@ -74,13 +75,13 @@ async def test_reads_that_belong_together_see_one_state(tmp_path: Path) -> None:
 async def test_what_is_done_at_once_sees_one_state_in_one_other_thread(tmp_path: Path) -> None:
     threads: set[int] = set()
 
-    async def count(snapshot: Snapshot) -> int:
+    async def count(snapshot: SqliteSnapshot) -> int:
         threads.add(threading.get_ident())
         return int(await snapshot.value("SELECT count(*) FROM meta"))
 
     async with Database.open(tmp_path / "memory.db") as database:
 
-        async def look(snapshot: Snapshot) -> list[int]:
+        async def look(snapshot: SqliteSnapshot) -> list[int]:
             before = await count(snapshot)
             with sqlite3.connect(database.path) as writing:
                 writing.execute("INSERT INTO meta VALUES ('a', '')")
@@ -93,11 +94,11 @@ async def test_what_is_done_at_once_sees_one_state_in_one_other_thread(tmp_path:
 
 
 async def test_what_is_done_at_once_may_not_wait_and_the_next_read_works(tmp_path: Path) -> None:
-    async def wait(snapshot: Snapshot) -> int:
+    async def wait(snapshot: SqliteSnapshot) -> int:
         await asyncio.sleep(0)
         return 1
 
-    async def fail(snapshot: Snapshot) -> None:
+    async def fail(snapshot: SqliteSnapshot) -> None:
         await snapshot.fetch("SELECT 1 FROM nowhere")
 
     async with Database.open(tmp_path / "memory.db") as database:

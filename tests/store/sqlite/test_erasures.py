@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_memory.store.sql.database import Transaction, note_erasure
 from mcp_memory.store.sqlite import database as database_module
-from mcp_memory.store.sqlite.database import Database, Transaction, note_erasure
+from mcp_memory.store.sqlite.database import Database
 from mcp_memory.store.sqlite.migrations import INBOX
 
 pytestmark = pytest.mark.anyio

@@ -9,6 +9,7 @@ import pytest
 
 from mcp_memory.domain import terms
 from mcp_memory.domain.terms import Pool, Within
+from mcp_memory.store.sql.pool import _CITED, _GRIPS_OF
 from mcp_memory.store.sqlite import fts5
 from mcp_memory.store.sqlite.store import SqliteStore
 from tests.support import conversation, memory, pool, said, tell
@@ -46,7 +47,7 @@ async def test_of_a_word_that_stands_everywhere_the_latest_events_are_ranked(
         assert len(latest) >= 20
         assert min(latest) >= 170
         assert "common, uncommonly rare" in texts(await pool(app, "common rare"))
-        monkeypatch.setattr(fts5, "_LITTLE", 0)
+        monkeypatch.setattr(fts5, "LITTLE", 0)
         # Of a project that has none of the latest, all is ranked; so is all in a time.
         older = [said(f"common bird {n}", f"2026-02-01T10:00:{n:02}Z", session="o", project="old") for n in range(30)]
         await tell(app, [*older, *(said(f"common fish {n}", f"2026-03-04T10:00:{n:02}Z") for n in range(60))])
@@ -86,7 +87,7 @@ def in_march(day: int) -> int:
 async def test_a_time_holds_the_same_whether_little_or_much_was_said_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: int
 ) -> None:
-    monkeypatch.setattr(fts5, "_LITTLE", little)
+    monkeypatch.setattr(fts5, "LITTLE", little)
     async with memory(tmp_path) as app:
         for day in range(1, 6):
             project = "alpha" if day % 2 else "beta"
@@ -116,7 +117,7 @@ async def test_grips_of_an_event_are_found_by_the_event(tmp_path: Path) -> None:
     """Nearly all grips are live: whoever goes by that reads all of them for each answer."""
     async with memory(tmp_path) as app:
         assert isinstance(app.store, SqliteStore)
-        for sql in (fts5._GRIPS_OF.format(marks="?, ?"), f"SELECT {fts5._CITED} FROM event e".replace("e.id", "?")):
+        for sql in (_GRIPS_OF.format(marks="?, ?"), f"SELECT {_CITED} FROM event e".replace("e.id", "?")):
             plan = [
                 row[3] for row in await app.store.database.fetch(f"EXPLAIN QUERY PLAN {sql}", (1, 2)[: sql.count("?")])
             ]

@@ -17,7 +17,7 @@ import pytest
 
 from mcp_memory.errors import NotFound, StoreBusy, StoreError
 from mcp_memory.store.sqlite import repair
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.database import SqliteTransaction
 from mcp_memory.store.sqlite.diagnosis import database
 from mcp_memory.store.sqlite.migrations import migrate, rescue_of, steps
 from tests.store.sqlite.damage import PAGE, events, filled, flip, overwrite, root_of, scatter, spoiled, value
@@ -309,10 +309,10 @@ def test_a_whole_memory_is_indexed_anew_and_a_tree_with_a_hole_is_dropped(origin
     wanted = value(path, found)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO search (search) VALUES ('delete-all')")
-        assert repair.mend_derived(Transaction(connection), "UTC") is True
+        assert repair.mend_derived(SqliteTransaction(connection), "UTC") is True
         assert connection.execute(found).fetchone()[0] == wanted
         connection.execute("DELETE FROM node_version WHERE id = (SELECT current FROM node LIMIT 1)")
-        assert repair.mend_derived(Transaction(connection), "UTC") is False
+        assert repair.mend_derived(SqliteTransaction(connection), "UTC") is False
         assert connection.execute("SELECT count(*) FROM dirty_session").fetchone()[0] == 40
 
 
@@ -320,7 +320,7 @@ DRIVER = """
 import json, os, shutil, sys
 from pathlib import Path
 from mcp_memory.store.sqlite import repair
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sqlite.database import SqliteTransaction
 from mcp_memory.errors import MemoryFault
 from tests.store.sqlite.damage import events
 
@@ -340,7 +340,7 @@ def die_at(number):
             return original(*args, **named)
         setattr(owner, name, counted)
     for owner, name in ((repair.os, "rename"), (repair.os, "replace"), (repair.os, "truncate"), (repair.os, "fsync"),
-                        (Transaction, "run"), (repair, "_rows"), (repair, "_make_anew"), (repair, "create")):
+                        (SqliteTransaction, "run"), (repair, "_rows"), (repair, "_make_anew"), (repair, "create")):
         wrap(owner, name)
 
 def child(work):

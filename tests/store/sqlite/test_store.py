@@ -12,7 +12,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.events import TIMES
 from mcp_memory.domain.nodes import NodeQuery
 from mcp_memory.domain.toc import Level
-from mcp_memory.store.sqlite.database import Transaction
+from mcp_memory.store.sql.database import Transaction
 from tests.support import StoppedClock, all_nodes, conversation, database_of, learn, memory, said, tell
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,10 @@ import anyio
 import pytest
 
 from mcp_memory.errors import LeaseLost
-from mcp_memory.store.sqlite.database import Database, Transaction
+from mcp_memory.store.sql.database import Transaction
+from mcp_memory.store.sqlite.database import Database
+from mcp_memory.store.sqlite.lease import DURATION_SECONDS, SqliteLease, machine
 from mcp_memory.store.sqlite.store import SqliteStore
-from mcp_memory.store.sqlite.work import DURATION_SECONDS, SqliteLease, machine
 from tests.support import REPO
 
 pytestmark = pytest.mark.anyio
@@ -135,7 +136,7 @@ async def test_a_dead_process_of_this_machine_holds_nothing(tmp_path: Path) -> N
 ACQUIRE = """
 import asyncio, pathlib, sys
 from mcp_memory.store.sqlite.database import Database
-from mcp_memory.store.sqlite.work import SqliteLease
+from mcp_memory.store.sqlite.lease import SqliteLease
 
 async def acquire():
     async with Database.open(pathlib.Path(sys.argv[1])) as database:

@@ -1,160 +1,29 @@
-"""Who works, on what, and at what cost: the lease of the pipeline, what is left to do, the ledger of calls to models.
-
-
-The token grows with every change of hands. Each write of the pipeline checks it in its own transaction, so a process
-that was asleep while another took over cannot write any more.
-
-No wall clock decides. The holder counts from before it wrote its row. Whoever waits takes over a row that has stayed
-the same for a whole duration, by its own clock, from when it first saw it: later than the holder gives up, always.
-"""
+"""What is left to do, who may do it, and at what cost: queues, the check of the lease, calls to models."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 from mcp_memory.capture.redaction import redact_json
 from mcp_memory.domain.toc import GRACE, Level
-from mcp_memory.errors import CapReached, LeaseLost, MemoryFault, StoreReplaced
+from mcp_memory.errors import CapReached, LeaseLost
 from mcp_memory.models.port import PlannedCall, Prices
 from mcp_memory.store.port import Clock
-from mcp_memory.store.sqlite.database import ERASURES, Database, Transaction
+from mcp_memory.store.sql.database import ERASURES, SqlDatabase, Transaction
 
+#: The lease of the pipeline.
 NAME = "pipeline"
-DURATION_SECONDS = 20.0
-#: How many times it is renewed while it lasts, so that one renewal that has to wait does not lose it.
-_RENEWALS = 4
-_ROW = "SELECT holder, token, expires_ms FROM lease WHERE name = ?"
-
-
-class _Held(NamedTuple):
-    """The lease as its row tells it."""
-
-    holder: str
-    token: int
-    expires_ms: int
-
-
-class SqliteLease:
-    """Implements the Lease port."""
-
-    def __init__(
-        self,
-        database: Database,
-        holder: str | None = None,
-        name: str = NAME,
-        duration: float = DURATION_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._name = name
-        self._clock = clock
-        self._until = 0.0
-        self._seen: _Held | None = None
-        self._seen_at = 0.0
-        self.duration = duration
-        self.holder = holder or f"{machine()}:{os.getpid()}"
-        self.token: int | None = None
-
-    def holds(self) -> bool:
-        return self.token is not None and self._clock() < self._until
-
-    async def acquire(self) -> bool:
-        """Take or renew the lease. False while another living process holds it."""
-        started = self._clock()
-        # A look comes before the write: servers that wait for their turn must not write to find out.
-        if not self._may_take([_Held(*row) for row in await self._database.fetch(_ROW, (self._name,))]):
-            return False
-        token = await self._database.write(self._take, self._may_take)
-        if token:
-            self.token, self._until = token, started + self.duration
-        return bool(token)
-
-    def _take(self, tx: Transaction, may_take: Callable[[list[_Held]], bool]) -> int:
-        """Write the row; its token, or 0 if someone else has it."""
-        held = [_Held(*row) for row in tx.fetch(_ROW, (self._name,))]
-        if not may_take(held):
-            return 0
-        token = held[0].token + (not self._is_mine(held)) if held else 1
-        expires = time.time_ns() // 1_000_000 + round(self.duration * 1000)
-        expires += bool(held and held[0].expires_ms == expires)  # a renewal must show
-        tx.run("INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)", (self._name, self.holder, token, expires))
-        return token
-
-    def _is_mine(self, held: list[_Held]) -> bool:
-        return bool(held) and held[0].token == self.token
-
-    def _may_take(self, held: list[_Held]) -> bool:
-        """Whether it is ours, given back, held by a process of this machine that is gone, or no longer renewed."""
-        if not held or self._is_mine(held) or not held[0].expires_ms or _is_dead(held[0].holder):
-            return True
-        if held[0] != self._seen:
-            self._seen, self._seen_at = held[0], self._clock()
-        return self._clock() - self._seen_at >= self.duration
-
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Renew it while the block runs, from a thread of its own: whatever the event loop is busy with."""
-        stop = threading.Event()
-        threading.Thread(target=self._renew_until, args=(stop,), name=f"lease {self._name}", daemon=True).start()
-        try:
-            yield
-        finally:
-            stop.set()
-
-    def _renew_until(self, stop: threading.Event) -> None:
-        while not stop.wait(self.duration / _RENEWALS):
-            started = self._clock()
-            # A database that is busy now may be free at the next try; if not, the time runs out by itself.
-            with suppress(MemoryFault):
-                token = self._database.write_here(self._take, self._is_mine)
-                if not stop.is_set():
-                    self._until = started + self.duration if token else 0.0
-
-    async def release(self) -> None:
-        """Let the next process start at once."""
-        if self.token is not None:
-            token, self.token = self.token, None
-            sql = "UPDATE lease SET expires_ms = 0 WHERE name = ? AND token = ?"
-            with suppress(StoreReplaced):  # the lease is gone with its file
-                await self._database.write(Transaction.run, sql, (self._name, token))
 
 
 def check_lease(tx: Transaction, token: int | None) -> None:
     """Refuse a write of a process whose lease has passed to another. No token: not a write of the pipeline."""
     if token is None:
         return
-    if tx.fetch("SELECT token FROM lease WHERE name = ?", (NAME,)) != [(token,)]:
+    if tx.fetch(f"SELECT token FROM lease WHERE name = ? {tx.held}", (NAME,)) != [(token,)]:
         raise LeaseLost("Another process took over the pipeline; this one stops writing.")
-
-
-def machine() -> str:
-    """Where process numbers mean the same. A container has numbers of its own, and perhaps the name of its host."""
-    try:
-        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:  # only Linux has such a place
-        return socket.gethostname()
-
-
-def _is_dead(holder: str) -> bool:
-    """Whether the holder is a process of this machine that no longer lives."""
-    host, _, pid = holder.rpartition(":")
-    if os.name != "posix" or host != machine() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
 
 
 #: Open periods that have closed meanwhile.
@@ -189,17 +58,14 @@ _WAITING = f"""
                       AND (closed = 1 OR end_ms NOT BETWEEN :busy_from AND :busy_to))
         OR EXISTS (SELECT 1 FROM segment WHERE closed = 0 AND end_ms < :closed_before)
         OR EXISTS (SELECT 1 {CLOSED})
-        OR EXISTS (SELECT 1 FROM ({OUTDATED}))
+        OR EXISTS (SELECT 1 FROM ({OUTDATED}) outdated)
 """
 
 
 class WorkPart:
     """What waits, and who may do it: that part of the Store port."""
 
-    _database: Database
-
-    def lease(self, name: str = NAME) -> SqliteLease:
-        return SqliteLease(self._database, name=name)
+    _database: SqlDatabase
 
     async def changes(self) -> int:
         return await self._database.data_version()
@@ -221,8 +87,15 @@ _RESERVE = (
 _SETTLE = "UPDATE llm_call SET outcome = ?, input_tokens = ?, output_tokens = ?, latency_ms = ? WHERE id = ?"
 _BY_MODEL = (
     "SELECT model, count(*), count(*) FILTER (WHERE outcome <> 'ok'), sum(input_tokens), sum(output_tokens), "
-    "sum(input_tokens * (day = ?)), sum(output_tokens * (day = ?)) FROM llm_call GROUP BY model"
+    "sum(CASE WHEN day = ? THEN input_tokens ELSE 0 END), sum(CASE WHEN day = ? THEN output_tokens ELSE 0 END) "
+    "FROM llm_call GROUP BY model"
 )
+_KEEP = (
+    "INSERT INTO llm_answer (key, answer, kept_ms) VALUES (?, ?, ?) "
+    "ON CONFLICT (key) DO UPDATE SET answer = excluded.answer, kept_ms = excluded.kept_ms"
+)
+#: Keeps what is known of a model, or of what it was asked for.
+SET_STATE = "INSERT INTO llm_state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _AUTHORS = (
     "SELECT v.written_by, count(*) FROM node n JOIN node_version v ON v.id = n.current WHERE n.removed = 0 "
     "GROUP BY 1 ORDER BY 2 DESC, 1"
@@ -233,11 +106,11 @@ _COMPRESSION = (
 )
 
 
-class SqliteLedger:
+class SqlLedger:
     """Implements the Ledger port. Days are those of the memory's time zone."""
 
     def __init__(
-        self, database: Database, clock: Clock, zone: tzinfo, cap: int = 0, prices: Prices | None = None
+        self, database: SqlDatabase, clock: Clock, zone: tzinfo, cap: int = 0, prices: Prices | None = None
     ) -> None:
         self._database, self._clock, self._zone = database, clock, zone
         self._cap, self._prices = cap, dict(prices or {})
@@ -250,13 +123,14 @@ class SqliteLedger:
         wanted = call.input_tokens + call.max_output_tokens
 
         def write(tx: Transaction) -> int:
+            tx.lock(["ledger"])
             spent = int(tx.fetch(_SPENT, (day,))[0][0])
             if spent + wanted > self._cap:
                 raise CapReached(
                     f"Of the {self._cap:,} tokens a day {max(self._cap - spent, 0):,} are left, and the next call may "
                     f"take {wanted:,}. It waits for tomorrow, or for a higher summarizer.daily_token_cap."
                 )
-            number = tx.next_id("llm_call")
+            [number] = tx.new_ids("llm_call")
             spending = (call.model, call.input_tokens, call.max_output_tokens)
             tx.run(_RESERVE, (number, now_ms, day, call.purpose, call.node_id, *spending))
             return number
@@ -290,7 +164,7 @@ class SqliteLedger:
             if tx.fetch(ERASURES) != ([(asked,)] if asked else []):
                 return  # it may quote what was forgotten while the model was at it
             tx.run("DELETE FROM llm_answer WHERE kept_ms < ?", (now_ms - _KEPT_MS,))
-            tx.run("INSERT OR REPLACE INTO llm_answer (key, answer, kept_ms) VALUES (?, ?, ?)", (key, answer, now_ms))
+            tx.run(_KEEP, (key, answer, now_ms))
 
         await self._database.write(write)
 
@@ -299,8 +173,7 @@ class SqliteLedger:
         return dict(json.loads(found)) if found else {}
 
     async def set_state(self, name: str, value: Mapping[str, Any]) -> None:
-        sql = "INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)"
-        await self._database.write(Transaction.run, sql, (name, json.dumps(redact_json(dict(value)))))
+        await self._database.write(Transaction.run, SET_STATE, (name, json.dumps(redact_json(dict(value)))))
 
     async def spending(self) -> dict[str, Any]:
         """What models were asked and what that cost."""

@@ -11,11 +11,11 @@ from mcp_memory.domain.inventory import DayActivity, FileActivity, ProjectActivi
 from mcp_memory.domain.nodes import Node
 from mcp_memory.domain.projects import Wish
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sqlite.database import Reads
-from mcp_memory.store.sqlite.forget import condition
-from mcp_memory.store.sqlite.log import EVENTS, event_of
-from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
-from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED
+from mcp_memory.store.sql.database import Reads, marks
+from mcp_memory.store.sql.forget import condition
+from mcp_memory.store.sql.log import DONE_WELL, EVENTS, event_of
+from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sql.records import LATEST, SESSION_NAMED
 
 _DAYS = """
     SELECT n.key, sum(json_array_length(v.children)), sum(v.weight) FROM node n JOIN node_version v ON v.id = n.current
@@ -28,7 +28,7 @@ _PROJECTS = """
            (SELECT max(start_ms) FROM node WHERE project = p.id AND level = 4) AS last,
            (SELECT coalesce(sum(v.weight), 0) FROM node n JOIN node_version v ON v.id = n.current
             WHERE n.project = p.id AND n.level = 0 AND n.removed = 0)
-    FROM project p ORDER BY last DESC
+    FROM project p ORDER BY last DESC NULLS LAST
 """
 #: A session stands where its latest segment does. Those to be shown are chosen first, so that little is read of others.
 _SESSIONS = """
@@ -39,7 +39,7 @@ _SESSIONS = """
            (SELECT max(end_ms) FROM segment WHERE session = s.id),
            (SELECT sum(events) FROM segment WHERE session = s.id),
            (SELECT count(*) FROM segment WHERE session = s.id),
-           NOT g.closed,
+           1 - g.closed,
            (SELECT n.key FROM segment h JOIN node n ON n.id = h.node WHERE h.session = s.id
             ORDER BY h.start_ms LIMIT 1),
            (SELECT n.key FROM segment h JOIN node n ON n.id = h.node WHERE h.session = s.id
@@ -63,24 +63,23 @@ _OF_THE_FEW = """
     WHERE {which} AND (g.start_ms, g.id) < (:ms, :id)
 """
 _FEW = 3_000
-_MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1)"
+_MANY = "SELECT count(*) FROM (SELECT 1 FROM session s WHERE {which} LIMIT :few + 1) found"
 _CLIENTS = """
     WITH RECURSIVE found (client) AS (
         SELECT min(client) FROM session
-        UNION ALL SELECT (SELECT min(client) FROM session WHERE client > found.client) FROM found WHERE client NOT NULL
-    ) SELECT client FROM found WHERE client NOT NULL
+        UNION ALL
+        SELECT (SELECT min(client) FROM session WHERE client > found.client) FROM found WHERE client IS NOT NULL
+    ) SELECT client FROM found WHERE client IS NOT NULL
 """
 #: Changes are looked for among so many of the latest events.
 _LOOKED_AT = 4_000
 _CHANGES = f"""
-    SELECT substr(e.text, 1, instr(e.text || char(10), char(10)) - 1), json_extract(e.metadata, '$.files'), p.slug,
+    SELECT substr(e.text, 1, instr(e.text || '\n', '\n') - 1), json_extract(e.metadata, '$.files'), p.slug,
            e.timestamp_ms
     FROM (SELECT * FROM event ORDER BY timestamp_ms DESC LIMIT {_LOOKED_AT}) e
     JOIN session s ON s.id = e.session JOIN project p ON p.id = s.project
-    WHERE e.type = 'tool_result' AND (?1 IS NULL OR p.slug = ?1)
-      AND lower(substr(e.text, 1, instr(e.text, ':') - 1)) IN (SELECT value FROM json_each(?2))
-      AND NOT coalesce(json_extract(e.metadata, '$.failed'), 0)
-      AND NOT coalesce(json_extract(e.metadata, '$.refused'), 0)
+    WHERE e.type = 'tool_result' AND (? IS NULL OR p.slug = ?) AND instr(e.text, ':') > 0
+      AND lower(substr(e.text, 1, instr(e.text, ':') - 1)) IN ({{tools}}) AND {DONE_WELL}
 """
 _PLACE = "SELECT session, timestamp_ms, id FROM event WHERE key = ?"
 
@@ -109,7 +108,7 @@ class OverviewPart:
             f"s.id = {SESSION_NAMED.replace('?', ':name')}": query.session_id,
         }
         given = [clause for clause, value in choices.items() if value is not None]
-        which = " AND ".join(given) or "1"
+        which = " AND ".join(given) or "TRUE"
         few = given and await self._reads.value(_MANY.format(which=which), asked) <= _FEW
         chosen = (_OF_THE_FEW if few else _FROM_THE_LATEST).format(which=which)
         place = {"ms": ms, "id": number, "limit": query.limit}
@@ -123,7 +122,9 @@ class OverviewPart:
 
     async def changed_files(self, project: str | None, tools: Collection[str], limit: int) -> list[FileActivity]:
         changes: dict[tuple[str, str], list[int]] = {}
-        for line, files, slug, at_ms in await self._reads.fetch(_CHANGES, (project, json.dumps(sorted(tools)))):
+        for line, files, slug, at_ms in await self._reads.fetch(
+            _CHANGES.format(tools=marks([*tools])), (project, project, *tools)
+        ):
             # Where the client does not say which, the call's first line names them after the tool.
             for path in json.loads(files) if files else line.partition(":")[2].split(", "):
                 changes.setdefault((str(path).strip(), slug), []).append(at_ms)

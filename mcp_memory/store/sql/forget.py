@@ -18,10 +18,10 @@ from mcp_memory.domain.projects import KEY_BEGINNING, Coverage, Forgotten, Wish
 from mcp_memory.domain.terms import event_columns
 from mcp_memory.domain.text import holds, same_letters
 from mcp_memory.domain.toc import Level, NodeRef, ancestors
-from mcp_memory.store.sqlite.database import Transaction, marks, note_erasure
-from mcp_memory.store.sqlite.log import CALL, CUT_ANEW, EVENT, words_keys
-from mcp_memory.store.sqlite.nodes import DROP_INDEX, remove_node
-from mcp_memory.store.sqlite.records import drop_records, forget_records
+from mcp_memory.store.sql.database import EVENT, Transaction, marks, note_erasure
+from mcp_memory.store.sql.log import CALL, CUT_ANEW, words_keys
+from mcp_memory.store.sql.nodes import remove_node
+from mcp_memory.store.sql.records import drop_records, forget_records
 
 _CHUNK = 500
 _EVENTS = """
@@ -170,14 +170,16 @@ def forget(tx: Transaction, wish: Wish) -> tuple[Forgotten, Coverage]:
         _drop_saying(tx, sought)
     _note_place(tx, found.events, touched)
     # All that was made ready to be handed over, and answers of a model: they quote, and are made anew.
-    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
-    tx.run("INSERT OR IGNORE INTO dirty_brief (project) SELECT id FROM project")
+    tx.run(
+        "INSERT INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction WHERE TRUE "
+        "ON CONFLICT DO NOTHING"
+    )
+    tx.run("INSERT INTO dirty_brief (project) SELECT id FROM project WHERE TRUE ON CONFLICT DO NOTHING")
     tx.run("UPDATE dirty_compaction SET failed = ''")
     tx.run("DELETE FROM llm_answer")
     _drop_empty(tx, wish)
     note_erasure(tx)
-    # The index keeps words in its old parts until these are merged.
-    tx.run("INSERT INTO search (search) VALUES ('optimize')")
+    tx.tidy_index()
     return found.told
 
 
@@ -201,7 +203,7 @@ def _drop_periods(tx: Transaction, project: int, ref: NodeRef) -> None:
         rows = tx.fetch("SELECT id FROM node WHERE project = ? AND level = ? AND key = ?", place)
         for (node,) in rows:
             remove_node(tx, node)
-        tx.run("INSERT OR IGNORE INTO dirty_node (project, level, key) VALUES (?, ?, ?)", place)
+        tx.run("INSERT INTO dirty_node (project, level, key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", place)
 
 
 def _drop_saying(tx: Transaction, sought: str) -> None:
@@ -210,7 +212,10 @@ def _drop_saying(tx: Transaction, sought: str) -> None:
         if level == Level.SEGMENT and session is not None:
             _drop_segments(tx, [(session, start_ms)])
         if level != Level.SEGMENT:
-            tx.run("INSERT OR IGNORE INTO dirty_node (project, level, key) VALUES (?, ?, ?)", (project, level, key))
+            tx.run(
+                "INSERT INTO dirty_node (project, level, key) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (project, level, key),
+            )
         _drop_periods(tx, project, NodeRef(Level(level), key))
         remove_node(tx, node)
     drop_records(tx, {number for (number,) in tx.fetch(_RECORDS_SAYING, (sought,))})
@@ -221,13 +226,12 @@ def _drop_events(tx: Transaction, events: Sequence[_Gone]) -> None:
     words = list[bytes]()
     for event in events:
         if event.kind not in LIFECYCLE and event.text.strip():
-            columns = event_columns(event.role, event.kind, event.text)
-            tx.run(DROP_INDEX, (event.number * 4 + EVENT, *columns))
+            tx.unindex([(event.number * 4 + EVENT, event_columns(event.role, event.kind, event.text))])
         told = (event.client, event.session_id, event.kind, event.role, event.text, event.timestamp_ms)
         for via in (json.loads(event.metadata).get("via", ""), CALL):
             words += words_keys(*told, via, around=0)
-    tx.run_many("INSERT OR IGNORE INTO forgotten (key) VALUES (?)", [(event.key,) for event in events])
-    tx.run_many("INSERT OR IGNORE INTO forgotten_words (key) VALUES (?)", [(key,) for key in words])
+    tx.run_many("INSERT INTO forgotten (key) VALUES (?) ON CONFLICT DO NOTHING", [(event.key,) for event in events])
+    tx.run_many("INSERT INTO forgotten_words (key) VALUES (?) ON CONFLICT DO NOTHING", [(key,) for key in words])
     for start in range(0, len(events), _CHUNK):
         numbers = [event.number for event in events[start : start + _CHUNK]]
         for column in ("event", "first_event", "last_event"):
@@ -255,17 +259,16 @@ def _note_place(tx: Transaction, gone: Sequence[_Gone], touched: Sequence[_Gone]
     places = sorted({(event.session, event.project) for event in touched})
     if not places:
         return
-    tx.run("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'event'")
-    tx.run_many(
-        "INSERT INTO erased (at_event, session, project, notes) "
-        "SELECT seq, ?, ?, ? FROM sqlite_sequence WHERE name = 'event'",
-        [(session, project, int(session in notes)) for session, project in places],
+    at = tx.skip_id("event")
+    tx.insert(
+        "erased (at_event, session, project, notes)",
+        [(at, session, project, int(session in notes)) for session, project in places],
     )
 
 
 def _drop_empty(tx: Transaction, wish: Wish) -> None:
     """Sessions of which nothing is left, and a project that was to be forgotten or bears the text in its name."""
-    _keep_counting(tx, "session")
+    tx.keep_counting("session")
     for session, name in tx.fetch(_EMPTY, ()):
         records = tx.fetch("SELECT id FROM compaction WHERE session = ?", (session,))
         drop_records(tx, {number for (number,) in records})
@@ -281,13 +284,7 @@ def _drop_empty(tx: Transaction, wish: Wish) -> None:
     for (project,) in tx.fetch(unused, (value,)):
         for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (project,)):
             remove_node(tx, node)
-        _keep_counting(tx, "project")
+        tx.keep_counting("project")
         for table in ("project_alias", "dirty_node", "dirty_brief", "mention"):
             tx.run(f"DELETE FROM {table} WHERE project = ?", (project,))
         tx.run("DELETE FROM project WHERE id = ?", (project,))
-
-
-def _keep_counting(tx: Transaction, table: str) -> None:
-    """Numbers of what is gone are not given again: marks of erasures name them."""
-    tx.run("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
-    tx.run(f"INSERT INTO sqlite_sequence (name, seq) SELECT ?, coalesce(max(id), 0) FROM {table}", (table,))

@@ -12,14 +12,14 @@ from mcp_memory.domain.compaction import Turn
 from mcp_memory.domain.events import Event, EventType, event_key, ulid
 from mcp_memory.domain.nodes import THRESHOLDS, Depth
 from mcp_memory.domain.records import Account, ActionItem, Body, Compactions, Facets, Record, Rewrite, digest
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
-from mcp_memory.store.sqlite.work import check_lease
+from mcp_memory.store.sql.database import Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.work import SET_STATE, check_lease
 
 LATEST = (1 << 63) - 1
 #: The session of a name; of clients that share it, the one heard of last.
 SESSION_NAMED = (
     "(SELECT id FROM session WHERE session_id = ? "
-    "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = session.id) DESC LIMIT 1)"
+    "ORDER BY (SELECT max(timestamp_ms) FROM event WHERE session = session.id) DESC NULLS LAST LIMIT 1)"
 )
 _COLUMNS = (
     "c.id, c.key, c.created_ms, c.depth, c.reason, c.summary, c.key_points, c.context, c.through_ms, c.through_event, "
@@ -55,7 +55,7 @@ _DUE = (
 _TURNS = """
     SELECT id, timestamp_ms, type,
            CASE WHEN json_extract(metadata, '$.agent_id') <> '' THEN 0
-                WHEN role = 'tool' THEN max(tokens, length(text) / 4) ELSE tokens END,
+                WHEN role = 'tool' AND length(text) / 4 > tokens THEN length(text) / 4 ELSE tokens END,
            CASE WHEN type = 'assistant_message' THEN json_extract(metadata, '$.usage') END,
            CASE WHEN type IN ('assistant_message', 'session_start') THEN json_extract(metadata, '$.model') END
     FROM event WHERE session = ? AND (timestamp_ms, id) > (?, ?)
@@ -67,7 +67,7 @@ _CITED = """
 """
 _ADD = (
     "INSERT INTO compaction (id, key, session, created_ms, depth, parent, refreshes, reason, summary, key_points, "
-    "context, through_ms, through_event, seen_ms, seen_event, messages, tokens, tokens_before, tokens_after, window, "
+    'context, through_ms, through_event, seen_ms, seen_event, messages, tokens, tokens_before, tokens_after, "window", '
     "written_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 #: A record made from any of the events, and all that were made from such a record.
@@ -85,29 +85,31 @@ _POOL = 400
 #: What a tool printed is cut to a few lines before a model reads it.
 _TOOL_TOKENS = 100
 _TOKENS = f"""
-    SELECT total(CASE e.role WHEN 'tool' THEN min(e.tokens, {_TOOL_TOKENS}) ELSE e.tokens END)
+    SELECT coalesce(sum(
+        CASE WHEN e.role = 'tool' AND e.tokens > {_TOOL_TOKENS} THEN {_TOOL_TOKENS} ELSE e.tokens END), 0)
     FROM compaction_source o JOIN event e ON e.id = o.event WHERE o.compaction = c.id
 """
 _WAITING = f"""
     WITH newest AS MATERIALIZED (SELECT * FROM compaction ORDER BY id DESC LIMIT {_POOL}),
     attempt AS (SELECT name, value FROM llm_state WHERE name LIKE 'record:%')
-    SELECT c.refreshes, s.id, s.client, s.session_id, p.slug, json_extract(a.value, '$.failures'),
+    SELECT c.refreshes, s.id, s.client, s.session_id, p.slug, CAST(json_extract(a.value, '$.failures') AS BIGINT),
            ({_TOKENS}) AS reading
     FROM newest c JOIN session s ON s.id = c.session JOIN project p ON p.id = s.project
     LEFT JOIN attempt a ON a.name = 'record:' || lower(hex(c.key))
     WHERE c.written_by = 'extractive' AND c.seen_ms >= :since
       AND NOT EXISTS (SELECT 1 FROM compaction n WHERE n.session = c.session AND n.id > c.id)
-      AND coalesce(json_extract(a.value, '$.retry_ms'), 0) <= :now AND reading >= {THRESHOLDS[Depth.NONE]}
+      AND coalesce(CAST(json_extract(a.value, '$.retry_ms') AS BIGINT), 0) <= :now
+      AND ({_TOKENS}) >= {THRESHOLDS[Depth.NONE]}
     ORDER BY c.id DESC LIMIT :limit
 """
-_STALE = "DELETE FROM llm_state WHERE name LIKE 'record:%' AND json_extract(value, '$.retry_ms') < ?"
+_STALE = "DELETE FROM llm_state WHERE name LIKE 'record:%' AND CAST(json_extract(value, '$.retry_ms') AS BIGINT) < ?"
 _MONTH_MS = 30 * 86_400_000
 
 
 class RecordPart:
     """Records of sessions: that part of the Store port."""
 
-    _database: Database
+    _database: SqlDatabase
 
     async def accounts_due(self, now_ms: int, limit: int) -> list[Account]:
         async def read(snapshot: Reads) -> list[Account]:
@@ -129,7 +131,7 @@ class RecordPart:
     async def drop_broken_records(self, account: Account) -> int:
         rows = await self._database.fetch(_CITED, (account.session,))
         broken = [event for event, sha256, text in rows if text is None or digest(text) != sha256]
-        return await self._database.write(forget_records, broken) if broken else 0
+        return await self._database.write_alone(forget_records, broken) if broken else 0
 
     async def settle_accounts(self, accounts: Sequence[Account], lease_token: int) -> None:
         def write(tx: Transaction) -> None:
@@ -171,7 +173,7 @@ class RecordPart:
         def write(tx: Transaction) -> None:
             tx.run(_STALE, (retry_ms - _MONTH_MS,))
             name = f"record:{rewrite.record.key.hex()}"
-            tx.run("INSERT OR REPLACE INTO llm_state (name, value) VALUES (?, ?)", (name, value))
+            tx.run(SET_STATE, (name, value))
 
         await self._database.write(write)
 
@@ -218,7 +220,7 @@ async def _account(reads: Reads, row: Row) -> Account:
     turns = []
     place = chain[-1].through if chain else _NOTHING
     for number, timestamp_ms, kind, tokens, usage, model in await reads.fetch(_TURNS, (session, *place)):
-        known = usage if isinstance(usage, int) and usage > 0 else None
+        known = int(usage) if str(usage).isdecimal() and int(usage) > 0 else None
         said_by = model if isinstance(model, str) else ""
         turns.append(Turn(number, timestamp_ms, EventType(kind), tokens, known, said_by))
     key = event_key(client, session_id, "")
@@ -243,7 +245,7 @@ def drop_records(tx: Transaction, gone: Collection[int]) -> None:
         tx.run("DELETE FROM compaction WHERE id = ?", (record,))
         for session, key in named:
             tx.run("DELETE FROM llm_state WHERE name = ?", (f"record:{key}",))
-            tx.run("INSERT OR IGNORE INTO dirty_compaction (session) VALUES (?)", (session,))
+            tx.run("INSERT INTO dirty_compaction (session) VALUES (?) ON CONFLICT DO NOTHING", (session,))
 
 
 def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[Event]) -> bool:
@@ -258,7 +260,7 @@ def _save(tx: Transaction, account: Account, record: Record, sources: Sequence[E
         rows = tx.fetch("SELECT id FROM compaction WHERE key = ?", (numbers.get(record_id or "", b""),))
         return int(rows[0][0]) if rows else None
 
-    row = tx.next_id("compaction")
+    [row] = tx.new_ids("compaction")
     body = record.body
     values: tuple[Any, ...] = (
         *(row, record.key, account.session, record.timestamp_ms, record.depth),

@@ -8,20 +8,15 @@ from typing import Any, NamedTuple
 
 from mcp_memory.domain.nodes import Bullet, Grip, Kind, Node, Revising, Stale
 from mcp_memory.domain.segments import SegmentWrite
-from mcp_memory.domain.terms import node_columns
+from mcp_memory.domain.terms import Columns, node_columns
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
-from mcp_memory.store.sqlite.work import CLOSED, check_lease
+from mcp_memory.store.sql.database import NODE, Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.work import CLOSED, check_lease
 
-NODE = 2
-
-DROP_INDEX = (
-    "INSERT INTO search (search, rowid, head, user, assistant, tool, parts) VALUES ('delete', ?, ?, ?, ?, ?, ?)"
-)
 _NOTE_REMOVED = """
     INSERT INTO removed_node (project, level, key, parent, since, until)
-    SELECT n.project, n.level, n.key, n.parent, min(v.id), (SELECT seq FROM sqlite_sequence WHERE name = 'node_version')
-    FROM node n JOIN node_version v ON v.node = n.id WHERE n.id = ? AND n.removed = 0 GROUP BY n.id
+    SELECT n.project, n.level, n.key, n.parent, (SELECT min(id) FROM node_version WHERE node = n.id), ?
+    FROM node n WHERE n.id = ? AND n.removed = 0
 """
 _FIND = """
     SELECT project, level, key, id, current, removed, (SELECT max(version) FROM node_version v WHERE v.node = n.id)
@@ -33,12 +28,11 @@ _VERSION = (
     "input_hash, tokens, created_ms, depth, input_tokens, output_tokens, compression, weight)"
 )
 _BULLET = "bullet (node_version, position, text, grips, children, kind)"
-_INDEX = "search (rowid, head, user, assistant, tool, parts)"
 _DIRTY = "dirty_node (project, level, key)"
 #: Which segments speak of which file or name, so that those that share one are found by key, not by a search.
 _MENTION = "mention (project, term, start_ms, node, since)"
 _SET_CURRENT = "UPDATE node SET current = ?, start_ms = ?, end_ms = ?, open = ?, removed = ?, revision = ? WHERE id = ?"
-_GRIP = "grip (id, key, node, timestamp_ms, event, start, end, excerpt, first_event, last_event)"
+_GRIP = 'grip (id, key, node, timestamp_ms, event, start, "end", excerpt, first_event, last_event)'
 _UNLESS_THERE = "ON CONFLICT DO NOTHING"
 #: What `nodes_of` reads, from node n, node_version v, project p and (left joined) session s.
 NODE_COLUMNS = (
@@ -72,7 +66,7 @@ _DONE = """
 class NodePart:
     """The stages' side of the nodes: which periods are stale, and writing segments and periods."""
 
-    _database: Database
+    _database: SqlDatabase
 
     async def save_segments(
         self, writes: Sequence[SegmentWrite], lease_token: int, revising: Revising | None = None
@@ -90,7 +84,7 @@ class NodePart:
 
     async def mark_closed_periods(self, now_ms: int) -> None:
         if await self._database.fetch(f"SELECT 1 {CLOSED} LIMIT 1", {"now": now_ms}):
-            sql = f"INSERT OR IGNORE INTO dirty_node (project, level, key) SELECT project, level, key {CLOSED}"
+            sql = f"INSERT INTO dirty_node (project, level, key) SELECT project, level, key {CLOSED} {_UNLESS_THERE}"
             await self._database.write(Transaction.run, sql, {"now": now_ms})
 
     async def stale(self, level: Level, limit: int) -> list[Stale]:
@@ -189,8 +183,8 @@ def write_nodes(
     new, changed, versions, bullets, documents, mentions, numbers = [], [], [], [], [], [], []
     for project, session, node in placed:
         ref = node.ref
-        number, version = known.get((project, int(ref.level), ref.key)) or (tx.next_id("node"), 0)
-        row = tx.next_id("node_version")
+        number, version = known.get((project, int(ref.level), ref.key)) or (tx.new_ids("node")[0], 0)
+        [row] = tx.new_ids("node_version")
         numbers.append(number)
         state = (row, node.start_ms, node.end_ms, int(node.open), int(node.removed), node.revision)
         if version:
@@ -205,7 +199,7 @@ def write_nodes(
             bullets.append((row, index, bullet.text, grips, child_ids, bullet.kind.value))
         if not node.removed:
             columns = node_columns(node.title, [bullet.shown for bullet in node.bullets], list(node.keywords))
-            documents.append((number * 4 + NODE, *columns))
+            documents.append((number * 4 + NODE, columns))
         if ref.level is Level.SEGMENT and not node.removed:
             # Those of earlier versions stay, for views of the past.
             mentions += [(project, term.casefold(), node.start_ms, number, row) for term in node.keywords]
@@ -213,7 +207,7 @@ def write_nodes(
     tx.run_many(_SET_CURRENT, changed)
     tx.insert(_VERSION, versions)
     tx.insert(_BULLET, bullets)
-    tx.insert(_INDEX, documents)
+    tx.index(documents)
     tx.insert(_MENTION, mentions, known=_UNLESS_THERE)
     if tell_parents:
         parents = [(one.project, parent) for one in placed if (parent := one.node.ref.parent)]
@@ -249,21 +243,21 @@ def index_nodes(tx: Transaction) -> None:
     """Index every node by its current version."""
     for number, current in tx.fetch("SELECT id, current FROM node WHERE removed = 0"):
         if document := _stored_document(tx, number, current):
-            tx.insert(_INDEX, [document])
+            tx.index([document])
 
 
 def _unindex(tx: Transaction, number: int, current: int) -> None:
     """A contentless index forgets a document only if told exactly what it held."""
     if document := _stored_document(tx, number, current):
-        tx.run(DROP_INDEX, document)
+        tx.unindex([document])
 
 
-def _stored_document(tx: Transaction, number: int, current: int) -> tuple[Any, ...] | None:
+def _stored_document(tx: Transaction, number: int, current: int) -> tuple[int, Columns] | None:
     """A node as the index holds it, made from its current version; None if that is not there."""
     for title, keywords in tx.fetch("SELECT title, keywords FROM node_version WHERE id = ?", (current,)):
         bullets = tx.fetch("SELECT kind, text FROM bullet WHERE node_version = ? ORDER BY position", (current,))
         columns = node_columns(title, [Kind(kind).shown(text) for kind, text in bullets], json.loads(keywords))
-        return number * 4 + NODE, *columns
+        return number * 4 + NODE, columns
     return None
 
 
@@ -284,7 +278,7 @@ def write_grips(tx: Transaction, by_node: Mapping[int, Sequence[Grip]]) -> None:
     names = [grip.key for _, grip in added]
     taken: dict[bytes, int] = dict(tx.fetch(f"SELECT key, id FROM grip WHERE key IN ({marks(names)})", names))
     rows = []
-    for row, (number, grip) in enumerate(added, tx.next_id("grip", len(added))):
+    for row, (number, grip) in zip(tx.new_ids("grip", len(added)), added, strict=True):
         if grip.key in taken:
             # The same words were cited by a segment that a late event has cut anew.
             tx.run("UPDATE grip SET node = ?, live = 1 WHERE id = ?", (number, taken[grip.key]))
@@ -311,7 +305,7 @@ def remove_segment_node(tx: Transaction, segment_key: bytes, revising: Revising 
 
 def remove_node(tx: Transaction, number: int) -> None:
     """Take a node out of memory altogether, with its versions and grips; only its name stays."""
-    tx.run(_NOTE_REMOVED, (number,))
+    tx.run(_NOTE_REMOVED, (tx.last_id("node_version"), number))
     for (current,) in tx.fetch("SELECT current FROM node WHERE id = ? AND removed = 0", (number,)):
         _unindex(tx, number, current)
     tx.run("DELETE FROM grip WHERE node = ?", (number,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -14,17 +13,16 @@ from mcp_memory.domain.projects import ProjectInfo
 from mcp_memory.domain.records import Compactions, Record
 from mcp_memory.domain.terms import IndexEntry, Within
 from mcp_memory.domain.toc import Level, NodeRef, Position
-from mcp_memory.store.port import ReadStore, SearchIndex
-from mcp_memory.store.sqlite.database import Reads
-from mcp_memory.store.sqlite.documents import IndexPart
-from mcp_memory.store.sqlite.fts5 import events as candidates
-from mcp_memory.store.sqlite.fts5 import is_silent
-from mcp_memory.store.sqlite.log import EVENTS, FIND, PLACED, event_of, sought
-from mcp_memory.store.sqlite.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
-from mcp_memory.store.sqlite.overview import OverviewPart
-from mcp_memory.store.sqlite.records import LATEST, SESSION_NAMED, chain_of, compactions
-from mcp_memory.store.sqlite.turns import TurnPart
-from mcp_memory.store.sqlite.work import REVISIONS
+from mcp_memory.store.port import ReadStore
+from mcp_memory.store.sql.database import Reads
+from mcp_memory.store.sql.log import EVENTS, FIND, PLACED, event_of, sought
+from mcp_memory.store.sql.nodes import NODE_COLUMNS, NODE_TABLES, nodes_of
+from mcp_memory.store.sql.overview import OverviewPart
+from mcp_memory.store.sql.pool import SqlIndex, is_silent
+from mcp_memory.store.sql.pool import events as candidates
+from mcp_memory.store.sql.records import LATEST, SESSION_NAMED, chain_of, compactions
+from mcp_memory.store.sql.turns import TurnPart
+from mcp_memory.store.sql.work import REVISIONS
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
@@ -53,10 +51,6 @@ _CITED = f"""
       AND n.start_ms BETWEEN ? AND ? AND +g.live = 1 AND g.timestamp_ms BETWEEN ? AND ?
     ORDER BY n.start_ms DESC LIMIT ?
 """
-_KNOWN = """
-    SELECT value, (SELECT count(*) FROM (SELECT 1 FROM search WHERE search MATCH '"' || value || '"' LIMIT 30))
-    FROM json_each(?)
-"""
 _GRIP = """
     SELECT g.excerpt, g.start, g.end, g.timestamp_ms, e.key, n.level, n.key,
            f.timestamp_ms, f.id, l.timestamp_ms, l.id, l.session
@@ -79,7 +73,7 @@ _MENTIONS = f"""
     SELECT * FROM (
         SELECT m.term, n.key FROM mention m JOIN node n ON n.id = m.node
         WHERE m.project = {_PROJECT} AND m.term = ? AND m.since <= ? ORDER BY m.start_ms DESC LIMIT ?
-    )
+    ) latest
 """
 #: A term that so many segments share says little about any two of them.
 _COMMON = 8
@@ -95,7 +89,7 @@ _ERASED = """
 _PROJECTS = """
     SELECT p.slug, p.root, count(DISTINCT s.id), count(e.id), min(e.timestamp_ms), max(e.timestamp_ms)
     FROM project p LEFT JOIN session s ON s.project = p.id LEFT JOIN event e ON e.session = s.id
-    GROUP BY p.id ORDER BY max(e.timestamp_ms) DESC
+    GROUP BY p.id, p.slug, p.root ORDER BY max(e.timestamp_ms) DESC NULLS LAST
 """
 _UNSUMMARIZED = """
     SELECT count(DISTINCT g.session), coalesce(sum(g.events), 0) FROM segment g
@@ -103,8 +97,7 @@ _UNSUMMARIZED = """
     WHERE g.input_hash <> g.done_hash AND (?1 IS NULL OR p.slug = ?1)
 """
 _COUNTS = """
-    SELECT (SELECT user_version FROM pragma_user_version),
-           (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
+    SELECT (SELECT value FROM meta WHERE key = 'timezone'), (SELECT count(*) FROM project),
            (SELECT count(*) FROM session), (SELECT count(*) FROM event), (SELECT count(*) FROM segment),
            (SELECT count(*) FROM node WHERE removed = 0), (SELECT count(*) FROM grip WHERE live = 1),
            (SELECT count(*) FROM dirty_session), (SELECT count(*) FROM segment
@@ -115,11 +108,11 @@ _COUNTS = """
 """
 
 
-class SqliteReader(IndexPart, TurnPart, OverviewPart):
+class SqlReader(TurnPart, OverviewPart):
     """Implements the ReadStore port."""
 
-    def __init__(self, reads: Reads, index: SearchIndex) -> None:
-        self._reads = reads
+    def __init__(self, reads: Reads, index: SqlIndex) -> None:
+        self._reads, self.index = reads, index
         # Which index answers is chosen when the memory is opened; nothing is added to its answers here.
         self.search, self.pool = index.search, index.pool
 
@@ -127,11 +120,8 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         return await work(self)
 
     async def position(self) -> Position:
-        rows = await self._reads.fetch(
-            "SELECT name, seq FROM sqlite_sequence WHERE name IN ('node_version', 'event', 'compaction')"
-        )
-        last: dict[str, int] = dict(rows)
-        return Position(last.get("node_version", 0), last.get("event", 0), last.get("compaction", 0))
+        last = await self._reads.reached()
+        return Position(last["node_version"], last["event"], last["compaction"])
 
     async def project_of_root(self, root: str, label: str) -> str | None:
         return next((slug for _, slug, _ in await self._reads.fetch(FIND, sought(root, label))), None)
@@ -164,7 +154,7 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         return await compactions(self._reads)
 
     async def nodes(self, query: NodeQuery) -> list[Node]:
-        clauses, values = ["1"], list[Any]()
+        clauses, values = ["TRUE"], list[Any]()
 
         def where(clause: str, *bound: Any) -> None:
             clauses.append(clause)
@@ -189,7 +179,7 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         if query.refs is not None:
             # Each place is looked up by its key: a list of pairs would make SQLite walk all nodes of the project.
             places = [value for ref in query.refs for value in (int(ref.level), ref.key)]
-            where(f"({' OR '.join(['(n.level = ? AND n.key = ?)'] * len(query.refs)) or '0'})", *places)
+            where(f"({' OR '.join(['(n.level = ? AND n.key = ?)'] * len(query.refs)) or 'FALSE'})", *places)
         if query.parent is not None:
             where("n.level = ? AND n.parent = ?", int(query.parent.level) + 1, query.parent.key)
         if query.beginning is not None:
@@ -197,14 +187,18 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         if query.between is not None:
             start_ms, end_ms = query.between
             # A period ends with the first instant after it, a segment with its last word.
-            where("n.start_ms < ? AND n.end_ms >= ? + (n.level < ?)", end_ms, start_ms, int(Level.SEGMENT))
+            where(
+                f"n.start_ms < ? AND n.end_ms >= ? + CASE WHEN n.level < {int(Level.SEGMENT)} THEN 1 ELSE 0 END",
+                end_ms,
+                start_ms,
+            )
             if query.level is not None:
                 where("n.start_ms > ?", start_ms - _LONGEST_DAYS[query.level] * _DAY_MS)
         order = "n.start_ms DESC" if query.newest_first else "n.start_ms, n.key"
         order = "n.key DESC" if query.beginning is not None else "v.version" if query.versions else order
         sql = f"SELECT {NODE_COLUMNS} FROM {NODE_TABLES.replace('v.id = n.current', version)} "
         sql += f"WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT ?"
-        rows = await self._reads.fetch(sql, (*values, -1 if query.limit is None else query.limit))
+        rows = await self._reads.fetch(sql, (*values, LATEST if query.limit is None else query.limit))
         nodes = await nodes_of(self._reads, rows, bullets=query.bullets)
         if query.refs is None or query.versions:
             return nodes
@@ -261,7 +255,7 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         return sessions, events
 
     async def events(self, query: EventQuery) -> list[Event]:
-        clauses, values = ["1"], list[Any]()
+        clauses, values = ["TRUE"], list[Any]()
 
         def where(clause: str, *bound: Any) -> None:
             clauses.append(clause)
@@ -296,7 +290,7 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
             where("e.id <= ?", query.at.events)
         way = "" if query.last is None else "DESC"
         sql += f" WHERE {' AND '.join(clauses)} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT ?"
-        rows = await self._reads.fetch(sql, (*values, -1 if query.last is None else query.last))
+        rows = await self._reads.fetch(sql, (*values, LATEST if query.last is None else query.last))
         events = [event_of(row) for row in rows]
         return events if query.last is None else events[::-1]
 
@@ -378,8 +372,7 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         return await self._reads.read(lambda connection: candidates(connection, numbers))
 
     async def known(self, words: Sequence[str]) -> dict[str, int]:
-        rows = await self._reads.fetch(_KNOWN, (json.dumps([word for word in words if word.isalnum()]),))
-        return {word: count for word, count in rows if count}
+        return await self.index.known([word for word in words if word.isalnum()])
 
     async def is_silent(self, within: Within) -> bool:
         return await self._reads.read(lambda connection: is_silent(connection, within))
@@ -391,5 +384,5 @@ class SqliteReader(IndexPart, TurnPart, OverviewPart):
         )
         held = dict(zip(("holder", "token", "expires_ms"), lease[0], strict=True)) if lease else None
         revisions: dict[int, int] = dict(await self._reads.fetch(REVISIONS))
-        values: tuple[Any, ...] = (*row, revisions, held)
+        values: tuple[Any, ...] = (await self._reads.version(), *row, revisions, held)
         return Counts(*values)

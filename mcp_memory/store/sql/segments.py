@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -12,10 +11,10 @@ from mcp_memory.domain.events import LIFECYCLE, EventType, event_key
 from mcp_memory.domain.nodes import THRESHOLDS, Depth, Grip, Node, Revising, Stale, Upgrade
 from mcp_memory.domain.segments import FOLLOWING, Cutting, Mark, SavedCut, SegmentJob, StoredSegment, mark_of
 from mcp_memory.domain.toc import Level, NodeRef
-from mcp_memory.store.sqlite.database import Database, Reads, Row, Transaction, marks
-from mcp_memory.store.sqlite.log import EVENT_COLUMNS, event_of
-from mcp_memory.store.sqlite.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
-from mcp_memory.store.sqlite.work import OUTDATED, check_lease
+from mcp_memory.store.sql.database import Reads, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.log import EVENT_COLUMNS, event_of
+from mcp_memory.store.sql.nodes import Placed, periods_of, remove_segment_node, write_grips, write_nodes
+from mcp_memory.store.sql.work import OUTDATED, check_lease
 
 _SILENT = ", ".join(f"'{kind}'" for kind in sorted(LIFECYCLE - {EventType.SESSION_END}))
 #: A changed session, and the stored segment from which on it is cut anew: what is new may set right what was told
@@ -27,7 +26,7 @@ _DIRTY = """
         SELECT id FROM (
             SELECT id, start_ms, first_event FROM segment WHERE session = d.session AND start_ms <= d.from_ms
             ORDER BY start_ms DESC, first_event DESC LIMIT 3
-        ) ORDER BY start_ms, first_event LIMIT 1
+        ) latest ORDER BY start_ms, first_event LIMIT 1
     )
     ORDER BY d.from_ms LIMIT ?
 """
@@ -71,12 +70,12 @@ _PERIODS = """
 """
 #: Not in the queue of changed sessions, and cut from their start on; few at once, since one may be long.
 _OUTDATED_SESSIONS = f"""
-    SELECT s.id, 0, s.client, s.session_id, s.project, NULL, NULL FROM session s
+    SELECT s.id, 0, s.client, s.session_id, s.project, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM session s
     WHERE s.id IN (SELECT g.session FROM ({OUTDATED}) o CROSS JOIN segment g ON g.node = o.id)
       AND NOT EXISTS (
           SELECT 1 FROM segment g CROSS JOIN node n ON n.id = g.node
           WHERE g.session = s.id AND n.revision IS NULL AND n.removed = 0
-      ) AND s.id NOT IN (SELECT value FROM json_each(:seen)) LIMIT 4
+      ) AND s.id NOT IN ({{seen}}) LIMIT 4
 """
 _EVENTS = f"""
     SELECT g.key, {EVENT_COLUMNS},
@@ -98,7 +97,7 @@ _ASKED = """
             SELECT id, type FROM event
             WHERE session = g.session AND (timestamp_ms, id) < (g.context_ms, g.context_event)
             ORDER BY timestamp_ms DESC, id DESC LIMIT 300
-        ) WHERE type = 'user_message' LIMIT 4
+        ) before WHERE type = 'user_message' LIMIT 4
     )
     WHERE g.key IN ({marks}) AND e.text <> ''
     ORDER BY g.key, e.timestamp_ms, e.id
@@ -121,14 +120,15 @@ _AFTER = f"""
 class SegmentPart:
     """What waits for a summary. A model writes nodes that are closed, with nothing beneath them that waits itself."""
 
-    _database: Database
+    _database: SqlDatabase
 
     async def expire(self, before_ms: int) -> None:
         due = "SELECT session, end_ms FROM segment WHERE closed = 0 AND end_ms < ?"
         if await self._database.fetch(due + " LIMIT 1", (before_ms,)):
             sql = (
                 f"INSERT INTO dirty_session (session, from_ms) {due} "
-                "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms)"
+                "ON CONFLICT (session) DO UPDATE SET from_ms = CASE WHEN excluded.from_ms < dirty_session.from_ms "
+                "THEN excluded.from_ms ELSE dirty_session.from_ms END"
             )
             await self._database.write(Transaction.run, sql, (before_ms,))
 
@@ -149,10 +149,11 @@ class SegmentPart:
     async def outdated_sessions(
         self, revision: int, limit: int, overlap_ms: int, seen: Collection[int]
     ) -> list[Cutting]:
-        values = {"revision": revision, "limit": limit, "seen": json.dumps([*seen])}
+        values = {"revision": revision, "limit": limit}
+        sql = _OUTDATED_SESSIONS.format(seen=", ".join(map(str, [*map(int, seen)] or [0])))
 
         async def read(snapshot: Reads) -> list[Cutting]:
-            rows = await snapshot.fetch(_OUTDATED_SESSIONS, values)
+            rows = await snapshot.fetch(sql, values)
             return await _cuttings(snapshot, rows, overlap_ms)
 
         return await self._database.at_once(read)
@@ -172,7 +173,7 @@ class SegmentPart:
         ]
 
     async def upgrade_backlog(self, now_ms: int) -> list[tuple[Level, int]]:
-        rows = await self._database.fetch(f"SELECT level, input_tokens FROM ({_CANDIDATES})", {"now": now_ms})
+        rows = await self._database.fetch(f"SELECT level, input_tokens FROM ({_CANDIDATES}) candidate", {"now": now_ms})
         return [(Level(level), tokens) for level, tokens in rows]
 
     async def unwritten_segments(self) -> list[tuple[int, int, int]]:
@@ -306,7 +307,7 @@ _UPGRADES = f"""
     SELECT n.id, n.current, n.project, p.slug, n.level, n.key, n.input_hash, n.input_tokens,
            coalesce((SELECT failures FROM llm_attempt a WHERE a.node = n.id AND a.version = n.current), 0)
     FROM candidate n JOIN project p ON p.id = n.project
-    WHERE coalesce(n.revision = (SELECT max(revision) FROM node), 1)
+    WHERE coalesce(n.revision = (SELECT max(revision) FROM node), TRUE)
       AND NOT EXISTS (SELECT 1 FROM dirty_node d WHERE d.project = n.project AND d.level = n.level AND d.key = n.key)
       AND NOT EXISTS (SELECT 1 FROM segment g WHERE g.node = n.id AND (g.input_hash <> g.done_hash OR g.closed = 0))
       AND NOT EXISTS (
@@ -322,15 +323,16 @@ _UNWRITTEN = """
 """
 #: A parent that no model will write, because it is open or short, follows its children at no cost.
 _TELL = f"""
-    INSERT OR IGNORE INTO dirty_node (project, level, key)
+    INSERT INTO dirty_node (project, level, key)
     SELECT n.project, n.level, n.key FROM node n JOIN node_version v ON v.id = n.current
     WHERE n.project = ? AND n.level = ? AND n.key = ? AND n.removed = 0
       AND (n.open = 1 OR v.input_tokens < {THRESHOLDS[Depth.NONE]})
+    ON CONFLICT DO NOTHING
 """
 _FAILED = """
     INSERT INTO llm_attempt (node, version, failures, retry_ms) VALUES (?, ?, 1, ?)
     ON CONFLICT (node) DO UPDATE SET
-        failures = CASE WHEN version = excluded.version THEN failures + 1 ELSE 1 END,
+        failures = CASE WHEN llm_attempt.version = excluded.version THEN llm_attempt.failures + 1 ELSE 1 END,
         version = excluded.version, retry_ms = excluded.retry_ms
 """
 

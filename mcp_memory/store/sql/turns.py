@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.events import Event, TurnOutline
 from mcp_memory.domain.terms import Within
-from mcp_memory.store.sqlite.database import Reads
-from mcp_memory.store.sqlite.log import EVENTS, OPENED, event_of
-from mcp_memory.store.sqlite.records import LATEST
+from mcp_memory.store.sql.database import Connection, Reads, marks
+from mcp_memory.store.sql.log import DONE_WELL, EVENTS, OPENED, event_of
+from mcp_memory.store.sql.pool import SqlIndex
+from mcp_memory.store.sql.records import LATEST
 
 #: A call that committed tells the message after its first line.
-_COMMITTED = "e.type = 'tool_result' AND instr(substr(e.text, 1, 2000), char(10) || 'Commit message: ') > 0"
+_COMMITTED = "e.type = 'tool_result' AND instr(substr(e.text, 1, 2000), '\nCommit message: ') > 0"
 #: What a subagent says closes nothing.
 _REPLIED = "e.type = 'assistant_message' AND e.text <> '' AND coalesce(json_extract(e.metadata, '$.agent_id'), '') = ''"
 _ASKED = "e.role = 'user'"
 _HERE = "(e.timestamp_ms, e.id)"
 _REST = f"{_HERE} >= (?, ?) AND {_HERE} < (?, ?)"
 _PLACE = "SELECT session, timestamp_ms, id FROM event WHERE key = ?"
-_PLACES = "SELECT session, timestamp_ms, id FROM event WHERE id IN (SELECT value FROM json_each(?))"
+_PLACES = "SELECT session, timestamp_ms, id FROM event WHERE id IN ({})"
 #: So many of the latest tool results that hold a file's name are looked at, since README.md stands in very many.
 _HOLDING = 4_000
 _EDITS = f"""
-    WITH holding AS MATERIALIZED (
-        SELECT rowid / 4 AS number FROM search WHERE search MATCH :match ORDER BY rowid DESC LIMIT {_HOLDING}
-    )
-    {EVENTS.replace(" FROM event e", f", e.session, {OPENED} FROM holding CROSS JOIN event e ON e.id = number")}
+    WITH holding AS MATERIALIZED ({{holding}})
+    {EVENTS.replace(" FROM event e", f", e.session, {OPENED} FROM holding CROSS JOIN event e ON e.id = holding.number")}
     WHERE e.type = 'tool_result' AND (:project IS NULL OR p.slug = :project)
       AND e.timestamp_ms >= :start AND e.timestamp_ms < :end
-      AND instr(lower(substr(e.text, 1, instr(e.text || char(10), char(10)))), lower(:name))
-      AND (({_COMMITTED}) OR lower(substr(e.text, 1, instr(e.text, ':') - 1)) IN (SELECT value FROM json_each(:tools)))
-      AND NOT coalesce(json_extract(e.metadata, '$.failed'), 0)
-      AND NOT coalesce(json_extract(e.metadata, '$.refused'), 0)
+      AND instr(lower(substr(e.text, 1, instr(e.text || '\n', '\n'))), :name) > 0
+      AND (({_COMMITTED}) OR (instr(e.text, ':') > 0
+           AND lower(substr(e.text, 1, instr(e.text, ':') - 1)) IN ({{tools}})))
+      AND {DONE_WELL}
     ORDER BY e.timestamp_ms DESC, e.id DESC LIMIT :limit
 """
 
@@ -42,28 +39,30 @@ class TurnPart:
     """Turns of a session: that part of the ReadStore port."""
 
     _reads: Reads
+    index: SqlIndex
 
     async def edits(self, name: str, tools: Collection[str], within: Within, limit: int) -> list[list[Event]]:
-        # Half a character stands in no file's name that was captured, and the database takes none.
+        # Half a character stands in no file's name that was captured, and a database takes none.
         name = name.encode("utf-8", "replace").decode()
         values = {
-            # The index falls apart at the same signs as a quoted name. A NUL would end it before its quote.
-            "match": 'tool : "{}"'.format(name.replace('"', " ").replace("\0", " ")),
-            "name": name,
-            "tools": json.dumps(sorted(tools)),
+            # As the database makes letters small.
+            "name": "".join(letter.lower() if letter.isascii() else letter for letter in name),
+            **{f"tool{number}": tool for number, tool in enumerate(tools)},
             "project": within.project,
             "start": -LATEST if within.start_ms is None else within.start_ms,
             "end": LATEST if within.end_ms is None else within.end_ms,
             "limit": limit,
         }
         turns: dict[tuple[int, int | None], list[Event]] = {}
-        for row in await self._reads.fetch(_EDITS, values):
+        holding, sought = self.index.holding(name, _HOLDING)
+        sql = _EDITS.format(holding=holding, tools=", ".join(f":tool{number}" for number in range(len(tools))))
+        for row in await self._reads.fetch(sql, {**values, **sought}):
             session, opened = row[-2:]
             turns.setdefault((session, opened), []).insert(0, event_of(row))
         return list(turns.values())
 
     async def turn_of(self, key: bytes) -> TurnOutline:
-        def read(connection: sqlite3.Connection) -> TurnOutline:
+        def read(connection: Connection) -> TurnOutline:
             for session, *place in connection.execute(_PLACE, (key,)):
                 asked = _first(connection, session, f"{_HERE} <= (?, ?) AND {_ASKED}", place, "DESC")
                 end = _end(connection, session, place)
@@ -75,9 +74,9 @@ class TurnPart:
         return await self._reads.read(read)
 
     async def closings(self, turns: Sequence[int]) -> dict[int, Event]:
-        def read(connection: sqlite3.Connection) -> dict[int, Event]:
+        def read(connection: Connection) -> dict[int, Event]:
             found: dict[int, Event] = {}
-            for session, *place in connection.execute(_PLACES, (json.dumps(list(turns)),)).fetchall():
+            for session, *place in connection.execute(_PLACES.format(marks(turns)), turns).fetchall():
                 rest = [*place, *_end(connection, session, place)]
                 if reply := _first(connection, session, f"{_REST} AND {_REPLIED}", rest, "DESC"):
                     found[place[-1]] = reply[0]
@@ -86,9 +85,9 @@ class TurnPart:
         return await self._reads.read(read)
 
     async def following(self, turns: Sequence[int]) -> dict[int, tuple[int, Event]]:
-        def read(connection: sqlite3.Connection) -> dict[int, tuple[int, Event]]:
+        def read(connection: Connection) -> dict[int, tuple[int, Event]]:
             found: dict[int, tuple[int, Event]] = {}
-            for session, *place in connection.execute(_PLACES, (json.dumps(list(turns)),)).fetchall():
+            for session, *place in connection.execute(_PLACES.format(marks(turns)), turns).fetchall():
                 if later := _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place):
                     found[place[-1]] = later[1], later[0]
             return found
@@ -96,14 +95,14 @@ class TurnPart:
         return await self._reads.read(read)
 
 
-def _end(connection: sqlite3.Connection, session: int, place: Sequence[int]) -> Sequence[int]:
+def _end(connection: Connection, session: int, place: Sequence[int]) -> Sequence[int]:
     """Where the user speaks next."""
     later = _first(connection, session, f"{_HERE} > (?, ?) AND {_ASKED}", place)
     return (later[0].timestamp_ms, later[1]) if later else (LATEST, LATEST)
 
 
 def _first(
-    connection: sqlite3.Connection, session: int, where: str, values: Sequence[int], way: str = "ASC"
+    connection: Connection, session: int, where: str, values: Sequence[int], way: str = "ASC"
 ) -> tuple[Event, int] | None:
     """The first event of a session for which something holds, this way round, and its number."""
     sql = f"{EVENTS} WHERE e.session = ? AND {where} ORDER BY e.timestamp_ms {way}, e.id {way} LIMIT 1"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,10 @@ from mcp_memory.capture.project import places
 from mcp_memory.capture.redaction import redact
 from mcp_memory.domain.events import LIFECYCLE, Event, EventType, Intake, Role, event_key
 from mcp_memory.domain.projects import Claim, slugify
-from mcp_memory.domain.terms import event_columns
+from mcp_memory.domain.terms import Columns, event_columns
 from mcp_memory.store.port import Trial
-from mcp_memory.store.sqlite.database import Database, Row, Transaction, marks
-from mcp_memory.store.sqlite.work import check_lease
+from mcp_memory.store.sql.database import EVENT, Row, SqlDatabase, Transaction, marks
+from mcp_memory.store.sql.work import check_lease
 
 #: Twice as fast as `json.loads`, and enough for what was written by us.
 _DECODE = json.JSONDecoder().raw_decode
@@ -43,7 +44,11 @@ EVENT_COLUMNS = ", ".join(f"e.{name}" for name, *_ in _COLUMNS)
 #: many events back.
 OPENED = (
     "(SELECT id FROM (SELECT n.id, n.role FROM event n WHERE n.session = e.session AND (n.timestamp_ms, n.id) <= "
-    "(e.timestamp_ms, e.id) ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT 400) WHERE role = 'user' LIMIT 1)"
+    "(e.timestamp_ms, e.id) ORDER BY n.timestamp_ms DESC, n.id DESC LIMIT 400) before WHERE role = 'user' LIMIT 1)"
+)
+#: Whether a call went well, as its metadata tells.
+DONE_WELL = " AND ".join(
+    f"coalesce(CAST(json_extract(e.metadata, '$.{way}') AS TEXT), '0') = '0'" for way in ("failed", "refused")
 )
 #: Rows for `event_of`; the store's own number comes last.
 EVENTS = (
@@ -76,19 +81,19 @@ CALL = "call"
 _DONE = frozenset({EventType.TOOL_RESULT, EventType.ASSISTANT_STOP})
 #: The client's name and the one it gave a session.
 SessionName = tuple[str, str]
-EVENT = 0
 _CHUNK = 500
 
 _EVENT = f"event (id, session, {', '.join(name for name, *_ in _COLUMNS)})"
-_INDEX = "search (rowid, head, user, assistant, tool, parts)"
 #: A session is to be cut into segments anew, from a time on.
 CUT_ANEW = (
     "INSERT INTO dirty_session (session, from_ms) VALUES (?, ?) "
-    "ON CONFLICT (session) DO UPDATE SET from_ms = min(from_ms, excluded.from_ms), seq = seq + 1"
+    "ON CONFLICT (session) DO UPDATE SET seq = dirty_session.seq + 1, from_ms = CASE WHEN excluded.from_ms < "
+    "dirty_session.from_ms THEN excluded.from_ms ELSE dirty_session.from_ms END"
 )
 _ASKED_TOO = (
-    "ON CONFLICT (session) DO UPDATE SET seq = seq + 1, asked = max(asked, excluded.asked), "
-    "retry_ms = iif(excluded.asked = '', retry_ms, 0)"
+    "ON CONFLICT (session) DO UPDATE SET seq = dirty_compaction.seq + 1, "
+    "asked = CASE WHEN excluded.asked = '' THEN dirty_compaction.asked ELSE excluded.asked END, "
+    "retry_ms = CASE WHEN excluded.asked = '' THEN dirty_compaction.retry_ms ELSE 0 END"
 )
 _ADD_GROWN = f"INSERT INTO dirty_compaction (session, asked) VALUES (?, ?) {_ASKED_TOO}"
 _ADD_ASKED = (
@@ -106,11 +111,8 @@ _TOOLS_TOLD = (
     "SELECT 1 FROM session s JOIN event e ON e.session = s.id WHERE s.client = ? AND s.session_id = ? AND e.type = "
     "'tool_result' AND json_extract(e.metadata, '$.via') IN ('hook', 'hook-after', 'transcript') LIMIT 1"
 )
-_NAME_IT = "INSERT OR IGNORE INTO meta (key, value) VALUES ('memory', lower(hex(randomblob(8))))"
-_IDENTITY = """
-    SELECT (SELECT value FROM meta WHERE key = 'memory'),
-           coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)
-"""
+_NAME_IT = "INSERT INTO meta (key, value) VALUES ('memory', ?) ON CONFLICT DO NOTHING"
+_NAME = "SELECT value FROM meta WHERE key = 'memory'"
 #: By the places under which it may be known, the first of them first; a name that the user gave also means the project
 #: that already has it as its slug.
 FIND = """
@@ -133,13 +135,16 @@ def project_of(tx: Transaction, root: str, label: str) -> int:
     rows = tx.fetch(FIND, sought(root, label))
     if rows:
         return int(rows[0][0])
+    tx.lock(["project"])
+    if rows := tx.fetch(FIND, sought(root, label)):  # someone else has made it meanwhile
+        return int(rows[0][0])
     place = places(root, label)[-1]
     # A name that someone else has is not given to whoever claims it, not even with something added to it.
     free = label and not tx.fetch(FIND, sought("", label))
     slug = slugify(label if free or not root else re.split(r"[\\/]", root.rstrip("\\/"))[-1])
     if tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
         slug = f"{slug}-{hashlib.blake2b(place.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
-    project = tx.next_id("project")
+    [project] = tx.new_ids("project")
     tx.run("INSERT INTO project (id, slug, root) VALUES (?, ?, ?)", (project, slug, place))
     return project
 
@@ -156,7 +161,7 @@ def claim_of(tx: Transaction, root: str, label: str) -> Claim:
 class LogPart:
     """Adding events, which is idempotent, and trying it out: that part of the Store port."""
 
-    _database: Database
+    _database: SqlDatabase
 
     async def add(
         self,
@@ -174,11 +179,10 @@ class LogPart:
         return await self._database.write(write)
 
     async def identity(self) -> tuple[str, int]:
-        name, reached = (await self._database.fetch(_IDENTITY))[0]
-        if name is None:
-            await self._database.write(Transaction.run, _NAME_IT)
-            return await self.identity()
-        return str(name), int(reached)
+        if not (name := await self._database.value(_NAME)):
+            await self._database.write(Transaction.run, _NAME_IT, (secrets.token_hex(8),))
+            name = await self._database.value(_NAME)
+        return str(name), (await self._database.reached())["event"]
 
     def trial(self) -> Trial:
         """Sorts events out as `add` does, and keeps what that would store in mind."""
@@ -205,10 +209,11 @@ class LogPart:
                     twins.settle()
             return fresh
 
-        return lambda intakes: self._database.read(lambda reading: sort_out(Transaction(reading), intakes))
+        return lambda intakes: self._database.read_as_transaction(lambda tx: sort_out(tx, intakes))
 
 
 def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
+    tx.lock(f"session {event.client} {event.session_id}" for intake in intakes for event in intake.events[:1])
     known, with_tools = _told(tx, intakes), _with_tools(intakes)
     fresh: list[tuple[int, Event]] = []
     retold: list[tuple[bytes, Event]] = []
@@ -225,7 +230,7 @@ def _add_events(tx: Transaction, intakes: Sequence[Intake]) -> int:
             nearby = _nearby(tx, session, events)
         else:
             place = (project_of(tx, intake.root, intake.label), *name)
-            session = tx.next_id("session")
+            [session] = tx.new_ids("session")
             tx.run("INSERT INTO session (id, project, client, session_id) VALUES (?, ?, ?, ?)", (session, *place))
         new, told_before = _parted(events, _Twins(nearby), known)
         fresh += [(session, event) for event in new]
@@ -382,14 +387,16 @@ def _is_forgotten(tx: Transaction, event: Event) -> bool:
 def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
     if not fresh:
         return
-    first = tx.next_id("event", len(fresh))
-    numbered = [(first + index, session, event) for index, (session, event) in enumerate(fresh)]
+    columns = [columns_of(event.role, event.event_type, event.text) for _, event in fresh]
     rows = []
-    for number, session, event in numbered:
+    for session, event in fresh:
         values = ((getattr(event, field), write) for _, field, _, write in _COLUMNS)
-        rows.append((number, session, *(write(value) if write else value for value, write in values)))
-    tx.insert(_EVENT, rows)
-    index_events(tx, [(number, event.role, event.event_type, event.text) for number, _, event in numbered])
+        rows.append((session, *(write(value) if write else value for value, write in values)))
+    # Where several write at once, who has numbers of the log keeps the others waiting: so they come last.
+    numbers = tx.new_ids("event", len(fresh))
+    numbered = [(number, session, event) for number, (session, event) in zip(numbers, fresh, strict=True)]
+    tx.insert(_EVENT, [(number, *row) for number, row in zip(numbers, rows, strict=True)])
+    tx.index([(number * 4 + EVENT, told) for number, told in zip(numbers, columns, strict=True) if told])
     earliest: dict[int, int] = {}
     for _, session, event in numbered:
         earliest[session] = min(earliest.get(session, event.timestamp_ms), event.timestamp_ms)
@@ -400,9 +407,10 @@ def _insert(tx: Transaction, fresh: Sequence[tuple[int, Event]]) -> None:
 
 def index_events(tx: Transaction, events: Iterable[tuple[int, str, str, str]]) -> None:
     """Index events given as number, role, type and text."""
-    documents = [
-        (number * 4 + EVENT, *event_columns(role, kind, text))
-        for number, role, kind, text in events
-        if kind not in LIFECYCLE and text.strip()
-    ]
-    tx.insert(_INDEX, documents)
+    told = [(number * 4 + EVENT, columns_of(role, kind, text)) for number, role, kind, text in events]
+    tx.index([(number, columns) for number, columns in told if columns])
+
+
+def columns_of(role: str, kind: str, text: str) -> Columns | None:
+    """What the index takes of an event; None if it says nothing."""
+    return event_columns(role, kind, text) if kind not in LIFECYCLE and text.strip() else None

@@ -1,0 +1,195 @@
+"""What concerns all of a store: its parts in one object, projects, briefs, and what makes a memory anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from datetime import tzinfo
+from typing import Any, TypeVar
+
+from mcp_memory.capture.project import places
+from mcp_memory.capture.redaction import redact
+from mcp_memory.domain.events import EventQuery
+from mcp_memory.domain.nodes import BriefSource, NodeQuery
+from mcp_memory.domain.projects import NAMELESS, Claim, Coverage, Forgotten, Wish, slugify
+from mcp_memory.domain.toc import Level
+from mcp_memory.errors import NotFound, UsageError
+from mcp_memory.models.port import Prices
+from mcp_memory.store.port import Clock, ReadStore
+from mcp_memory.store.sql.database import SET_FACT, Snapshot, Transaction, note_erasure
+from mcp_memory.store.sql.forget import find, forget
+from mcp_memory.store.sql.log import LogPart, claim_of, index_events
+from mcp_memory.store.sql.nodes import NodePart, index_nodes, remove_node
+from mcp_memory.store.sql.reads import SqlReader
+from mcp_memory.store.sql.records import RecordPart
+from mcp_memory.store.sql.segments import SegmentPart
+from mcp_memory.store.sql.work import SqlLedger, WorkPart, check_lease
+
+T = TypeVar("T")
+
+#: How many of its latest days and pinned notes a project's brief is made of.
+DAYS, NOTES = 5, 10
+_OUTDATED = "SELECT p.id, p.slug FROM dirty_brief d JOIN project p ON p.id = d.project LIMIT ?"
+#: A project is met by its root, by the roots of those merged into it, and by its name.
+_ROOTS = """
+    SELECT root FROM project WHERE id = ?1 UNION SELECT 'label:' || slug FROM project WHERE id = ?1
+    UNION SELECT root FROM project_alias WHERE project = ?1 ORDER BY 1
+"""
+_ZONE = "SELECT value FROM meta WHERE key = 'timezone'"
+_QUEUES = ("dirty_session", "dirty_node", "dirty_brief")
+_DERIVED = (*"bullet grip node_version mention node segment llm_attempt".split(), *_QUEUES)
+_NOTE = (
+    "SELECT e.id, s.project, e.metadata FROM event e JOIN session s ON s.id = e.session "
+    "WHERE e.key = ? AND e.type = 'note'"
+)
+_PIN = "UPDATE event SET metadata = ? WHERE id = ?"
+
+
+class SqlStore(SqlReader, LogPart, SegmentPart, NodePart, RecordPart, WorkPart):
+    """What of the Store port is the same for every engine that speaks SQL."""
+
+    def reader(self, snapshot: Snapshot) -> SqlReader:
+        """Who answers from one state of the memory."""
+        raise NotImplementedError
+
+    async def at_once(self, work: Callable[[ReadStore], Coroutine[Any, Any, T]]) -> T:
+        return await self._database.at_once(lambda snapshot: work(self.reader(snapshot)))
+
+    async def outdated_briefs(self, limit: int) -> list[BriefSource]:
+        async def read(snapshot: Snapshot) -> list[BriefSource]:
+            reader, found = self.reader(snapshot), []
+            for project, slug in await snapshot.fetch(_OUTDATED, (limit,)):
+                days = await reader.nodes(NodeQuery.latest(slug, Level.DAY, DAYS))
+                pinned = await reader.events(EventQuery(slug, pinned=True, last=NOTES))
+                roots = tuple(root for (root,) in await snapshot.fetch(_ROOTS, (project,)))
+                found.append(BriefSource(project, slug, roots, tuple(days), tuple(reversed(pinned))))
+            return found
+
+        return await self._database.at_once(read)
+
+    async def settle_brief(self, source: BriefSource, lease_token: int) -> None:
+        def write(tx: Transaction) -> None:
+            check_lease(tx, lease_token)
+            if [root for (root,) in tx.fetch(_ROOTS, (source.project,))] in ([], [*source.roots]):
+                tx.run("DELETE FROM dirty_brief WHERE project = ?", (source.project,))
+
+        await self._database.write(write)
+
+    async def timezone(self, preferred: str) -> str:
+        if not await self._database.value(_ZONE):
+            sql = "INSERT INTO meta (key, value) VALUES ('timezone', ?) ON CONFLICT DO NOTHING"
+            await self._database.write(Transaction.run, sql, (preferred,))
+        return str(await self._database.value(_ZONE))
+
+    async def rebuild(self, timezone: str) -> None:
+        await self._database.write_alone(start_anew, timezone)
+
+    async def forget(self, wish: Wish, *, dry_run: bool) -> tuple[Forgotten, Coverage]:
+        if dry_run:
+            return await self._database.read_as_transaction(lambda tx: find(tx, wish).told)
+        return await self._database.write_alone(forget, wish)
+
+    async def pin(self, key: bytes, pinned: bool) -> bool:
+        return await self._database.write(_pin, key, pinned)
+
+    async def trust(self, root: str, label: str) -> Claim:
+        return await self._database.write(_trust, root, label)
+
+    async def rename(self, old: str, new: str) -> str:
+        slug = slugify(new)
+        if slug == NAMELESS and NAMELESS not in new.lower():
+            raise UsageError(f"{new[:60]!r} holds no letter or digit by which a project could be named.")
+        return await self._database.write_alone(_rename, old, slug)
+
+    async def merge(self, source: str, target: str) -> int:
+        return await self._database.write_alone(_merge, source, target)
+
+    def ledger(self, clock: Clock, zone: tzinfo, cap: int, prices: Prices) -> SqlLedger:
+        return SqlLedger(self._database, clock, zone, cap, prices)
+
+
+def start_anew(tx: Transaction, timezone: str) -> None:
+    """Leave of a memory what nothing else can tell, indexed and marked as to be made into a tree."""
+    for table in _DERIVED:
+        tx.run(f"DELETE FROM {table}")
+    note_erasure(tx)
+    tx.empty_index()
+    index_all(tx)
+    tx.run("INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event GROUP BY session")
+    # Records are kept, since they are only ever added; what the hook prints of them is written anew.
+    tx.run("INSERT OR IGNORE INTO dirty_compaction (session) SELECT DISTINCT session FROM compaction")
+    tx.run(SET_FACT, ("timezone", timezone))
+
+
+def index_all(tx: Transaction) -> None:
+    """Fill an empty index with every event and node."""
+    index_nodes(tx)
+    last = 0
+    while rows := tx.fetch("SELECT id, role, type, text FROM event WHERE id > ? ORDER BY id LIMIT 2000", (last,)):
+        index_events(tx, [(number, role, kind, text) for number, role, kind, text in rows])
+        last = rows[-1][0]
+
+
+def _pin(tx: Transaction, key: bytes, pinned: bool) -> bool:
+    rows = tx.fetch(_NOTE, (key,))
+    for number, project, metadata in rows:
+        facts = {name: value for name, value in json.loads(metadata).items() if name != "pin"}
+        facts |= {"pin": True} if pinned else {}
+        tx.run(_PIN, (json.dumps(facts, ensure_ascii=False), number))
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return bool(rows)
+
+
+def _trust(tx: Transaction, root: str, label: str) -> Claim:
+    root, label = redact(root), redact(label)
+    claim = claim_of(tx, root, label)
+    if claim.owner:
+        project = _number(tx, claim.owner)
+        tx.run(
+            "INSERT INTO project_alias (root, project) VALUES (?, ?) "
+            "ON CONFLICT (root) DO UPDATE SET project = excluded.project",
+            (places(root, label)[0], project),
+        )
+        tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return claim
+
+
+def _rename(tx: Transaction, old: str, slug: str) -> str:
+    project = _number(tx, old)
+    if slug != old and tx.fetch("SELECT 1 FROM project WHERE slug = ?", (slug,)):
+        raise UsageError(f"There is a project {slug!r} already; `mcp-memory projects merge {old} {slug}` joins them.")
+    tx.run("UPDATE project SET slug = ? WHERE id = ?", (slug, project))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (project,))
+    return slug
+
+
+def _merge(tx: Transaction, source: str, target: str) -> int:
+    old, new = _number(tx, source), _number(tx, target)
+    if old == new:
+        raise UsageError(f"{source!r} cannot be merged into itself.")
+    for (node,) in tx.fetch("SELECT id FROM node WHERE project = ?", (old,)):
+        remove_node(tx, node)
+    sessions = tx.fetch("SELECT id FROM session WHERE project = ?", (old,))
+    for (session,) in sessions:
+        tx.run("DELETE FROM segment WHERE session = ?", (session,))
+        tx.run(
+            "INSERT INTO dirty_session (session, from_ms) SELECT session, min(timestamp_ms) FROM event "
+            "WHERE session = ? GROUP BY session ON CONFLICT (session) DO UPDATE SET "
+            "from_ms = excluded.from_ms, seq = dirty_session.seq + 1",
+            (session,),
+        )
+    tx.run("UPDATE session SET project = ? WHERE project = ?", (new, old))
+    tx.run("UPDATE project_alias SET project = ? WHERE project = ?", (new, old))
+    tx.run("INSERT INTO project_alias (root, project) SELECT root, ? FROM project WHERE id = ?", (new, old))
+    for table in ("dirty_node", "dirty_brief"):
+        tx.run(f"DELETE FROM {table} WHERE project = ?", (old,))
+    tx.run("DELETE FROM project WHERE id = ?", (old,))
+    tx.run("INSERT OR IGNORE INTO dirty_brief (project) VALUES (?)", (new,))
+    return len(sessions)
+
+
+def _number(tx: Transaction, slug: str) -> int:
+    rows = tx.fetch("SELECT id FROM project WHERE slug = ?", (slug,))
+    if not rows:
+        raise NotFound(f"There is no project {slug!r} in memory; `mcp-memory projects` lists them.")
+    return int(rows[0][0])
